@@ -6,7 +6,7 @@ mod driver;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_time::{TimeOptions, simulate};
 
 fn main() {
     divan::main();

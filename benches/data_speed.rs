@@ -15,12 +15,12 @@
 #[path = "../tests/real/driver.rs"]
 mod driver;
 
-use kbc_backend_sim::gemm;
 use kbc_backend_sim::interp::RunOptions;
 use kbc_backend_sim::jit::{self, Compiled};
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::FileId;
 use kbc_ir::text;
+use kbc_numerics::gemm;
+use kbc_numerics::tensor::{Data, Tensor};
 use std::hint::black_box;
 use std::process::Command;
 

@@ -6,7 +6,7 @@ mod driver;
 use divan::Bencher;
 use kbc_backend_sim::interp::RunOptions;
 use kbc_backend_sim::jit;
-use kbc_backend_sim::reference::{EvalOptions, evaluate};
+use kbc_reference::{EvalOptions, evaluate};
 
 fn main() {
     divan::main();

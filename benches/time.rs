@@ -10,7 +10,7 @@ mod driver;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use driver::Job;
-use kbc_backend_sim::time::{TimeOptions, Walked, simulate};
+use kbc_time::{TimeOptions, Walked, simulate};
 use std::fmt;
 
 fn main() {

@@ -10,21 +10,21 @@ use crate::report::{timed, *};
 use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
-use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run_inside};
-use kbc_backend_sim::reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
-use kbc_backend_sim::tensor::{Tensor, Value};
-use kbc_backend_sim::time::{TimeOptions, Timing, Walked};
+use kbc_checker::{CheckOptions, Method, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::bounds::{algbw, busbw};
-use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::host::spelled;
-use kbc_ir::placement::Interior;
 use kbc_ir::schedule::{Calls, Schedule};
-use kbc_ir::topology::Topology;
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::Program;
+use kbc_machine::bounds::{algbw, busbw};
+use kbc_machine::placement::Interior;
+use kbc_machine::topology::Topology;
+use kbc_numerics::compare::{Blame, Comparison, Expected, compare};
+use kbc_numerics::tensor::{Tensor, Value};
+use kbc_reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
+use kbc_time::{TimeOptions, Timing, Walked};
 
 /// Proves a schedule.
 ///

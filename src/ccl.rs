@@ -12,8 +12,8 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span, Spanned};
 use kbc_frontend::load::load;
 use kbc_frontend::machine;
 use kbc_frontend::machine::ccl::{self, Asked, Backpressure, Run, RunRanks};
-use kbc_ir::topology::queue::Backpressure as Sending;
-use kbc_ir::topology::{Settings, Shape, Topology};
+use kbc_machine::topology::queue::Backpressure as Sending;
+use kbc_machine::topology::{Settings, Shape, Topology};
 use kbc_rounds::ast::AlgorithmDecl;
 
 /// The algorithms of the benchmark, under the name by which messages point into them.

@@ -3,10 +3,10 @@
 use crate::analyse::{comparison, joined};
 use crate::data::Inputs;
 use crate::report::CompareReport;
-use kbc_backend_sim::compare::compare_held;
 use kbc_backend_sim::contract::expected;
 use kbc_backend_sim::interp::RunResult;
 use kbc_ir::schedule::Schedule;
+use kbc_numerics::compare::compare_held;
 
 /// Compares every element of every result on every rank, in every call.
 ///

@@ -3,10 +3,10 @@
 //! Owns what of a [`Topology`] is shown. A package of many nodes is shown by its cubes: a node a cube and one for the IO
 //! of a SIP, of the links between two of them the busiest.
 
-use kbc_backend_sim::time::Timing;
 use kbc_figures::topology::{self as figure, Axis, Form, MAX_NODES, Way};
 use kbc_figures::{Fault, Heading};
-use kbc_ir::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
+use kbc_machine::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
+use kbc_time::Timing;
 use std::collections::BTreeMap;
 
 /// Nodes of a package that are shown one by one.

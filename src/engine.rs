@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use kbc_backend_sim::failure::RunFailure;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
-use kbc_backend_sim::tensor::Tensor;
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::Schedule;
+use kbc_numerics::tensor::Tensor;
 use std::time::Instant;
 
 /// What carries out a schedule's operations.

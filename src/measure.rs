@@ -12,13 +12,13 @@ use crate::commands::compile::begin;
 use crate::record::Wanted;
 use crate::report::{CompareReport, Report, VerifiedReport};
 use crate::session::{Outcome, Session};
-use kbc_backend_sim::time::{TimeOptions, Timing};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
-use kbc_ir::topology::Topology;
-use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::types::TensorType;
+use kbc_machine::topology::Topology;
+use kbc_machine::topology::perturb::Perturb;
+use kbc_time::{TimeOptions, Timing};
 
 /// Bytes of results on all ranks up to which a program is executed.
 pub const EXECUTED: u64 = 64 << 20;

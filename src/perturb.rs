@@ -5,13 +5,13 @@
 
 use crate::bounds::{self, Subject};
 use crate::report::{BlameReport, PerturbReport};
-use kbc_backend_sim::perturb::perturbed;
-use kbc_backend_sim::time::TimeOptions;
-use kbc_backend_sim::time::{Cause, Step, Timing, Unit};
 use kbc_diag::Diagnostics;
 use kbc_ir::schedule::Schedule;
-use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{DeviceId, LinkId, Topology};
+use kbc_machine::topology::perturb::Perturb;
+use kbc_machine::topology::{DeviceId, LinkId, Topology};
+use kbc_time::TimeOptions;
+use kbc_time::perturb::perturbed;
+use kbc_time::{Cause, Step, Timing, Unit};
 use std::collections::BTreeMap;
 
 /// Times the schedule under every seed.

@@ -6,13 +6,13 @@
 
 use crate::cli::DiagnosticFormat;
 use kbc_backend_sim::interp::MAX_BYTES;
-use kbc_backend_sim::shard::feed_shape;
+use kbc_checker::Orbits;
 use kbc_diag::Diagnostic;
-use kbc_ir::checker::Orbits;
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferRole, Schedule};
-use kbc_ir::topology::Topology;
 use kbc_ir::walk::{Act, Cursor, Program, Step};
+use kbc_machine::topology::Topology;
+use kbc_numerics::shard::feed_shape;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -11,7 +11,7 @@ use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_ir::Module;
-use kbc_ir::topology::Shape;
+use kbc_machine::topology::Shape;
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
 use kbc_passes::select::{Selection, Verdict};

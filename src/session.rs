@@ -5,7 +5,7 @@ use crate::crash;
 use crate::room;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Text, render, visible};
 use kbc_frontend::load::Sources;
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Component, Path, PathBuf};

@@ -1,10 +1,10 @@
 //! The time model that passes are handed: the event engine.
 
-use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::Diagnostics;
 use kbc_ir::Module;
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
 use kbc_passes::TimeModel;
+use kbc_time::{TimeOptions, simulate};
 
 /// Times of schedules on a machine.
 pub struct Simulated<'a> {

@@ -3,8 +3,7 @@
 //!
 //! Kernels are files of `tests/ascend/model`. `cases.cpp` holds its expectations itself: a further case is a few lines.
 
-#[path = "common/standin.rs"]
-mod standin;
+use crate::standin;
 
 use half::{bf16, f16};
 use standin::{Arg, Job, Program, Run, compile, deletable, flag_pairs, guarded, redundant};

@@ -10,7 +10,7 @@
 //! Errors with a place stand on their line: `//~ CODE "words"` (`;~ ` in .kir). To add a case, copy a file, edit it and
 //! run `cargo insta test --review`: the snapshot holds the source and the messages for people.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, root, short};
 use serde::Deserialize;

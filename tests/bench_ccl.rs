@@ -1,7 +1,7 @@
 //! `kbc bench ccl`: the all-reduce of two kernbench files on every kind of machine and world, what each key of the files does,
 //! and what is said where numbers are wrong (TOPO-2, TOPO-7).
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, kbc, root};
 use serde_json::Value;

@@ -6,7 +6,7 @@
 //! floating-point routines that differ from processor to processor). A block fenced as `kb,file=NAME` is written to
 //! that file first. `KBC_BLESS=1 cargo test --test cli` rewrites the transcripts; then read the diff.
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, root};
 

@@ -1,6 +1,6 @@
 //! `kbc compare` and `--using`: who wins where, and why (EVAL-1).
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `kbc completions`: every verb and every long flag is in the script of every shell, and twice is the same.
 
-mod common;
+use crate::common;
 
 use clap::CommandFactory;
 use common::{kbc, root};

@@ -2,7 +2,7 @@
 //! to nine ranks, with every algorithm that sends blocks directly, on both engines; what a dispatch does is computed here
 //! from the matrix alone. And the messages about matrices and lengths that do not fit.
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, kbc};
 use serde_json::Value;

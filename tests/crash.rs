@@ -3,7 +3,7 @@
 //! The bug is made: in builds with debug assertions KBC_FAULT names the stage or pass that panics.
 #![cfg(debug_assertions)]
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, kbc, kbc_with};
 use kbc::crash::Stage;

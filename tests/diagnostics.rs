@@ -1,6 +1,6 @@
 //! `--diagnostics` and `--color` on every verb: the form changes, what is said and the exit code do not.
 
-mod common;
+use crate::common;
 
 use clap::CommandFactory;
 use common::{Scratch, kbc, kbc_with, short};

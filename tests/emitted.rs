@@ -1,11 +1,9 @@
 //! Emitted kernels against the simulator, bit for bit, under the memory model of the stand-in headers; where sums are added in the core's
 //! order, against the reference evaluator within its bounds.
 
-mod common;
-#[path = "common/emitted.rs"]
-mod emitted;
-#[path = "common/standin.rs"]
-mod standin;
+use crate::common;
+use crate::emitting as emitted;
+use crate::standin;
 
 use clap::Parser;
 use emitted::Case;

@@ -1,16 +1,13 @@
 //! Emitted kernels of what layers are made of: rows by numbers and in groups, tile kernels, products in pieces; against the simulator bit for
 //! bit, or within the reference evaluator's bounds, under the memory model of the stand-in headers.
 
-mod common;
-#[path = "common/emitted.rs"]
-mod emitted;
-#[path = "common/standin.rs"]
-mod standin;
+use crate::emitting as emitted;
+use crate::standin;
 
 use emitted::Case;
 use kbc_backend_ascend::tile::Core;
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_ir::schedule::Schedule;
+use kbc_numerics::tensor::{Data, Tensor};
 use standin::Run;
 
 fn head(p: u64) -> String {

@@ -1,7 +1,7 @@
 //! A sample of `kbc fuzz`: random programs and schedules, the interpreter against machine code; and that the generator
 //! makes what it is meant to make.
 
-mod common;
+use crate::common;
 
 use common::{kbc, root};
 use kbc::fuzz::catalogue::Catalogue;

@@ -5,7 +5,7 @@
 //! then standard error; `'` stands for `"` in them. Every command is run twice, in two processes, and must write the same bytes. To add a case,
 //! copy a file.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, root};
 

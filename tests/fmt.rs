@@ -1,7 +1,7 @@
 //! `kbc fmt`: the texts of the repository are in their form, and files are written as they should be. What the form is,
 //! the tests of the frontend and of the IR hold.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
 

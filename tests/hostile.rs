@@ -1,7 +1,7 @@
 //! What a file, a disk or a machine can do to kbc: damaged caches, full disks, files of others, memory that is short, and
 //! small inputs that ask for much. Each ends with an error that says so.
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, kbc, kbc_with};
 use std::path::Path;

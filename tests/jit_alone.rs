@@ -1,7 +1,7 @@
 //! Programs and the library's algorithms as machine code in a process that may not enter the interpreter's data path.
 //! Results are compared with the reference evaluator, which shares scalar functions with it and nothing else.
 
-mod common;
+use crate::common;
 
 use clap::Parser;
 use common::{Scratch, root};
@@ -56,6 +56,7 @@ fn programs(dir: &Path, out: &mut Vec<PathBuf>) {
 }
 
 #[test]
+#[ignore = "runs in a process of its own"]
 fn the_programs_of_specs_are_right_without_the_interpreter() {
     let mut all = vec![];
     programs(&root().join("specs"), &mut all);
@@ -109,6 +110,7 @@ fn forms(kind: CollKind, dtype: &str, root: u64) -> (String, String, String) {
 }
 
 #[test]
+#[ignore = "runs in a process of its own"]
 fn the_librarys_algorithms_are_right_without_the_interpreter() {
     let dir = Scratch::new();
     let loaded = fuzz::library();
@@ -168,6 +170,7 @@ fn the_librarys_algorithms_are_right_without_the_interpreter() {
 }
 
 #[test]
+#[ignore = "runs in a process of its own"]
 fn the_switch_forbids() {
     interp::forbid();
     let made = fuzz::make("program s(x: f32[4@tp]) -> f32[4] { x }").expect("a program");
@@ -175,4 +178,17 @@ fn the_switch_forbids() {
     let run =
         std::panic::catch_unwind(|| interp::run(&made.schedule, &inputs, &RunOptions::default()).is_ok());
     assert!(run.is_err());
+}
+
+/// Runs the ignored tests of this module in a process of their own: the switch cannot be taken back.
+#[test]
+fn in_a_process_of_its_own() {
+    let exe = std::env::current_exe().expect("the path of this binary");
+    let out = std::process::Command::new(exe)
+        .args(["--ignored", "jit_alone::"])
+        .output()
+        .expect("it can be started once more");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("ok. 3 passed"), "{text}");
 }

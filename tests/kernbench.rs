@@ -2,7 +2,7 @@
 //!
 //! Published figures beside ours are `specs/reference`'s, which `reference.rs` runs.
 
-mod common;
+use crate::common;
 
 use common::{kbc, root};
 use serde_json::Value;

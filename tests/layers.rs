@@ -4,10 +4,10 @@
 //! them; that every rank agrees with one device is part of each run. The encoder layer is compared with what PyTorch
 //! computed (`expect`), at every number of devices, and its collectives are counted.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
-use kbc_backend_sim::formats;
+use kbc_numerics::formats;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //!
 //! Packages are written and not compiled here: `tests/emitted.rs` compiles a sample.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
 use kbc_frontend::ast::Item;

@@ -1,11 +1,11 @@
 //! Local programs (TP-8, SYNC-6): data of each rank, the same numbers as a global program, every collective on several
 //! machines, one role for ranks with one body, and what other verbs make of them. Wrong ones are in tests/bad.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
-use kbc_backend_sim::formats::{read, write_npz};
-use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_numerics::formats::{read, write_npz};
+use kbc_numerics::tensor::{Data, Tensor};
 use serde_json::Value;
 
 fn tensor(shape: &[u64], f: impl Fn(usize) -> f32) -> Tensor {

@@ -1,7 +1,7 @@
 //! Queues lowered to windows, through the commands that a user has (SIM-3): imported schedules, machine code, and kernels of
 //! a target that has no queues.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, root};
 

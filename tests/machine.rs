@@ -1,18 +1,17 @@
 //! Machines with rules of their own, through the command line: published figures to the nanosecond, no time below a
 //! bound under any rules, and kbc's own mistakes are told from the user's.
 
-mod common;
-#[path = "real/driver.rs"]
-mod driver;
+use crate::common;
+use crate::driver;
 
 use common::{kbc, root};
 use driver::built;
 use kbc::session::Failure;
 use kbc::{bounds, fuzz, perturb};
-use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::FileId;
 use kbc_frontend::machine::read_perturb;
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
+use kbc_time::{TimeOptions, simulate};
 
 fn report(words: &[&str]) -> serde_json::Value {
     let ran = kbc(root(), words, "");

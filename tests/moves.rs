@@ -2,7 +2,7 @@
 //! and averages. Every element type, one to nine ranks, proven, run and compared; what a rotation does is looked at in
 //! the written results, too.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! A sample of `kbc mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori and meshes. None
 //! escapes the checker, nothing that is right is refused, and the counts add up.
 
-mod common;
+use crate::common;
 
 use common::{kbc, root};
 use serde_json::Value;

@@ -1,15 +1,15 @@
 //! Results do not depend on which of the streams that can move does so first, nor on the process: every program of
 //! specs and every execution case, byte for byte.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, root};
-use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::FileId;
 use kbc_ir::schedule::{BufferRole, Schedule};
+use kbc_numerics::generate::{exact, exact_range};
+use kbc_numerics::tensor::{Data, Tensor};
 use std::path::Path;
 
 const CALLS: u32 = 3;

@@ -1,6 +1,6 @@
 //! Collectives beside products: the numbers are those of whole products on both engines, and what is exposed is less.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc};
 use serde_json::Value;

@@ -1,15 +1,15 @@
 //! `kbc report`: every part is there, nothing comes from outside, every event of the run stands in the page, and chunks end where the
 //! collective promises. What needs a browser runs in one where `KBC_CHROMIUM` names it.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, root};
 use kbc::page::{Made, page};
 use kbc::record::scene::Scene;
 use kbc::report::Report;
-use kbc_backend_sim::time::*;
 use kbc_diag::{FileId, SourceMap};
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
+use kbc_time::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -6,7 +6,7 @@
 //! a command line; a `tile` or `json` block is checked; a block with the option `--check` goes through `kbc fmt`, a `json` block with `--import` through `kbc import`. A page without blocks
 //! says why.
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, root, short};
 use kbc_diag::codes::{CODES, Code, Example};

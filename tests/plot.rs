@@ -1,6 +1,6 @@
 //! `kbc plot`: every machine is drawn with all its nodes and links, and what a picture says of use is what the report says.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
 

@@ -4,19 +4,19 @@
 //! has of the result agrees with one device, element by element. Copy a line to add a case.
 
 use kbc::fuzz::read;
-use kbc_backend_sim::compare::compare;
-use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::interp::{self, RunOptions};
-use kbc_backend_sim::reference::{EvalOptions, evaluate, exact_modulus};
 use kbc_diag::Diagnostics;
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::schedule::Schedule;
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module};
+use kbc_numerics::compare::compare;
+use kbc_numerics::generate::{self, ExactRange};
 use kbc_passes::instrument::Instrument;
 use kbc_passes::pipeline::{Pipeline, Step};
 use kbc_passes::{Changed, PassCx};
+use kbc_reference::{EvalOptions, evaluate, exact_modulus};
 use std::collections::BTreeMap;
 
 const TABLE: &str = include_str!("propagation/rules.txt");

@@ -4,7 +4,7 @@
 //! `tests/ascend/real/launches.csv` or `library.csv`; programs with products are in `layers.csv`, those on several cores in `cores.csv`, those
 //! whose receivers fetch in `pull.csv`.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
 use serde_json::Value;

@@ -9,14 +9,13 @@
 
 #![allow(clippy::print_stdout, reason = "the measured figures, for `--nocapture`")]
 
-#[path = "real/driver.rs"]
-mod driver;
+use crate::driver;
 
 use driver::{Done, Job, built, done};
-use kbc_backend_sim::formats;
 use kbc_backend_sim::interp::RunResult;
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_ir::graph::{CollKind, Graph, OpId, OpKind};
+use kbc_numerics::formats;
+use kbc_numerics::tensor::{Data, Tensor};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -80,7 +79,7 @@ fn layer() -> &'static Layer {
 /// are off by more than [`TOLERANCE`].
 fn against_pytorch(result: &RunResult) -> Vec<(f64, usize)> {
     let layer = layer();
-    let of_rank = |parts: &Vec<kbc_backend_sim::shard::Part>| {
+    let of_rank = |parts: &Vec<kbc_numerics::shard::Part>| {
         let got = parts[0].tensor.data().to_f64();
         assert_eq!(got.len(), TOKENS * WIDTH, "every rank holds the whole result");
         let off =

@@ -1,17 +1,15 @@
 //! Records of a timed run: the trace keeps the format's rules, trace, log and report say the same, docs/oplog.md and
 //! logs have the same fields, limits refuse.
 
-mod common;
-#[path = "common/fields.rs"]
-mod fields;
-#[path = "common/perfetto.rs"]
-mod perfetto;
+use crate::common;
+use crate::fields;
+use crate::perfetto;
 
 use common::{Scratch, root};
 use fields::{documented, fields};
-use kbc_backend_sim::time::{Observer, TimeOptions, Timing, simulate_observed};
 use kbc_ir::schedule::Schedule;
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
+use kbc_time::{Observer, TimeOptions, Timing, simulate_observed};
 use perfetto::{Arg, Slice};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! `kbc compare-reference`: every shipped file of published figures, and files that are wrong (EVAL-5).
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc};
 use serde_json::Value;

@@ -1,8 +1,7 @@
 //! docs/report.md and real reports have the same fields, of the documented types.
 
-mod common;
-#[path = "common/fields.rs"]
-mod fields;
+use crate::common;
+use crate::fields;
 
 use common::{Scratch, root};
 use fields::{documented, fields};

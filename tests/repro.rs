@@ -1,6 +1,6 @@
 //! `kbc repro`: figures and tables of the documentation are what sweeps and reference files say (EVAL-3, EVAL-4).
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root};
 

@@ -1,7 +1,7 @@
 //! Every file under specs/ does what it is there for: programs are proven, executed on every rank, compared and timed;
 //! files of algorithms are proven. To add a case, add a file to specs/.
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, kbc, root};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `kbc sweep`: rows, what is kept of them, shards, and the sweeps that are here (EVAL-1, EVAL-2).
 
-mod common;
+use crate::common;
 
 use common::{Ran, Scratch, kbc, kbc_with, root};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! Files of `tests/tiles` say in lines `//= ARGUMENTS => COLLECTIVES` how they are run, `none` for no collective. To add a
 //! case, copy a file.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc, root, split};
 use serde_json::Value;

@@ -1,14 +1,13 @@
 //! Time, over every algorithm of the library on several machines: the walk of time gives the same acts, in brief, as the
 //! cursor, and one rank of each orbit gives the same times as all ranks.
 
-#[path = "real/driver.rs"]
-mod driver;
+use crate::driver;
 
 use driver::{library, try_build};
-use kbc_backend_sim::time::{TimeOptions, Timing, Walked, simulate};
 use kbc_ir::schedule::Schedule;
-use kbc_ir::topology::Topology;
 use kbc_ir::walk::{Brief, Cursor, Outline, Program, Step, Walks};
+use kbc_machine::topology::Topology;
+use kbc_time::{TimeOptions, Timing, Walked, simulate};
 
 /// Machines and sizes: chunks of equal and of unequal length, powers of two and not, one axis and two.
 const CASES: [(&str, u64); 10] = [

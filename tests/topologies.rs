@@ -1,7 +1,6 @@
 //! `specs/all_reduce.kb` on machines of every shape: numbers, time against its bound, and what `select` chooses.
 
-#[path = "real/driver.rs"]
-mod driver;
+use crate::driver;
 
 use driver::{built, done, try_build};
 use kbc::report::Report;

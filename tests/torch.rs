@@ -1,11 +1,8 @@
 //! PyTorch programs as local programs and as global ones (`kbc import --lift`): the same numbers, bit for bit; and weights
 //! from a file in the place of an archive's.
 
-#[path = "torch/injected.rs"]
-mod injected;
-
-use kbc_backend_sim::formats;
-use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_numerics::formats;
+use kbc_numerics::tensor::{Data, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! `kbc explain traffic`: counts against closed forms, and beside hand-written kernels (ASC-10).
 
-mod common;
+use crate::common;
 
 use common::{Scratch, kbc};
 use serde_json::Value;

@@ -7,12 +7,12 @@
 use super::{Group, Need};
 use kbc_diag::Diagnostics;
 use kbc_ir::Name;
-use kbc_ir::bounds::{CollKind, Distances, Problem, Sizes, distances};
 use kbc_ir::schedule::{
     BufferId, BufferRole, LocalOp, Operand, RankSet, Region, RegionId, SOp, SStmt, Schedule,
 };
-use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::{Fault, Program};
+use kbc_machine::bounds::{CollKind, Distances, Problem, Sizes, distances};
+use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! Owns how the rows of a program combine (the maximum, never the sum: docs/adr/054-bounds-of-programs.md), and that no time is below one: that
 //! is an error of kbc (E990). A bound is of what is asked for, a program's values and collectives under their placements, and
 //! reads of a schedule what every schedule of it has: problems, inputs, results, operations of the program. So it is one
-//! number whatever algorithm is chosen and whatever runs beside what. Rows of one collective are [`kbc_ir::bounds`]'s, the
+//! number whatever algorithm is chosen and whatever runs beside what. Rows of one collective are [`kbc_machine::bounds`]'s, the
 //! time is the engine's.
 
 mod chain;
@@ -11,15 +11,15 @@ mod problem;
 mod work;
 
 use crate::analyse;
-use kbc_backend_sim::time::{
-    Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate, simulate_observed,
-};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::bounds::{Bound, Problem, bound, together};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
-use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::Program;
+use kbc_machine::bounds::{Bound, Problem, bound, together};
+use kbc_machine::topology::{DeviceId, Topology};
+use kbc_time::{
+    Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate, simulate_observed,
+};
 use problem::{is_barrier, named, problem};
 use std::collections::BTreeSet;
 

@@ -1,13 +1,13 @@
 //! Which problem a collective region solves: what its promise and its operand say, and nothing of its body.
 
 use kbc_diag::Diagnostics;
-use kbc_ir::bounds::{self, Problem, Sizes};
 use kbc_ir::promise::Promise;
 use kbc_ir::promise_terms::terms;
 use kbc_ir::schedule::{OperandId, Region, RegionId, Schedule};
-use kbc_ir::topology::DeviceId;
 use kbc_ir::types::CutRule;
 use kbc_ir::walk::Program;
+use kbc_machine::bounds::{self, Problem, Sizes};
+use kbc_machine::topology::DeviceId;
 use std::collections::BTreeSet;
 
 /// The problem a collective region solves on a group, and S of the bandwidth conventions.

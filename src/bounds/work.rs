@@ -11,14 +11,14 @@
 
 use super::Group;
 use super::chain::{each, role};
-use kbc_backend_sim::time::{Unit, amounts};
 use kbc_diag::Diagnostics;
-use kbc_ir::bounds::CollKind;
 use kbc_ir::expr::Expr;
-use kbc_ir::placement::Interior;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, RegionId, Schedule};
-use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::{Fault, Program};
+use kbc_machine::bounds::CollKind;
+use kbc_machine::placement::Interior;
+use kbc_machine::topology::{DeviceId, Topology};
+use kbc_time::{Unit, amounts};
 use std::collections::BTreeMap;
 
 /// Sizes that are looked at: operations times ranks.

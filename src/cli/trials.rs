@@ -231,7 +231,7 @@ pub struct Mutate {
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub jobs: Option<usize>,
     /// Events that exploring all orders of one mutant may take: about a second.
-    #[arg(long, default_value_t = kbc_backend_sim::classify::EVENTS, value_name = "N")]
+    #[arg(long, default_value_t = kbc_judge::EVENTS, value_name = "N")]
     pub events: u64,
     /// Runs in random orders of a mutant whose exploration does not end.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

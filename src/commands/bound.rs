@@ -6,9 +6,9 @@ use crate::bounds::{Collective, Nobody, timed};
 use crate::build::Built;
 use crate::report::human::{bytes, count, time};
 use crate::session::Outcome;
-use kbc_backend_sim::time::TimeOptions;
-use kbc_ir::bounds::{CollKind, evaluate};
-use kbc_ir::topology::{Dimension, Quantity, Topology};
+use kbc_machine::bounds::{CollKind, evaluate};
+use kbc_machine::topology::{Dimension, Quantity, Topology};
+use kbc_time::TimeOptions;
 
 /// Ranks up to which every part is listed.
 const LISTED: usize = 64;

@@ -15,10 +15,10 @@ use crate::report::human::{bytes, count, percent, time};
 use crate::report::{Report, path};
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::interp::RunOptions;
-use kbc_backend_sim::provenance::{Provenance, provenance};
-use kbc_backend_sim::time::{RankUse, TimeOptions};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Schedule;
+use kbc_numerics::provenance::{Provenance, provenance};
+use kbc_time::{RankUse, TimeOptions};
 use serde::Serialize;
 use std::path::Path;
 

@@ -12,12 +12,12 @@ use crate::pipeline;
 use crate::record::{self, Wanted};
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::dot;
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::text::{self, PrintOptions};
+use kbc_time::TimeOptions;
 use std::path::Path;
 
 /// Runs everything for a target.

@@ -12,12 +12,12 @@ use crate::record::scene::Scene;
 use crate::record::{Wanted, holders};
 use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span, codes};
 use kbc_ir::graph::Graph;
 use kbc_ir::local::LocalPart;
 use kbc_ir::schedule::Schedule;
+use kbc_time::TimeOptions;
 use std::collections::BTreeMap;
 
 const TOPICS: [&str; 9] =

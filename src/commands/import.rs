@@ -12,12 +12,7 @@ use crate::record::{self, Wanted};
 use crate::report::{CompareReport, ImportReport, InputReport, ParamReport, Report};
 use crate::room;
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_sim::compare::{Exact, Expected, compare};
-use kbc_backend_sim::generate;
 use kbc_backend_sim::interp::RunOptions;
-use kbc_backend_sim::shard::Part;
-use kbc_backend_sim::tensor::Tensor;
-use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_import::msccl::definition::{self, Wanted as Golden};
@@ -28,8 +23,13 @@ use kbc_ir::dot;
 use kbc_ir::promise::Promise;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::text::{self, PrintOptions};
-use kbc_ir::topology::Topology;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
+use kbc_machine::topology::Topology;
+use kbc_numerics::compare::{Exact, Expected, compare};
+use kbc_numerics::generate;
+use kbc_numerics::shard::Part;
+use kbc_numerics::tensor::Tensor;
+use kbc_time::TimeOptions;
 use std::path::Path;
 
 /// Whether a file is one: by its ending, or by the first character of standard input.

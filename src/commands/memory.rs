@@ -1,17 +1,17 @@
 //! `kbc explain memory` and the shards of `kbc explain placement`: what is where in the memories of a machine.
 //!
-//! Owns the tables. Places are [`kbc_ir::memory`]'s, shards [`kbc_ir::placement`]'s.
+//! Owns the tables. Places are [`kbc_machine::memory`]'s, shards [`kbc_machine::placement`]'s.
 
 use crate::build::Built;
 use crate::report::human::bytes;
 use crate::session::Outcome;
 use kbc_ir::host::spelled;
-use kbc_ir::memory::{Memories, lay_out, locals};
-use kbc_ir::placement::Interior;
 use kbc_ir::schedule::{BufferId, SOp, Schedule};
-use kbc_ir::share::{Move, of_rank, volume, volumes};
-use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::Program;
+use kbc_machine::memory::{Memories, lay_out, locals};
+use kbc_machine::placement::Interior;
+use kbc_machine::share::{Move, of_rank, volume, volumes};
+use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::BTreeMap;
 
 /// Lines of one tensor's shards.

@@ -8,8 +8,8 @@ use crate::pipeline;
 use crate::session::{Outcome, Session};
 use kbc_diag::Diagnostics;
 use kbc_ir::text::{self, PrintOptions};
-use kbc_ir::topology::Topology;
 use kbc_ir::{Body, dot};
+use kbc_machine::topology::Topology;
 use kbc_passes::PassCx;
 use std::path::Path;
 

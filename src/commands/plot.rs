@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::session::{Outcome, Session};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Figure, Heading, Theme};
-use kbc_ir::topology::{Topology, brief};
+use kbc_machine::topology::{Topology, brief};
 
 /// Draws a picture into a file.
 ///

@@ -15,11 +15,11 @@ use crate::report::{Report, human, timed};
 use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::interp::RunOptions;
-use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::Diagnostic;
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
+use kbc_time::TimeOptions;
 use std::path::Path;
 
 /// Proves, executes, compares and times, and writes what was found as a page.

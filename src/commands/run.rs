@@ -13,17 +13,17 @@ use crate::report::Report;
 use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::failure::{RunFailure, standstill};
-use kbc_backend_sim::generate::{self, ExactRange};
-use kbc_backend_sim::tensor::Tensor;
-use kbc_backend_sim::time::{TimeOptions, device_each};
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
 use kbc_ir::Module;
-use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{BufferRole, Schedule};
-use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{Described, Shape, Topology};
 use kbc_ir::types::TensorType;
+use kbc_machine::memory::{self, Placements};
+use kbc_machine::topology::perturb::Perturb;
+use kbc_machine::topology::{Described, Shape, Topology};
+use kbc_numerics::generate::{self, ExactRange};
+use kbc_numerics::tensor::Tensor;
+use kbc_time::{TimeOptions, device_each};
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
 const ADVERSARIAL_CALLS: u32 = 4;

@@ -7,10 +7,10 @@ use crate::bounds::{self, Nobody};
 use crate::build::{Built, select_again};
 use crate::report::human::{bytes, count, percent, time};
 use crate::session::Outcome;
-use kbc_backend_sim::time::TimeOptions;
-use kbc_ir::bounds::Bound;
+use kbc_machine::bounds::Bound;
 use kbc_passes::cost::{Method, Price, exact_ranks};
 use kbc_passes::select::{Selection, Verdict};
+use kbc_time::TimeOptions;
 
 /// The table of every collective of a program.
 ///

@@ -15,10 +15,10 @@ use crate::session::{Outcome, Session};
 use crate::traffic::kernels::{self, Moves};
 use crate::traffic::{Counted, Traffic, count, kernel};
 use kbc_backend_ascend::lower::counts;
-use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{Region, Schedule};
-use kbc_ir::topology::{LinkRate, Settings, Shape, Topology};
+use kbc_machine::topology::{LinkRate, Settings, Shape, Topology};
+use kbc_time::TimeOptions;
 use serde::Serialize;
 
 /// What a command found out, as one object.

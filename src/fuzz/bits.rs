@@ -2,10 +2,10 @@
 
 use super::rng::Rng;
 use half::{bf16, f16};
-use kbc_backend_sim::shard::feed_shape;
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::{DType, TensorType};
+use kbc_numerics::shard::feed_shape;
+use kbc_numerics::tensor::{Data, Tensor};
 
 /// What the elements of a tensor are like.
 #[derive(Clone, Copy)]

@@ -1,21 +1,17 @@
 //! Random schedules and mutants, judged by running them: is what the checker accepts right, and what it refuses wrong?
 //!
 //! Owns which schedules are drawn, how many calls they run, and the counts. What a schedule must give is
-//! `kbc_backend_sim::oracle`'s to say, whether it always gives that is `kbc_backend_sim::classify`'s; neither shares anything
+//! `kbc_judge::oracle`'s to say, whether it always gives that is `kbc_judge`'s; neither shares anything
 //! with the checker. Everything is a function of the seed and of the number of a schedule.
 
 use super::rng::Rng;
 use super::{catalogue, generate, library, machine, make, rounds, written};
 use crate::mutate::{parallel, reasons};
-use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, classify, same};
-use kbc_backend_sim::generate::{exact, exact_range, powers};
 use kbc_backend_sim::interp::{self, RunOptions};
-use kbc_backend_sim::oracle::{Unknown, expected};
-use kbc_backend_sim::tensor::Tensor;
+use kbc_checker::mutate::{Kind, all, apply, apply_on};
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::expr::{BinOp, Expr, gcd};
-use kbc_ir::mutate::{Kind, all, apply, apply_on};
 use kbc_ir::schedule::{BufferRole, CALL, Calls, SOp, SStmt, Schedule};
 use kbc_ir::text::{PrintOptions, parse, print};
 use kbc_ir::types::{DType, ReduceOp, TensorType};
@@ -23,6 +19,10 @@ use kbc_ir::verify::verify;
 use kbc_ir::visit::{Field, FieldMut, each_field, op_fields_mut};
 use kbc_ir::walk::{Cursor, Program, Step};
 use kbc_ir::{Body, Module, Props};
+use kbc_judge::oracle::{Unknown, expected};
+use kbc_judge::{Behaviour, ClassifyOptions, Evidence, classify, same};
+use kbc_numerics::generate::{exact, exact_range, powers};
+use kbc_numerics::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;

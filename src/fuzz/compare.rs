@@ -2,9 +2,9 @@
 
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
-use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::Diagnostics;
 use kbc_ir::schedule::Schedule;
+use kbc_numerics::tensor::Tensor;
 
 /// What both engines agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -125,7 +125,7 @@ pub fn same(schedule: &Schedule, want: &RunResult, got: &RunResult) -> Result<u6
                 let (a, b) = (want.tensor.data(), got.tensor.data());
                 if let Some(i) = a.first_difference(b) {
                     let show = |v: Option<_>| {
-                        v.map_or("nothing".to_owned(), |v: kbc_backend_sim::tensor::Value| v.to_string())
+                        v.map_or("nothing".to_owned(), |v: kbc_numerics::tensor::Value| v.to_string())
                     };
                     return Err(format!(
                         "{}, element {i} of shape {:?}: interpreter {}, machine code {}",

@@ -96,7 +96,7 @@ fn statements(s: &Schedule, region: &Region, list: &[SStmt], out: &mut Features)
             SStmt::Op(SOp::Local(l), _) => {
                 out.insert(("local", format!("{} {}", l.word(), s.buffer(l.dst()).dtype)));
             }
-            SStmt::Op(op, _) => drop(out.insert(("statement", kbc_ir::mutate::word(op).into()))),
+            SStmt::Op(op, _) => drop(out.insert(("statement", kbc_checker::mutate::word(op).into()))),
         }
     }
 }

@@ -27,7 +27,7 @@ pub fn schedules() -> Vec<Schedule> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kbc_ir::checker::{CheckOptions, check};
+    use kbc_checker::{CheckOptions, check};
     use kbc_ir::verify::verify;
 
     /// What is changed at random must be right as it is written.

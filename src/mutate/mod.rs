@@ -1,8 +1,8 @@
 //! The checker's own error rate: mutants of schedules, the checker's verdict on each, and what running it in every order
 //! that matters says, which knows nothing of the checker.
 //!
-//! Owns which mutants are drawn and the counts. The mutations are `kbc_ir::mutate`'s, the verdict is
-//! `kbc_ir::checker`'s, the behaviour `kbc_backend_sim::classify`'s. Everything is a function of the schedules and the
+//! Owns which mutants are drawn and the counts. The mutations are `kbc_checker::mutate`'s, the verdict is
+//! `kbc_checker`'s, the behaviour `kbc_judge`'s. Everything is a function of the schedules and the
 //! seed: threads share the work, not the answers. Files and the terminal are [`crate::commands::mutate`]'s.
 
 pub mod reasons;
@@ -11,17 +11,17 @@ pub mod subjects;
 
 use crate::fuzz::rng::Rng;
 use crate::room;
-use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, calls, classify, same};
-use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
-use kbc_backend_sim::tensor::Tensor;
+use kbc_checker::mutate::{Mutation, Operator, Target, apply, apply_on, every};
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::{Diagnostic, Diagnostics, Severity};
-use kbc_ir::checker::{CheckOptions, check};
-use kbc_ir::mutate::{Mutation, Operator, Target, apply, apply_on, every};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::TensorType;
 use kbc_ir::verify::verify;
 use kbc_ir::{Body, Module};
+use kbc_judge::{Behaviour, ClassifyOptions, Evidence, calls, classify, same};
+use kbc_numerics::generate::{exact, exact_range};
+use kbc_numerics::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

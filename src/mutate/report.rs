@@ -4,9 +4,9 @@ use super::reasons::why;
 use super::subjects::{LeftOut, Subject};
 use super::{Findings, Outcome, Row, Settings, mutant};
 use crate::report::SCHEMA;
-use kbc_backend_sim::classify::Evidence;
-use kbc_ir::mutate::{Operator, Target};
+use kbc_checker::mutate::{Operator, Target};
 use kbc_ir::text::{PrintOptions, print};
+use kbc_judge::Evidence;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,8 +5,8 @@
 
 use super::flow::{Flow, Followed, Piece, reduced};
 use super::tape::{Carried, ps};
+use kbc_checker::promised;
 use kbc_diag::Diagnostic;
-use kbc_ir::checker::promised;
 use kbc_ir::schedule::{OperandId, Region, RegionId};
 use kbc_ir::walk::Program;
 use serde::Serialize;

@@ -4,8 +4,8 @@
 //! of ranks and the place where their contributions began. No algorithm is known here, and no number is looked at. When acts take
 //! effect is [`super::tape`]'s business, cutting into chunks that of [`super::chunks`].
 
+use kbc_checker::promised;
 use kbc_diag::Diagnostic;
-use kbc_ir::checker::promised;
 use kbc_ir::schedule::{OperandId, RegionId};
 use kbc_ir::walk::{Access, Mem, Program};
 use std::collections::{BTreeMap, BTreeSet};

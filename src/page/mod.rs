@@ -14,11 +14,11 @@ use crate::record::scene::Scene;
 use crate::report::Report;
 use chunks::Flowing;
 use flow::Flow;
-use kbc_backend_sim::time::{TimeOptions, Timing, simulate_observed};
 use kbc_diag::{Diagnostic, Diagnostics, SourceMap};
 use kbc_ir::host::spelled;
-use kbc_ir::topology::LinkId;
 use kbc_ir::walk::Program;
+use kbc_machine::topology::LinkId;
+use kbc_time::{TimeOptions, Timing, simulate_observed};
 use place::Places;
 use serde::Serialize;
 use std::path::Path;
@@ -183,7 +183,7 @@ pub fn page(made: Made<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
 
 /// The critical path by numbers.
 fn path(scene: &Scene<'_>, timing: &Timing) -> Vec<PathPlace> {
-    use kbc_backend_sim::time::Cause;
+    use kbc_time::Cause;
     let mut out = vec![];
     for part in crate::record::path::parts(&timing.path, scene.topology) {
         let to = part.to.map_or(-1, |r| r as i64);
@@ -206,7 +206,7 @@ fn links(timing: &Timing) -> Vec<u32> {
 }
 
 fn rank_rows(scene: &Scene<'_>, timing: &Timing) -> Vec<RankRow> {
-    let row = |(i, r): (usize, &kbc_backend_sim::time::RankUse)| RankRow {
+    let row = |(i, r): (usize, &kbc_time::RankUse)| RankRow {
         rank: scene.rank(i as u64),
         finish_ns: r.finish_ns,
         sent_bytes: r.sent_bytes,

@@ -1,7 +1,7 @@
 //! Where nodes of a machine stand on a page: by coordinates, devices of one axis in a circle, switches and relays among those they
 //! join. Nothing but drawing depends on it.
 
-use kbc_ir::topology::{DeviceId, Topology};
+use kbc_machine::topology::{DeviceId, Topology};
 use serde::Serialize;
 
 /// Nodes and the lines between them.

@@ -7,10 +7,10 @@ use crate::record::ranks::Ranks;
 use crate::record::scene::Scene;
 use crate::record::waits::{Reason, Waits};
 use crate::record::words;
-use kbc_backend_sim::time::*;
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::RegionId;
 use kbc_ir::walk::{Access, Act, Cursor, Step};
+use kbc_time::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,9 +5,9 @@
 
 use super::scene::Scene;
 use super::waits::{Reason, Waits};
-use kbc_backend_sim::time::*;
 use kbc_diag::Diagnostics;
-use kbc_ir::topology::LinkId;
+use kbc_machine::topology::LinkId;
+use kbc_time::*;
 use std::collections::BTreeMap;
 
 /// A wait of the path: thread, operation, begin as bits, and the link if it is one.

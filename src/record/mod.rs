@@ -14,8 +14,8 @@ pub mod waits;
 
 use crate::outdir::Draft;
 use crate::session::{Outcome, written};
-use kbc_backend_sim::time::*;
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_time::*;
 use oplog::Oplog;
 use ranks::Ranks;
 use scene::Scene;

@@ -6,7 +6,7 @@
 use super::ranks::Ranks;
 use super::scene::Scene;
 use super::waits::{Done, Reason, Wait};
-use kbc_backend_sim::time::{Delivery, MessageId, MessageKind};
+use kbc_time::{Delivery, MessageId, MessageKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,9 +1,9 @@
 //! The critical path as a chain of parts: a message from its sending to its arrival, a local operation, a fence; and
 //! the same chain with the turns of loops folded.
 
-use kbc_backend_sim::time::{Breakdown, Cause, Slot, Step, Timing};
-use kbc_ir::topology::{Data, DeviceId, Topology};
 use kbc_ir::types::MemKind;
+use kbc_machine::topology::{Data, DeviceId, Topology};
+use kbc_time::{Breakdown, Cause, Slot, Step, Timing};
 use std::collections::BTreeMap;
 
 /// A part of the chain: steps that belong to one operation.
@@ -30,7 +30,7 @@ pub enum After {
     Message(u64),
 }
 
-fn link_of(s: &Step) -> Option<kbc_ir::topology::LinkId> {
+fn link_of(s: &Step) -> Option<kbc_machine::topology::LinkId> {
     match s.cause {
         Cause::Queue(l) | Cause::Latency(l) | Cause::Service(l) => Some(l),
         _ => None,
@@ -221,7 +221,7 @@ mod tests {
             stream: 0,
             start_ns: 0.0,
             end_ns: 1.0,
-            cause: Cause::Work(kbc_backend_sim::time::Unit::Memory),
+            cause: Cause::Work(kbc_time::Unit::Memory),
         }
     }
 

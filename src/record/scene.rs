@@ -6,8 +6,8 @@ use kbc_diag::{SourceMap, Span};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{RegionId, SStmt, Schedule};
 use kbc_ir::text;
-use kbc_ir::topology::{LinkId, Topology};
 use kbc_ir::walk::Program;
+use kbc_machine::topology::{LinkId, Topology};
 use std::borrow::Cow;
 
 /// An operation in words.

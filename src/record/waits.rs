@@ -3,8 +3,8 @@
 //! Memory grows with streams, links and messages in flight. What becomes of the operations is the business of
 //! [`super::trace`] and [`super::oplog`].
 
-use kbc_backend_sim::time::*;
-use kbc_ir::topology::LinkId;
+use kbc_machine::topology::LinkId;
+use kbc_time::*;
 use std::collections::BTreeMap;
 
 /// What somebody waited for.

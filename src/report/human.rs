@@ -1,8 +1,8 @@
 //! A report for people.
 
 use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
-use kbc_backend_sim::reference::OUTER;
-use kbc_ir::topology::brief;
+use kbc_machine::topology::brief;
+use kbc_reference::OUTER;
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {

@@ -3,7 +3,7 @@
 use super::human::{bytes, count, percent, time};
 use super::{LinkReport, Report, StepReport};
 use crate::record::path::{Fold, fold};
-use kbc_ir::topology::brief;
+use kbc_machine::topology::brief;
 
 /// Lines of a folded path that a report shows; the middle of a longer one is left out.
 const SHOWN: usize = 12;

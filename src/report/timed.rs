@@ -5,8 +5,8 @@ use crate::record::path::{After, parts, totals};
 use crate::record::scene::Scene;
 use crate::record::waits::Reason;
 use crate::record::words;
-use kbc_backend_sim::time::{Cause, LinkUse, MemoryUse, Slot, Timing};
 use kbc_ir::schedule::{MAIN, Region};
+use kbc_time::{Cause, LinkUse, MemoryUse, Slot, Timing};
 
 /// Fills them in. `holders` says for each step what had what it waits for (empty if nobody looked); at most `most` links
 /// are listed.

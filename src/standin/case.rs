@@ -19,12 +19,7 @@ use kbc_backend_ascend::passes::layout;
 use kbc_backend_ascend::profile;
 use kbc_backend_ascend::tile::tasks;
 use kbc_backend_ascend::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
-use kbc_backend_sim::compare::{Worst, compare};
-use kbc_backend_sim::generate::{ExactRange, exact, normal};
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_backend_sim::reference::{Accuracy, EvalOptions, RefTensor, evaluate};
-use kbc_backend_sim::shard::{Part, cut};
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::Graph;
@@ -32,6 +27,11 @@ use kbc_ir::name::Name;
 use kbc_ir::scalar::Scalar;
 use kbc_ir::schedule::{BufferRole, LocalOp, SOp, SStmt, Schedule};
 use kbc_ir::types::{DType, Mesh, TensorType};
+use kbc_numerics::compare::{Worst, compare};
+use kbc_numerics::generate::{ExactRange, exact, normal};
+use kbc_numerics::shard::{Part, cut};
+use kbc_numerics::tensor::{Data, Tensor};
+use kbc_reference::{Accuracy, EvalOptions, RefTensor, evaluate};
 
 /// The target whose kernels the model runs.
 pub const TARGET: &str = "a2a3";

@@ -1,7 +1,5 @@
 //! [`kbc::standin::case::Case`] for tests: from texts and files, and every failure a panic.
 
-#![allow(dead_code, reason = "every test binary uses its part")]
-
 use crate::standin::{self, Job, Outputs, Run, Source};
 use clap::Parser;
 use kbc::build;

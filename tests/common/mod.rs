@@ -3,8 +3,6 @@
 //! A [`Scratch`] is a fresh folder that sees the repository's `specs`; commands in it are words of a line, split as a
 //! shell would, and the only program is kbc beside a few that look at files. Nothing here knows what is expected.
 
-#![allow(dead_code, reason = "every test binary uses its part")]
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sizes that a program of `specs` leaves free, as its first command says them: `-D S=25`, or nothing.
-#[allow(dead_code, reason = "not every test file runs specs")]
 pub fn free_sizes<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
     let line = text.lines().find_map(|l| l.strip_prefix(&format!("//     kbc compile {name} ")));
     line.unwrap_or("").split_whitespace().skip_while(|w| *w != "-D").take(2).collect()

@@ -1,7 +1,5 @@
 //! The stand-in model for tests: where its headers and its build folder are, and which lines of a kernel order something.
 
-#![allow(dead_code, reason = "every test binary uses its part")]
-
 #[allow(unused_imports, reason = "every test binary uses its part")]
 pub use kbc::standin::{Arg, Job, Kernel, Orchestration, Outputs, Program, Source, Standin};
 use std::path::Path;

@@ -12,9 +12,9 @@ use kbc::record::Wanted;
 use kbc::report::Report;
 use kbc::session::{Failure, Session};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
-use kbc_backend_sim::time::TimeOptions;
 use kbc_ir::schedule::Schedule;
 use kbc_rounds::Library;
+use kbc_time::TimeOptions;
 
 /// A compiled program with the session that read it.
 pub struct Job {

@@ -3,7 +3,6 @@
 //!
 //! Programs without data get some that says what the unchanged program takes its inputs for.
 
-use kbc_backend_sim::formats;
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_import::torch::dtype::DType;
 use kbc_import::torch::groups::{Table, World, world};
@@ -12,6 +11,7 @@ use kbc_import::torch::kb::{Given, Place, Print};
 use kbc_import::torch::model::{Arg, Meta, Role, Written, WrittenNode};
 use kbc_import::torch::symbols::{bound_by, rebind};
 use kbc_import::torch::{archive, check, exported, listing, printed, resolve, table};
+use kbc_numerics::formats;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -4,14 +4,14 @@
 
 use kbc_backend_ascend::lower::elementwise::{Arg, Bound, Chain, Reg, Step, bound, chain, round};
 use kbc_backend_ascend::tile::VecOp;
-use kbc_backend_sim::numbers::{max_f32, min_f32, round_to};
-use kbc_backend_sim::scalar_eval::{eval_f32, eval_i32, holds, un_f32, un_f64};
 use kbc_diag::{Diagnostic, FileId};
 use kbc_frontend::load::{Sources, load};
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_ir::graph::OpKind;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::DType;
+use kbc_numerics::numbers::{max_f32, min_f32, round_to};
+use kbc_numerics::scalar_eval::{eval_f32, eval_i32, holds, un_f32, un_f64};
 
 /// What a chain gives for one element, in f32.
 fn run(c: &Chain, args: &[f32]) -> f32 {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-mod handmade;
+use crate::handmade;
 
 use handmade::{count, kernel, package, ranks};
 use kbc_backend_ascend::package::{

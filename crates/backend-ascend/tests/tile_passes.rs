@@ -1,6 +1,6 @@
 //! Passes of the tile level: layout, addresses, fences and flags.
 
-mod kernels;
+use crate::kernels;
 
 use kbc_backend_ascend::passes::{PASSES, buffers, complete, counts, layout};
 use kbc_backend_ascend::profile::{PROFILES, Profile, find};

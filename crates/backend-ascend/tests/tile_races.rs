@@ -1,7 +1,7 @@
 //! The analysis of order against an execution: random kernels are completed, then executed at several sizes with a clock
 //! for every pair of pipes. What the analysis accepts has no race in any execution, nor any flag out of order.
 
-mod kernels;
+use crate::kernels;
 
 use kbc_backend_ascend::passes::complete;
 use kbc_backend_ascend::profile::find;

@@ -1,7 +1,7 @@
 //! The verifier of the tile level: completed kernels pass, every mutation of their synchronisation is found, and files
 //! of `tile/unsound` yield the codes of their first line.
 
-mod kernels;
+use crate::kernels;
 
 use kbc_backend_ascend::passes::complete;
 use kbc_backend_ascend::profile::{Profile, find};

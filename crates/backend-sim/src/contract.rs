@@ -8,23 +8,23 @@
 //! Each element carries a bound on how far an execution may be off. It is zero where every sum is exact, which the
 //! generated inputs see to. Local work on elements that may be off is followed only where it moves them.
 //!
-//! Owns that walk. Comparing with what was executed is [`crate::compare`]'s, and the checker, which needs no data, shares nothing
+//! Owns that walk. Comparing with what was executed is [`kbc_numerics::compare`]'s, and the checker, which needs no data, shares nothing
 //! with it.
 
 use crate::effect::{Effect, Run, mem_dtype};
 use crate::host::Host;
 use crate::interp::{MAX_BYTES, zeros};
-use crate::numbers;
-use crate::reference::{Item, Precision, combined};
-use crate::shard::Part;
 use crate::store::{Cells, Ranges};
-use crate::tensor::{Data, Tensor};
 use kbc_ir::host::spelled;
 use kbc_ir::promise::Promise;
 use kbc_ir::promise_terms::{Term, terms};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, OperandId, RegionId, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
+use kbc_numerics::numbers;
+use kbc_numerics::shard::Part;
+use kbc_numerics::tensor::{Data, Tensor};
+use kbc_reference::{Item, Precision, combined};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -3,35 +3,39 @@
 //! Owns the meaning of `copy`, `reduce` and local operations down to element ranges, so that the interpreter and the
 //! adversarial executor differ only in when memory is read and what it then shows.
 
-use crate::local::{self, Footprint};
-use crate::numbers::{self, Refusal};
-use crate::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::{Access, Act, Mem, Program};
+use kbc_numerics::local::{self, Footprint};
+use kbc_numerics::numbers::{self, Refusal};
+use kbc_numerics::tensor::{Data, Tensor};
 
 /// Elements of one memory of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    pub(crate) mem: Mem,
-    pub(crate) start: u64,
-    pub(crate) len: u64,
+pub struct Run {
+    /// The memory.
+    pub mem: Mem,
+    /// Its first element.
+    pub start: u64,
+    /// How many elements.
+    pub len: u64,
 }
 
 impl Run {
-    pub(crate) fn of(a: &Access) -> Run {
+    /// The elements of an access.
+    pub fn of(a: &Access) -> Run {
         Run { mem: a.mem, start: a.start, len: a.len }
     }
 
     /// Whether two runs have an element in common.
-    pub(crate) fn meets(&self, other: &Run) -> bool {
+    pub fn meets(&self, other: &Run) -> bool {
         self.mem == other.mem && self.start < other.start + other.len && other.start < self.start + self.len
     }
 }
 
 /// How a message names a memory.
-pub(crate) fn mem_name(s: &Schedule, mem: Mem) -> String {
+pub fn mem_name(s: &Schedule, mem: Mem) -> String {
     match mem {
         Mem::Buffer(b) => format!("%{}", s.buffer(BufferId(b)).name),
         Mem::Slot(w, slot) => format!("@{}[{slot}]", s.window(WindowId(w)).name),
@@ -39,7 +43,7 @@ pub(crate) fn mem_name(s: &Schedule, mem: Mem) -> String {
 }
 
 /// Element type of a memory.
-pub(crate) fn mem_dtype(s: &Schedule, mem: Mem) -> DType {
+pub fn mem_dtype(s: &Schedule, mem: Mem) -> DType {
     match mem {
         Mem::Buffer(b) => s.buffer(BufferId(b)).dtype,
         Mem::Slot(w, _) => s.window(WindowId(w)).dtype,
@@ -55,17 +59,20 @@ enum Compute<'p> {
 
 /// What an operation reads, in order, and what it writes.
 #[derive(Clone, Debug)]
-pub(crate) struct Effect<'p> {
-    pub(crate) reads: Vec<Run>,
-    pub(crate) write: Run,
+pub struct Effect<'p> {
+    /// What it reads, in the order of its operands.
+    pub reads: Vec<Run>,
+    /// What it writes.
+    pub write: Run,
     compute: Compute<'p>,
-    pub(crate) span: Span,
+    /// Where it stands in the text.
+    pub span: Span,
 }
 
 impl<'p> Effect<'p> {
     /// The effect of a synchronous operation on a rank; none for any other operation. Codes E302 (an expression
     /// without a value), E363 (a local operation that does not fit its operands), E364 (two types in one transfer).
-    pub(crate) fn of(
+    pub fn of(
         program: &Program<'p>,
         rank: u64,
         act: &Act<'p>,
@@ -86,12 +93,12 @@ impl<'p> Effect<'p> {
     }
 
     /// Bytes it writes.
-    pub(crate) fn bytes(&self, s: &Schedule) -> u64 {
+    pub fn bytes(&self, s: &Schedule) -> u64 {
         self.write.len.saturating_mul(mem_dtype(s, self.write.mem).bytes())
     }
 
     /// What is written, from the elements read in the order of `reads`. Code E363.
-    pub(crate) fn compute(&self, mut data: Vec<Data>) -> Result<Data, Diagnostic> {
+    pub fn compute(&self, mut data: Vec<Data>) -> Result<Data, Diagnostic> {
         crate::interp::entered();
         let refuse = |r: Refusal| refused(r, self.span);
         match &self.compute {
@@ -127,7 +134,7 @@ fn refused(r: Refusal, span: Span) -> Diagnostic {
 }
 
 /// Refuses a transfer between memories of different types. Code E364.
-pub(crate) fn same_type(s: &Schedule, a: Mem, b: Mem, span: Span) -> Result<(), Diagnostic> {
+pub fn same_type(s: &Schedule, a: Mem, b: Mem, span: Span) -> Result<(), Diagnostic> {
     let (x, y) = (mem_dtype(s, a), mem_dtype(s, b));
     if x == y {
         return Ok(());

@@ -57,7 +57,7 @@ pub fn standstill(schedule: &Schedule, calls: u32) -> Option<RunFailure> {
 }
 
 /// The same for a program.
-pub(crate) fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
+pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
     let mut flow = Flow::new(program, calls);
     let mut met = vec![];
     let mut moved = true;
@@ -120,7 +120,7 @@ pub(crate) fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
 
 /// What a run that can go no further has come to, from the faults that ranks met; none if all came to their end. Uses
 /// up the threads.
-pub(crate) fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure> {
+pub fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure> {
     let stall = stall::explain(flow);
     let mut ranks: Vec<RankFailure> = met
         .iter()

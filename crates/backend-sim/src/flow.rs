@@ -10,24 +10,24 @@ use kbc_ir::walk::{Act, Cursor, Fault, Program, Step};
 use std::collections::BTreeMap;
 
 /// A stream of a rank on its way through all calls.
-pub(crate) struct Thread<'p> {
+pub struct Thread<'p> {
     /// The rank.
-    pub(crate) rank: u64,
+    pub rank: u64,
     /// Number of the stream; 0 is `main`.
-    pub(crate) stream: u32,
+    pub stream: u32,
     /// The call it is in; the number of calls once it is done.
-    pub(crate) call: i64,
+    pub call: i64,
     /// What it waits for.
-    pub(crate) held: Option<(Act<'p>, Span)>,
+    pub held: Option<(Act<'p>, Span)>,
     /// It met a fault and goes no further.
-    pub(crate) stopped: bool,
+    pub stopped: bool,
     /// The region it is in, or was in last.
-    pub(crate) region: Option<RegionId>,
+    pub region: Option<RegionId>,
     cursor: Cursor<'p>,
 }
 
 /// What a stream did.
-pub(crate) enum Turn<'p> {
+pub enum Turn<'p> {
     /// It comes to an operation; waits are passed already.
     Act(Act<'p>, Span),
     /// It waits.
@@ -39,10 +39,10 @@ pub(crate) enum Turn<'p> {
 }
 
 /// A queue: sender, receiver, number.
-pub(crate) type Queue = (u64, u64, u32);
+pub type Queue = (u64, u64, u32);
 
 /// The queue of a rank's operation, and whether the rank sends there.
-pub(crate) fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
+pub fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
     match act {
         Act::Send { peer, queue, .. } | Act::Room { peer, queue } => Some(((rank, *peer, *queue), true)),
         Act::Recv { peer, queue, .. } => Some(((*peer, rank, *queue), false)),
@@ -60,10 +60,13 @@ struct Held {
 }
 
 /// All streams of all ranks.
-pub(crate) struct Flow<'p> {
-    pub(crate) program: &'p Program<'p>,
-    pub(crate) calls: i64,
-    pub(crate) threads: Vec<Thread<'p>>,
+pub struct Flow<'p> {
+    /// The program.
+    pub program: &'p Program<'p>,
+    /// Calls in a row.
+    pub calls: i64,
+    /// Every stream of every rank.
+    pub threads: Vec<Thread<'p>>,
     /// Notifies that landed in each counter.
     counters: Vec<u64>,
     /// How many of them the waits for it have spent; empty where all counters are epochs.
@@ -75,7 +78,7 @@ pub(crate) struct Flow<'p> {
 
 impl<'p> Flow<'p> {
     /// Everybody at the start of call 0.
-    pub(crate) fn new(program: &'p Program<'p>, calls: i64) -> Self {
+    pub fn new(program: &'p Program<'p>, calls: i64) -> Self {
         let streams = program.streams.len() as u32;
         let threads = (0..program.ranks())
             .flat_map(|rank| (0..streams).map(move |stream| (rank, stream)))
@@ -102,7 +105,7 @@ impl<'p> Flow<'p> {
     }
 
     /// Bytes that the streams and counters of all ranks take, about.
-    pub(crate) fn bytes(program: &Program<'_>) -> u64 {
+    pub fn bytes(program: &Program<'_>) -> u64 {
         let a_rank = 8
             * (u64::from(program.counters()) * if program.has_forms() { 2 } else { 1 }
                 + program.events.len() as u64)
@@ -111,34 +114,34 @@ impl<'p> Flow<'p> {
     }
 
     /// Threads of a rank.
-    pub(crate) fn of_rank(&self, rank: u64) -> std::ops::Range<usize> {
+    pub fn of_rank(&self, rank: u64) -> std::ops::Range<usize> {
         let n = self.program.streams.len();
         rank as usize * n..(rank as usize + 1) * n
     }
 
     /// The thread of a rank that is its host: the stream of the host's program, or `main`.
-    pub(crate) fn host(&self, rank: u64) -> usize {
+    pub fn host(&self, rank: u64) -> usize {
         rank as usize * self.program.streams.len() + self.program.host as usize
     }
 
     /// The call that the host is in on a rank.
-    pub(crate) fn host_call(&self, rank: u64) -> i64 {
+    pub fn host_call(&self, rank: u64) -> i64 {
         self.threads[self.host(rank)].call
     }
 
     /// Notifies that landed in a counter, since the allocation.
-    pub(crate) fn counter(&self, rank: u64, counter: u32) -> u64 {
+    pub fn counter(&self, rank: u64, counter: u32) -> u64 {
         self.counters[rank as usize * self.program.counters() as usize + counter as usize]
     }
 
     /// How many of them waits have spent.
-    pub(crate) fn spent(&self, rank: u64, counter: u32) -> u64 {
+    pub fn spent(&self, rank: u64, counter: u32) -> u64 {
         let at = rank as usize * self.program.counters() as usize + counter as usize;
         self.spent.get(at).copied().unwrap_or(0)
     }
 
     /// What a wait sees in a counter.
-    pub(crate) fn seen(&self, rank: u64, counter: u32) -> u64 {
+    pub fn seen(&self, rank: u64, counter: u32) -> u64 {
         let landed = self.counter(rank, counter);
         match self.program.form(counter) {
             Form::Epoch => landed,
@@ -148,13 +151,7 @@ impl<'p> Flow<'p> {
     }
 
     /// A wait has passed: the notifies it is about are spent. Code E362 if nobody says what the counter held at first.
-    pub(crate) fn spend(
-        &mut self,
-        thread: usize,
-        counter: u32,
-        value: i64,
-        span: Span,
-    ) -> Result<(), Diagnostic> {
+    pub fn spend(&mut self, thread: usize, counter: u32, value: i64, span: Span) -> Result<(), Diagnostic> {
         let form = self.program.form(counter);
         if form == Form::Epoch {
             return Ok(());
@@ -178,7 +175,7 @@ impl<'p> Flow<'p> {
     }
 
     /// Adds one to a counter.
-    pub(crate) fn add(&mut self, rank: u64, counter: u32) {
+    pub fn add(&mut self, rank: u64, counter: u32) {
         self.counters[rank as usize * self.program.counters() as usize + counter as usize] += 1;
     }
 
@@ -188,7 +185,7 @@ impl<'p> Flow<'p> {
     }
 
     /// Notes that an event was recorded by a thread.
-    pub(crate) fn record(&mut self, thread: usize, event: u32) {
+    pub fn record(&mut self, thread: usize, event: u32) {
         let (rank, call) = (self.threads[thread].rank, self.threads[thread].call);
         let at = rank as usize * self.program.events.len() + event as usize;
         self.recorded[at] = self.recorded[at].max(call + 1);
@@ -199,23 +196,23 @@ impl<'p> Flow<'p> {
     }
 
     /// A message is on its way: its slot is taken.
-    pub(crate) fn sent(&mut self, queue: Queue) {
+    pub fn sent(&mut self, queue: Queue) {
         self.queues.entry(queue).or_default().taken += 1;
     }
 
     /// A message has arrived.
-    pub(crate) fn arrived(&mut self, queue: Queue) {
+    pub fn arrived(&mut self, queue: Queue) {
         self.queues.entry(queue).or_default().ready += 1;
     }
 
     /// A message was received; its slot is still taken as the sender sees it.
-    pub(crate) fn received(&mut self, queue: Queue) {
+    pub fn received(&mut self, queue: Queue) {
         let q = self.queues.entry(queue).or_default();
         q.ready = q.ready.saturating_sub(1);
     }
 
     /// The sender learns that a slot is free.
-    pub(crate) fn credited(&mut self, queue: Queue) {
+    pub fn credited(&mut self, queue: Queue) {
         let q = self.queues.entry(queue).or_default();
         q.taken = q.taken.saturating_sub(1);
     }
@@ -238,14 +235,14 @@ impl<'p> Flow<'p> {
     }
 
     /// Whether a thread could do something now.
-    pub(crate) fn ready(&self, thread: usize) -> bool {
+    pub fn ready(&self, thread: usize) -> bool {
         let t = &self.threads[thread];
         let free = t.held.as_ref().is_none_or(|(act, _)| self.passes(t, act));
         free && !t.stopped && t.call < self.calls
     }
 
     /// Moves a thread to its next operation.
-    pub(crate) fn advance(&mut self, thread: usize) -> Result<Turn<'p>, Fault> {
+    pub fn advance(&mut self, thread: usize) -> Result<Turn<'p>, Fault> {
         let t = &mut self.threads[thread];
         if t.call >= self.calls {
             return Ok(Turn::Done);
@@ -278,13 +275,13 @@ impl<'p> Flow<'p> {
     }
 
     /// Name of the region a thread is in.
-    pub(crate) fn region(&self, thread: usize) -> Name {
+    pub fn region(&self, thread: usize) -> Name {
         let s = self.program.schedule;
         self.threads[thread].region.map_or_else(|| s.name.clone(), |r| s.regions[r.0 as usize].name.clone())
     }
 
     /// `tp=1, call 0, region r1, stream main`: where a thread is.
-    pub(crate) fn place(&self, thread: usize) -> String {
+    pub fn place(&self, thread: usize) -> String {
         let t = &self.threads[thread];
         format!(
             "{}, call {}, region {}, stream {}",

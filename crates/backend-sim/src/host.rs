@@ -5,27 +5,27 @@
 
 use crate::effect::mem_name;
 use crate::interp::too_large;
-use crate::shard::{self, Part};
 use crate::store::Ranges;
-use crate::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::{Mem, Program};
+use kbc_numerics::shard::{self, Part};
+use kbc_numerics::tensor::{Data, Tensor};
 
 /// Elements that peers, or streams that are ahead of the host, wrote into a buffer for a call its rank had not begun: `(start, len, call)`. They survive the
 /// beginning of that call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Early(Vec<(u64, u64, i64)>);
+pub struct Early(Vec<(u64, u64, i64)>);
 
 impl Early {
     /// Notes a write for a call to come.
-    pub(crate) fn note(&mut self, start: u64, len: u64, call: i64) {
+    pub fn note(&mut self, start: u64, len: u64, call: i64) {
         self.0.push((start, len, call));
     }
 
     /// What stays at the beginning of a call.
-    pub(crate) fn begin(&mut self, call: i64) -> Ranges {
+    pub fn begin(&mut self, call: i64) -> Ranges {
         self.0.retain(|e| e.2 >= call);
         let mut kept = Ranges::default();
         self.0.iter().for_each(|e| kept.add(e.0, e.1));
@@ -35,10 +35,10 @@ impl Early {
 }
 
 /// Where one result of a rank is: the buffer, its box of the global tensor, and how many elements that is.
-pub(crate) type Held = (BufferId, Vec<(u64, u64)>, u64);
+pub type Held = (BufferId, Vec<(u64, u64)>, u64);
 
 /// The buffers that the host fills and reads.
-pub(crate) struct Host<'p> {
+pub struct Host<'p> {
     program: &'p Program<'p>,
     feeds: &'p [Vec<Tensor>],
     /// Buffers and the result each one is a part of, by number of the result.
@@ -59,7 +59,7 @@ fn global(s: &Schedule, b: BufferId) -> Result<&TensorType, Diagnostic> {
 
 impl<'p> Host<'p> {
     /// Checks what every call is fed with; call c gets `feeds[c mod feeds.len()]`. Code E360.
-    pub(crate) fn new(program: &'p Program<'p>, feeds: &'p [Vec<Tensor>]) -> Result<Self, Diagnostics> {
+    pub fn new(program: &'p Program<'p>, feeds: &'p [Vec<Tensor>]) -> Result<Self, Diagnostics> {
         let s = program.schedule;
         let mut bad = Diagnostics::new();
         let mut outputs = vec![];
@@ -106,7 +106,7 @@ impl<'p> Host<'p> {
     }
 
     /// The elements of an input buffer on a rank in a call. Code E360.
-    pub(crate) fn fill(&self, b: BufferId, input: u32, rank: u64, call: i64) -> Result<Data, Diagnostic> {
+    pub fn fill(&self, b: BufferId, input: u32, rank: u64, call: i64) -> Result<Data, Diagnostic> {
         let s = self.program.schedule;
         let feed = &self.feeds[call as usize % self.feeds.len()][input as usize];
         let part = shard::cut(&s.buffer(b).name, global(s, b)?, self.mesh(), feed, rank)?;
@@ -115,7 +115,7 @@ impl<'p> Host<'p> {
     }
 
     /// The zeros that a buffer of a rank holds at the beginning of a call. Codes E302, E368.
-    pub(crate) fn zeros(&self, b: BufferId, rank: u64, max_bytes: u64) -> Result<Data, Diagnostic> {
+    pub fn zeros(&self, b: BufferId, rank: u64, max_bytes: u64) -> Result<Data, Diagnostic> {
         let n = self.program.elements(b, rank).map_err(|f| f.diagnostic(|r| self.mesh().show(r)))?;
         let buffer = self.program.schedule.buffer(b);
         if n.saturating_mul(buffer.dtype.bytes()) > max_bytes {
@@ -125,7 +125,7 @@ impl<'p> Host<'p> {
     }
 
     /// What a host read as a tensor of the buffer's local sizes. Code E360.
-    pub(crate) fn read(&self, b: BufferId, dims: Vec<u64>, data: Data) -> Result<Tensor, Diagnostic> {
+    pub fn read(&self, b: BufferId, dims: Vec<u64>, data: Data) -> Result<Tensor, Diagnostic> {
         let n = data.len();
         Tensor::new(dims, data).ok_or_else(|| {
             let name = &self.program.schedule.buffer(b).name;
@@ -149,7 +149,7 @@ impl<'p> Host<'p> {
     }
 
     /// The buffers that are results.
-    pub(crate) fn results(&self, rank: u64) -> Result<Vec<Held>, Diagnostic> {
+    pub fn results(&self, rank: u64) -> Result<Vec<Held>, Diagnostic> {
         let mut out = vec![];
         for (_, b) in &self.outputs {
             let bounds = global(self.program.schedule, *b)?.local_box(self.mesh(), &self.mesh().coords(rank));
@@ -161,7 +161,7 @@ impl<'p> Host<'p> {
     }
 
     /// A result as it was read.
-    pub(crate) fn part(&self, b: BufferId, bounds: Vec<(u64, u64)>, data: Data) -> Result<Part, Diagnostic> {
+    pub fn part(&self, b: BufferId, bounds: Vec<(u64, u64)>, data: Data) -> Result<Part, Diagnostic> {
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
         let n = data.len();
         let tensor = Tensor::new(shape, data).ok_or_else(|| {
@@ -174,18 +174,11 @@ impl<'p> Host<'p> {
     }
 
     /// A result of which the host found element `at` unwritten. Code E365.
-    pub(crate) fn unwritten(
-        &self,
-        b: BufferId,
-        bounds: &[(u64, u64)],
-        at: u64,
-        rank: u64,
-        call: i64,
-    ) -> Diagnostic {
+    pub fn unwritten(&self, b: BufferId, bounds: &[(u64, u64)], at: u64, rank: u64, call: i64) -> Diagnostic {
         let buffer = self.program.schedule.buffer(b);
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
         let index: Vec<u64> =
-            crate::tensor::multi_index(&shape, at).iter().zip(bounds).map(|(i, b)| i + b.0).collect();
+            kbc_numerics::tensor::multi_index(&shape, at).iter().zip(bounds).map(|(i, b)| i + b.0).collect();
         Diagnostic::error(
             "E365",
             format!(

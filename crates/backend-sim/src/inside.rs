@@ -2,16 +2,16 @@
 //! else.
 //!
 //! Owns the memories of PEs during one operation. What a PE holds comes from the placement, what is sent from
-//! [`kbc_ir::share`]; everything else a PE could read is poisoned. A PE that sends what it does not have, elements of the
+//! [`kbc_machine::share`]; everything else a PE could read is poisoned. A PE that sends what it does not have, elements of the
 //! result that no PE makes, and copies of an element that differ are refused.
 
-use crate::local::{self, Footprint};
-use crate::numbers::{Refusal, from_i64};
-use crate::tensor::{Data, Tensor};
 use kbc_ir::schedule::{BufferId, LocalOp};
-use kbc_ir::share::{Block, Placed, share};
-use kbc_ir::topology::Topology;
 use kbc_ir::types::DType;
+use kbc_machine::share::{Block, Placed, share};
+use kbc_machine::topology::Topology;
+use kbc_numerics::local::{self, Footprint};
+use kbc_numerics::numbers::{Refusal, from_i64};
+use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

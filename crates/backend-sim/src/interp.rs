@@ -15,17 +15,17 @@ use crate::failure::{self, RunFailure};
 use crate::flow::{Flow, Queue, Turn};
 use crate::host::{Early, Host};
 use crate::inside::Shared;
-use crate::rng::Rng;
-use crate::shard::Part;
 use crate::store::Cells;
-use crate::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Schedule, WindowId};
-use kbc_ir::share;
-use kbc_ir::topology::Topology;
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Act, Mem, Program};
+use kbc_machine::share;
+use kbc_machine::topology::Topology;
+use kbc_numerics::rng::Rng;
+use kbc_numerics::shard::Part;
+use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,7 +63,7 @@ pub struct RunResult {
 
 impl RunResult {
     /// Of a run that has not begun.
-    pub(crate) fn empty(calls: u32, ranks: usize) -> RunResult {
+    pub fn empty(calls: u32, ranks: usize) -> RunResult {
         RunResult {
             outputs: vec![vec![vec![]; ranks]; calls as usize],
             reads: vec![vec![vec![]; ranks]; calls as usize],
@@ -71,7 +71,7 @@ impl RunResult {
     }
 
     /// What the last `host.read` of a buffer took in a call.
-    pub(crate) fn taken(&self, call: i64, rank: u64, buffer: BufferId) -> Option<&Data> {
+    pub fn taken(&self, call: i64, rank: u64, buffer: BufferId) -> Option<&Data> {
         let reads = self.reads.get(call as usize)?.get(rank as usize)?;
         Some(reads.iter().rev().find(|r| r.buffer == buffer)?.tensor.data())
     }
@@ -103,7 +103,7 @@ pub fn forbid() {
 }
 
 /// Where the interpreter's data path is entered.
-pub(crate) fn entered() {
+pub fn entered() {
     assert!(
         !FORBIDDEN.load(Ordering::Relaxed),
         "the interpreter's data path was entered, which is forbidden here"
@@ -126,7 +126,7 @@ struct Machine<'p> {
     result: RunResult,
 }
 
-/// Runs a schedule on all ranks. `inputs[c mod len][i]` is global input i in call c (see [`crate::shard`]).
+/// Runs a schedule on all ranks. `inputs[c mod len][i]` is global input i in call c (see [`kbc_numerics::shard`]).
 ///
 /// Errors: E360 inputs that do not fit, E361 deadlock, E362 a read of what holds nothing, E363 a local operation that
 /// does not fit its operands, E364 two types in one transfer, E365 a result that was not written, E368 too much
@@ -364,7 +364,7 @@ impl<'p> Machine<'p> {
         }
         elements = elements.saturating_add(dst.sizes.iter().product());
         let out = effect.compute(data)?;
-        let pes = u64::from(kbc_ir::placement::Interior::of(machine).count());
+        let pes = u64::from(kbc_machine::placement::Interior::of(machine).count());
         if elements.saturating_mul(pes) > MOST_SHARED {
             self.shared[1] += 1;
             return Ok(out);
@@ -502,7 +502,7 @@ impl<'p> Machine<'p> {
 }
 
 /// A message as its receiver takes it. Code E356: it has another size.
-pub(crate) fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, Diagnostic> {
+pub fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, Diagnostic> {
     let data = data.unwrap_or_else(|| Data::zeros(DType::F32, 0));
     if data.len() as u64 == len {
         return Ok(data);
@@ -514,7 +514,7 @@ pub(crate) fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, 
 }
 
 /// Whether a queue carries what a memory holds. Code E364.
-pub(crate) fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> Result<(), Diagnostic> {
+pub fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> Result<(), Diagnostic> {
     let (s, q) = (p.schedule, p.schedule.queue(p.queue_name(queue).0));
     let dtype = mem_dtype(s, mem);
     if dtype == q.dtype {
@@ -527,7 +527,7 @@ pub(crate) fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> R
 }
 
 /// A read of an element that nothing was written to. Code E362.
-pub(crate) fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnostic {
+pub fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnostic {
     Diagnostic::error(
         "E362",
         format!("element {element} of {} on {} holds nothing", mem_name(s, mem), s.mesh.show(rank)),
@@ -536,7 +536,7 @@ pub(crate) fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> 
 }
 
 /// Elements of a slot that holds zeros when its window is allocated.
-pub(crate) fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
+pub fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
     match mem {
         Mem::Slot(w, _) => {
             let w = s.window(WindowId(w));
@@ -547,7 +547,7 @@ pub(crate) fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
 }
 
 /// A run that needs more memory than it may have. Code E368.
-pub(crate) fn too_large(max_bytes: u64) -> Diagnostic {
+pub fn too_large(max_bytes: u64) -> Diagnostic {
     Diagnostic::error("E368", format!("the ranks together need more than {max_bytes} bytes"))
         .note("a simulation with data holds every buffer of every rank at once")
         .help("use smaller sizes or fewer ranks, or simulate time without data")

@@ -35,28 +35,29 @@ struct Waiting {
 }
 
 /// What a stalled run has come to.
-pub(crate) struct Stall {
+pub struct Stall {
     /// The deadlock, if there is one that does not come from a fault of a rank.
-    pub(crate) deadlock: Option<Diagnostic>,
+    pub deadlock: Option<Diagnostic>,
     /// Ranks that only wait for others that met a fault.
-    pub(crate) dragged: Vec<u64>,
+    pub dragged: Vec<u64>,
     /// Every wait: causes first, those of a cycle in its order.
-    pub(crate) waits: Vec<Wait>,
+    pub waits: Vec<Wait>,
 }
 
 /// A stream that waits for ever.
-pub(crate) struct Wait {
-    pub(crate) rank: u64,
+pub struct Wait {
+    /// The rank that waits.
+    pub rank: u64,
     /// It is a cause, and not only behind one.
-    pub(crate) root: bool,
+    pub root: bool,
     /// Where it is.
-    pub(crate) place: String,
+    pub place: String,
     /// What it waits for.
-    pub(crate) what: String,
+    pub what: String,
     /// Who was to satisfy it, or why nobody will.
-    pub(crate) why: String,
+    pub why: String,
     /// The operation.
-    pub(crate) span: Span,
+    pub span: Span,
 }
 
 enum Fate {
@@ -69,7 +70,7 @@ enum Fate {
 }
 
 /// Explains why threads of a run wait. Uses up the threads.
-pub(crate) fn explain(flow: &mut Flow<'_>) -> Stall {
+pub fn explain(flow: &mut Flow<'_>) -> Stall {
     let waiting: Vec<Waiting> = (0..flow.threads.len()).filter_map(|t| waiting(flow, t)).collect();
     if waiting.is_empty() {
         return Stall { deadlock: None, dragged: vec![], waits: vec![] };
@@ -185,7 +186,7 @@ fn who(flow: &Flow<'_>, thread: usize) -> String {
 }
 
 /// `tp=2, tp=3 and 5 more`.
-pub(crate) fn list_ranks(flow: &Flow<'_>, ranks: &[u64]) -> String {
+pub fn list_ranks(flow: &Flow<'_>, ranks: &[u64]) -> String {
     let mesh = &flow.program.schedule.mesh;
     let shown: Vec<String> = ranks.iter().take(SHOWN).map(|r| mesh.show(*r)).collect();
     match ranks.len() - shown.len() {

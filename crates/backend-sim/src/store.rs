@@ -2,16 +2,16 @@
 //!
 //! Owns the exact account of what was written. Who may read what when is [`crate::interp`] and [`crate::adversary`].
 
-use crate::tensor::Data;
 use kbc_ir::types::DType;
+use kbc_numerics::tensor::Data;
 
 /// A set of elements as disjoint, sorted, non-touching half-open ranges.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ranges(Vec<(u64, u64)>);
+pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
     /// Adds `start .. start + len`.
-    pub(crate) fn add(&mut self, start: u64, len: u64) {
+    pub fn add(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
         }
@@ -26,7 +26,7 @@ impl Ranges {
     }
 
     /// The first element of `start .. start + len` that is not in the set.
-    pub(crate) fn first_gap(&self, start: u64, len: u64) -> Option<u64> {
+    pub fn first_gap(&self, start: u64, len: u64) -> Option<u64> {
         if len == 0 {
             return None;
         }
@@ -37,12 +37,12 @@ impl Ranges {
     }
 
     /// Whether an element is in the set.
-    pub(crate) fn contains(&self, i: u64) -> bool {
+    pub fn contains(&self, i: u64) -> bool {
         self.first_gap(i, 1).is_none()
     }
 
     /// The part of the set inside `start .. start + len`, moved by `-start`.
-    pub(crate) fn window(&self, start: u64, len: u64) -> Ranges {
+    pub fn window(&self, start: u64, len: u64) -> Ranges {
         let end = start + len;
         Ranges(
             self.0
@@ -56,19 +56,19 @@ impl Ranges {
 
 /// A memory: elements and which of them hold something. Storage grows as it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Cells {
+pub struct Cells {
     data: Data,
     init: Ranges,
 }
 
 impl Cells {
     /// Holding nothing.
-    pub(crate) fn new(dtype: DType) -> Cells {
+    pub fn new(dtype: DType) -> Cells {
         Cells { data: Data::zeros(dtype, 0), init: Ranges::default() }
     }
 
     /// Holding so many zeros, or nothing.
-    pub(crate) fn blank(dtype: DType, zeros: Option<u64>) -> Cells {
+    pub fn blank(dtype: DType, zeros: Option<u64>) -> Cells {
         let mut cells = Cells::new(dtype);
         let n = zeros.unwrap_or(0);
         cells.data.grow(n as usize);
@@ -77,14 +77,14 @@ impl Cells {
     }
 
     /// A copy of a range whether or not it holds something, and what of it does.
-    pub(crate) fn peek(&self, start: u64, len: u64) -> (Data, Ranges) {
+    pub fn peek(&self, start: u64, len: u64) -> (Data, Ranges) {
         let mut data = self.data.slice(start as usize, len as usize);
         data.grow(len as usize);
         (data, self.init.window(start, len))
     }
 
     /// A copy of a range, or the first element of it that holds nothing.
-    pub(crate) fn read(&self, start: u64, len: u64) -> Result<Data, u64> {
+    pub fn read(&self, start: u64, len: u64) -> Result<Data, u64> {
         match self.init.first_gap(start, len) {
             Some(i) => Err(i),
             None => Ok(self.data.slice(start as usize, len as usize)),
@@ -93,7 +93,7 @@ impl Cells {
 
     /// Overwrites elements from `start` on. False if the type differs.
     #[must_use]
-    pub(crate) fn write(&mut self, start: u64, src: &Data) -> bool {
+    pub fn write(&mut self, start: u64, src: &Data) -> bool {
         let len = src.len();
         self.data.grow(start as usize + len);
         let done = self.data.copy_from(start as usize, src, 0, len);
@@ -104,12 +104,12 @@ impl Cells {
     }
 
     /// Forgets everything but these elements.
-    pub(crate) fn keep_only(&mut self, kept: Ranges) {
+    pub fn keep_only(&mut self, kept: Ranges) {
         self.init = kept;
     }
 
     /// Bytes of storage.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.data.len() as u64 * self.data.dtype().bytes()
     }
 }

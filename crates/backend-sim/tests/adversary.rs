@@ -1,15 +1,15 @@
 //! The adversaries on the hand-written schedules: the right ones stand, each that lacks one essential thing falls.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use kbc_backend_sim::adversary::{AdversaryOptions, SEEDS, adversarial};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run};
-use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::Span;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{SOp, SStmt, Schedule};
+use kbc_numerics::tensor::Tensor;
 
 const CALLS: u32 = 4;
 

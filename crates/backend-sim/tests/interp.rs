@@ -1,6 +1,6 @@
 //! The interpreter on the hand-written schedules and on schedules that go wrong.
 
-mod common;
+use crate::common;
 
 use common::*;
 use kbc_backend_sim::interp::{RunOptions, run};

@@ -1,6 +1,6 @@
 //! Machine code against the interpreter, bit for bit, on the hand-written schedules.
 
-mod common;
+use crate::common;
 
 use common::*;
 use kbc_backend_sim::interp::{self, RunOptions};

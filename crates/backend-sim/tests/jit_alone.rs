@@ -1,13 +1,14 @@
 //! The hand-written schedules as machine code in a process that may not enter the interpreter's data path; results are
 //! what the schedules are for, on exact inputs.
 
-mod common;
+use crate::common;
 
 use common::*;
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_backend_sim::jit;
 
 #[test]
+#[ignore = "runs in a process of its own"]
 fn good_schedules_are_right_without_the_interpreter() {
     interp::forbid();
     for name in &names() {
@@ -26,4 +27,17 @@ fn good_schedules_are_right_without_the_interpreter() {
     let feeds = inputs(&s, 1);
     let entered = std::panic::catch_unwind(|| interp::run(&s, &feeds, &RunOptions::default()).is_ok());
     assert!(entered.is_err());
+}
+
+/// Runs the ignored tests of this module in a process of their own: the switch cannot be taken back.
+#[test]
+fn in_a_process_of_its_own() {
+    let exe = std::env::current_exe().expect("the path of this binary");
+    let out = std::process::Command::new(exe)
+        .args(["--ignored", "jit_alone::"])
+        .output()
+        .expect("it can be started once more");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("ok. 1 passed"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! All sample charts: words stay on the card and apart, PNG is what SVG says, the same input is the same picture.
 
-mod samples;
+use crate::samples;
 
 use kbc_figures::{Figure, Label, Theme};
 use resvg::tiny_skia::Pixmap;

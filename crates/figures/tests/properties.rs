@@ -1,6 +1,6 @@
 //! What holds for any chart.
 
-mod samples;
+use crate::samples;
 
 use kbc_figures::crossover::crossovers;
 use kbc_figures::latency::Latency;

@@ -330,7 +330,7 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
             Number::Float(x) => Some(x),
             Number::Quantity(_) => None,
         };
-        if let Some(help) = value.and_then(|v| kbc_ir::topology::rate_in_bits(v, name)) {
+        if let Some(help) = value.and_then(|v| kbc_machine::topology::rate_in_bits(v, name)) {
             return Some(help);
         }
     }

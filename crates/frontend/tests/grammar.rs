@@ -29,12 +29,13 @@ fn accepted(way: Way, name: &str, text: &str) -> bool {
     fs::write(dir.join("grammar.lalrpop"), text).expect("the grammar is written");
     let out = dir.join("grammar.rs");
     let _ = fs::remove_file(&out);
-    Command::new(std::env::current_exe().expect("the test's own program"))
-        .args(["--exact", "process_one"])
+    let ran = Command::new(std::env::current_exe().expect("the test's own program"))
+        .args(["--exact", "grammar::process_one"])
         .env("KBC_GRAMMAR_DIR", &dir)
         .env("LALRPOP_LANE_TABLE", lanes)
         .output()
         .expect("it starts");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("running 1 test"), "the child has another name");
     out.exists()
 }
 

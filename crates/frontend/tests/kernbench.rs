@@ -4,8 +4,8 @@
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
 use kbc_frontend::machine::ccl::{self, Asked, Backpressure, Origin, RunRanks};
 use kbc_frontend::machine::{MachineFile, read};
-use kbc_ir::topology::{Compute, Settings, Topology};
 use kbc_ir::types::MemKind;
+use kbc_machine::topology::{Compute, Settings, Topology};
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(format!("{}/tests/kernbench/{name}", env!("CARGO_MANIFEST_DIR")))
@@ -227,7 +227,7 @@ fn kbcs_own_keys_stand_beside() {
     let some = machine(&format!("ranks: pe, 12\n{flat}"));
     let t = built(&some);
     assert_eq!((t.device_count(), t.axes().collect::<Vec<_>>()), (12, vec![("pe", 12)]));
-    assert_eq!(t.name(kbc_ir::topology::DeviceId(11)), "(0,0,0,1,3)");
+    assert_eq!(t.name(kbc_machine::topology::DeviceId(11)), "(0,0,0,1,3)");
 }
 
 fn ccl(text: &str) -> ccl::CclFile {

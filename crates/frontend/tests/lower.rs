@@ -3,7 +3,7 @@
 //! To add a case, copy a file. A line `//@ -D tp=2 --topology ring(7)` runs the case with these options; several lines,
 //! several runs. Every graph passes the verifier and comes back from its text.
 
-mod common;
+use crate::common;
 
 use common::{compile, runs};
 use kbc_diag::{FileId, render};

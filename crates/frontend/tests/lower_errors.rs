@@ -5,7 +5,7 @@
 //! title, at a place, in a note or in the help. Every message has a marker and every marker its message. To add a case,
 //! copy a file; `//@` gives options as in `lower.rs`.
 
-mod common;
+use crate::common;
 
 use common::{compile, runs};
 use kbc_diag::{Diagnostic, Severity, render};

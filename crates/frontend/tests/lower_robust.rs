@@ -1,6 +1,6 @@
 //! Nothing that parses makes loading or lowering panic: damaged programs, deep ones, long chains.
 
-mod common;
+use crate::common;
 
 use common::Disk;
 use kbc_diag::Diagnostics;

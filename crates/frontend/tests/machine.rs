@@ -5,8 +5,8 @@
 
 use kbc_diag::{FileId, Severity, Span};
 use kbc_frontend::machine::{MachineFile, read, read_perturb};
-use kbc_ir::topology::perturb::{Chosen, RankName, Spread};
-use kbc_ir::topology::{Forward, LinkRate, Topology};
+use kbc_machine::topology::perturb::{Chosen, RankName, Spread};
+use kbc_machine::topology::{Forward, LinkRate, Topology};
 use std::path::PathBuf;
 
 fn files() -> Vec<(PathBuf, String)> {

@@ -1,10 +1,8 @@
-//! The intermediate representation: types, expressions, graph level, schedule level, machine, and what reads them all.
+//! The intermediate representation: types, expressions, programs as graphs, and schedules.
 //!
-//! Owns the data model, its text form, its verifier and its checker. It knows nothing of files, colours, the clock,
+//! Owns the data model, its text form, its verifier and the walk that every reader of schedules shares. It knows nothing of files, colours, the clock,
 //! of `.kb` syntax or of any backend; it never prints.
 
-pub mod bounds;
-pub mod checker;
 pub mod dot;
 pub mod expr;
 pub mod fill;
@@ -16,13 +14,10 @@ pub mod linear;
 pub mod local;
 mod local_op;
 pub mod meet;
-pub mod memory;
 pub mod module;
-pub mod mutate;
 pub mod name;
 pub mod optable;
 pub mod parts;
-pub mod placement;
 pub mod promise;
 pub mod promise_sides;
 pub mod promise_std;
@@ -32,10 +27,8 @@ mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;
-pub mod share;
 pub mod text;
 pub mod tiles;
-pub mod topology;
 pub mod types;
 pub mod verify;
 pub mod visit;

@@ -574,3 +574,17 @@ impl Schedule {
         region.coords.iter().map(|c| c.1).product()
     }
 }
+
+/// Calls `f` with every operation of a list of statements and its place, in the order of the text.
+pub fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
+    for s in list {
+        match s {
+            SStmt::For { body, var: _, lo: _, hi: _ } => each_op(body, f),
+            SStmt::If { then, other, cond: _ } => {
+                each_op(then, f);
+                each_op(other, f);
+            }
+            SStmt::Op(op, span) => f(op, *span),
+        }
+    }
+}

@@ -110,7 +110,6 @@ macro_rules! visitor {
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
-        #[non_exhaustive]
         pub enum $field<'a> {
             /// An expression.
             Expr(Use, $($by)* Expr),

@@ -25,9 +25,9 @@
 
 mod streams;
 
-use kbc_ir::topology::cores::Mover;
-use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Shape, Topology, device_count};
 use kbc_ir::types::{CutRule, Mesh};
+use kbc_machine::topology::cores::Mover;
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Shape, Topology, device_count};
 use kbc_rounds::rounds::{Buffer, coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, Transfer, expand, group};
 use std::cmp::Reverse;

@@ -70,9 +70,9 @@ use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
 use kbc_ir::promise_sides::{Held, sides};
-use kbc_ir::topology::Topology;
 use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
+use kbc_machine::topology::Topology;
 use kbc_rounds::CollId;
 use std::cmp::{Ordering, Reverse};
 

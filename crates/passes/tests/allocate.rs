@@ -2,7 +2,7 @@
 //! for what lands in them.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_ir::Module;
 use kbc_ir::schedule::{CALL, SOp, Schedule};

@@ -1,7 +1,7 @@
 //! The example in each pass's opening is run and compared, and its page in `docs/passes` is made from the opening.
 //! `KBC_BLESS=1` writes both the page and the `kir,after` block.
 
-mod common;
+use crate::common;
 
 use kbc_ir::text::{self, PrintOptions};
 use kbc_passes::registry;

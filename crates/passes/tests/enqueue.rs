@@ -1,19 +1,19 @@
 //! Every algorithm of the library through queues (SIM-3): checked, executed, equal to what its collective promises.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::{Diagnostics, FileId, Span};
 use kbc_ir::Module;
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::Calls;
 use kbc_ir::text::{self, PrintOptions};
-use kbc_ir::topology::Topology;
 use kbc_ir::types::{CutRule, MemKind};
+use kbc_machine::topology::Topology;
 use kbc_passes::enqueue::{Enqueue, INFO};
 use kbc_passes::{Options, Pass, PassCx};
+use kbc_time::{TimeOptions, simulate};
 use stack::{Case, Layout, World};
 use std::collections::BTreeSet;
 

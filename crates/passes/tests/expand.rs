@@ -1,12 +1,12 @@
 //! `expand`: text that does not grow with the ranks, the ways that do and their limits, and what is refused.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::Diagnostics;
 use kbc_ir::Module;
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::{RankSet, Schedule};
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::types::CutRule;

@@ -1,16 +1,16 @@
 //! Collectives of a graph, on a mesh of two axes and with every way of cutting: from the graph's text to numbers.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
-use kbc_backend_sim::compare::{Exact, Expected, compare};
-use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::FileId;
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::BufferRole;
 use kbc_ir::text;
 use kbc_ir::types::TensorType;
+use kbc_numerics::compare::{Exact, Expected, compare};
+use kbc_numerics::generate::{exact, exact_range};
 use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
 use kbc_passes::{PassCx, Pipeline};
 use stack::World;

@@ -2,7 +2,7 @@
 //! which holds the text after the passes, the table of `select` if it ran, or the messages. Adding a case is adding
 //! a file.
 
-mod common;
+use crate::common;
 
 use kbc_ir::text::{self, PrintOptions};
 

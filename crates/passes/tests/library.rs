@@ -6,12 +6,12 @@
 //! (the language reference has lines up to 17 and boxes up to 36) are verified as rounds by `kbc-rounds`.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_checker::{CheckOptions, Method, Way, check};
 use kbc_diag::FileId;
-use kbc_ir::checker::{CheckOptions, Method, Way, check};
 use kbc_ir::schedule::Calls;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::types::{CutRule, DType, ReduceOp};

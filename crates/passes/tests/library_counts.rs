@@ -1,7 +1,7 @@
 //! Rounds, bytes, signals and fences of every algorithm, counted on its schedule.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_diag::FileId;
 use kbc_frontend::ast::Item;

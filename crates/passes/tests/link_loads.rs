@@ -4,12 +4,12 @@
 //! which is the second figure of a row where it differs.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
-use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::FileId;
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
 use kbc_rounds::{Limits, Ratio, expand};
+use kbc_time::{TimeOptions, simulate};
 use stack::{Layout, World};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,12 +2,12 @@
 //! the interpreter and as machine code, equal to what its collective promises.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_backend_sim::jit;
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::{FileId, Span};
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::{Calls, RankSet};
 use kbc_ir::text;
 use kbc_passes::enqueue::{self, Enqueue};

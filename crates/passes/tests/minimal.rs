@@ -2,13 +2,13 @@
 //! and acquire alone is dropped: the checker rejects what is left, and run as weakly as memory allows it misbehaves.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
-use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, calls, classify};
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_ir::checker::{CheckOptions, check};
-use kbc_ir::mutate::{Operator, Target, apply, mutations};
+use kbc_checker::mutate::{Operator, Target, apply, mutations};
+use kbc_checker::{CheckOptions, check};
 use kbc_ir::schedule::SignalUse;
+use kbc_judge::{Behaviour, ClassifyOptions, calls, classify};
 use stack::{Layout, World};
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! Options of a use through the whole stack: they change signals, slots and streams, never results (LANGUAGE 2.7, 7).
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_checker::{CheckOptions, check};
 use kbc_ir::Module;
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::Calls;
 use kbc_ir::walk::{Act, Cursor, Program, Step};
 use stack::{Case, Layout, World};

@@ -4,10 +4,10 @@
 //! that break the symmetry on one rank.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
-use kbc_ir::checker::{CheckOptions, Method, Verdict, Way, check};
-use kbc_ir::mutate::{apply, apply_on, mutations};
+use kbc_checker::mutate::{apply, apply_on, mutations};
+use kbc_checker::{CheckOptions, Method, Verdict, Way, check};
 use kbc_ir::schedule::Schedule;
 use stack::{Layout, World};
 use std::collections::BTreeSet;

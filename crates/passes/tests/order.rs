@@ -2,7 +2,7 @@
 //! measured them).
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_passes::order::{NoCounts, Policy, Within, count};
 use kbc_rounds::Rounds;

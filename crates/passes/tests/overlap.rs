@@ -1,9 +1,9 @@
 //! `overlap`: what is awaited is needed, on every stream; what runs beside what; which uses are refused.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod common;
+use crate::common;
 
-use kbc_ir::checker::{CheckOptions, check};
+use kbc_checker::{CheckOptions, check};
 use kbc_ir::schedule::{SOp, SStmt};
 use kbc_ir::{Body, Module};
 

@@ -1,6 +1,6 @@
 //! The pass manager: text of pipelines, order, options, observers.
 
-mod common;
+use crate::common;
 
 use common::{library, parse};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};

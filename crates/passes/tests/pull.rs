@@ -2,16 +2,16 @@
 //! code and the promised elements on every rank, stands under the adversaries, and nothing of what orders it can be left out.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
-use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, calls, classify};
 use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_backend_sim::jit;
-use kbc_ir::checker::{CheckOptions, check};
-use kbc_ir::mutate::{Operator, Target, apply, mutations};
+use kbc_checker::mutate::{Operator, Target, apply, mutations};
+use kbc_checker::{CheckOptions, check};
 use kbc_ir::schedule::{Calls, SOp, SStmt, Schedule};
 use kbc_ir::types::CutRule;
+use kbc_judge::{Behaviour, ClassifyOptions, calls, classify};
 use kbc_passes::expand::Arg;
 use stack::{Case, Layout, World};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,9 +2,9 @@
 //! driver may look at the schedule first and at the rounds for the words. Texts of the library with one small change.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
-use kbc_ir::checker::{CheckOptions, check};
+use kbc_checker::{CheckOptions, check};
 use kbc_rounds::{Limits, Verifier};
 use stack::{Case, Layout, World, workspace};
 

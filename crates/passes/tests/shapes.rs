@@ -1,7 +1,7 @@
 //! Operations that move elements, on random shapes, meshes and placements (TP-1): what `infer` says every rank has before
 //! and after is what the operation on the rank's own parts makes of them, element for element.
 
-mod common;
+use crate::common;
 
 use kbc_ir::graph::OpKind;
 use kbc_ir::shape::ShapeOp;

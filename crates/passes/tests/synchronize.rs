@@ -2,12 +2,12 @@
 //! the adversary; the right one is what `expand` asked for and no more.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod stack;
+use crate::stack;
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_checker::{CheckOptions, check};
 use kbc_diag::Diagnostics;
-use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::{Module, Props};

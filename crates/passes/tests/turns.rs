@@ -1,10 +1,10 @@
 //! Collectives that do the same one after another use one window and one set of signals, as calls do; the checker agrees.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod common;
+use crate::common;
 
+use kbc_checker::{CheckOptions, check};
 use kbc_ir::Module;
-use kbc_ir::checker::{CheckOptions, check};
 use std::fmt::Write;
 
 const PASSES: &str = "infer,place,select,expand,allocate,synchronize";

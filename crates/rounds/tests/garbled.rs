@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
-mod common;
+use crate::common;
 
 use common::World;
 use kbc_rounds::checks::check_file;

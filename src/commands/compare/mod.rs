@@ -20,7 +20,7 @@ use crossing::{Crossing, Sample, crossings};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_figures::latency::Latency;
 use kbc_figures::{Heading, Series};
-use kbc_ir::topology::Topology;
+use kbc_machine::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
 //! Arrays of data files: what stands for what, and as which element type a program takes it.
 
 use crate::session::{Outcome, Session};
-use kbc_backend_sim::formats::{self, Near};
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Severity};
 use kbc_import::torch::archive;
 use kbc_import::torch::dtype::DType as Theirs;
 use kbc_import::torch::kb::{self, Place, consts::Const};
 use kbc_ir::types::DType;
+use kbc_numerics::formats::{self, Near};
+use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

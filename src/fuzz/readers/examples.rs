@@ -1,8 +1,8 @@
 //! The files that are damaged: what is built in, one or more for each reader, and those of folders that somebody names.
 
 use super::Reader;
-use kbc_backend_sim::formats::{write_npy, write_npz, write_safetensors};
-use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_numerics::formats::{write_npy, write_npz, write_safetensors};
+use kbc_numerics::tensor::{Data, Tensor};
 use std::path::Path;
 
 /// A file.

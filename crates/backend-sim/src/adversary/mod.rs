@@ -25,11 +25,11 @@ pub use policy::Policy;
 use crate::flow::Flow;
 use crate::host::Host;
 use crate::interp::{self, MAX_BYTES, RunOptions, RunResult, too_large};
-use crate::tensor::{Tensor, Value};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, Schedule};
 use kbc_ir::walk::Program;
+use kbc_numerics::tensor::{Tensor, Value};
 use world::World;
 
 /// Runs within which a schedule that lacks one essential fence, wait, notify or credit fails; the corpus test holds

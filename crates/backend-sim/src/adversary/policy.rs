@@ -1,6 +1,6 @@
 //! Who moves next: the three adversaries.
 
-use crate::rng::Rng;
+use kbc_numerics::rng::Rng;
 
 /// How an adversary chooses among the things that may happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

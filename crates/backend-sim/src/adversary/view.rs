@@ -5,9 +5,9 @@
 //! [`super::world`]'s to say.
 
 use crate::host::Early;
-use crate::rng::Rng;
 use crate::store::{Cells, Ranges};
-use crate::tensor::Data;
+use kbc_numerics::rng::Rng;
+use kbc_numerics::tensor::Data;
 
 /// Writes that a place remembers at most; older ones are taken as seen by everybody.
 const REMEMBERED: usize = 64;

@@ -10,14 +10,14 @@ use crate::effect::{Effect, Run, mem_dtype, same_type};
 use crate::flow::{Flow, Queue, Turn};
 use crate::host::Host;
 use crate::interp::{MAX_BYTES, RunResult, message, nothing_there, queue_type, too_large, zeros};
-use crate::rng::Rng;
 use crate::stall;
 use crate::store::Cells;
-use crate::tensor::Data;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
 use kbc_ir::schedule::{Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk::{Act, Mem, Program};
+use kbc_numerics::rng::Rng;
+use kbc_numerics::tensor::Data;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// For each thread, up to which of its releases its writes are known to have landed.

@@ -1,17 +1,17 @@
 //! The host functions that compiled code calls: memory of ranks, signals, blocks of halves, scalar functions, matmul.
 //!
 //! Owns the boundary: everything here is called by machine code with pointers that [`super::world`] and
-//! [`super::plan`] made. Arithmetic is [`crate::numbers`], [`crate::scalar_eval`] and [`crate::gemm`].
+//! [`super::plan`] made. Arithmetic is [`kbc_numerics::numbers`], [`kbc_numerics::scalar_eval`] and [`kbc_numerics::gemm`].
 
 #![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
 
 use super::abi::Ctx;
 use super::world::World;
-use crate::{gemm, numbers, scalar_eval};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use kbc_ir::scalar::ScalarUn;
 use kbc_ir::schedule::BufferId;
+use kbc_numerics::{gemm, numbers, scalar_eval};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// # Safety

@@ -1,14 +1,14 @@
 //! Elementwise expressions as machine code, on one element or on four.
 //!
-//! Owns the translation of [`Scalar`] under the rules of [`crate::numbers`]: f32 for floating-point types, wrapping
+//! Owns the translation of [`Scalar`] under the rules of [`kbc_numerics::numbers`]: f32 for floating-point types, wrapping
 //! i32, minima and maxima that propagate NaN and order zeros, functions of one argument by the shared routines.
 
 use super::loops::Kernel;
 use super::module::Helper;
-use crate::numbers::round_to;
 use cranelift::prelude::*;
 use kbc_ir::scalar::{CompareOp, Scalar, ScalarBin, ScalarUn};
 use kbc_ir::types::{DType, ReduceOp};
+use kbc_numerics::numbers::round_to;
 
 /// Whether an expression can be computed on four elements at once.
 pub(super) fn vectorises(e: &Scalar, dtype: DType) -> bool {

@@ -9,13 +9,13 @@ use super::kernel::{computes, halves};
 use super::loops::{BLOCK, Kernel, kernel};
 use super::module::{Code, Helper};
 use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN, ZEROS};
-use crate::numbers::{identity_f32, identity_i32};
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::tiles::Side;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_ir::walk::Program;
+use kbc_numerics::numbers::{identity_f32, identity_i32};
 
 /// The kernel of operation `number`; none if it can have no value on any rank. Parameters `plan, room`.
 pub(super) fn kernel_of(

@@ -1,7 +1,7 @@
 //! What a local operation works on, on one rank: pointers, sizes and strides as the words its kernel reads.
 //!
 //! Owns recipes (what an operation is, the same on every rank) and plans (where its operands are on one rank). Which
-//! elements an operation touches is [`crate::local::footprint`], as for the interpreter; an operation that does not
+//! elements an operation touches is [`kbc_numerics::local::footprint`], as for the interpreter; an operation that does not
 //! fit its operands has no plan, and the interpreter says why.
 
 use super::calls::product;
@@ -9,12 +9,12 @@ use super::kernel::Chain;
 use super::local::moving;
 use super::world::World;
 use crate::effect::Run;
-use crate::local::{self, Footprint};
-use crate::numbers;
-use crate::tensor::count;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::DType;
 use kbc_ir::walk::Mem;
+use kbc_numerics::local::{self, Footprint};
+use kbc_numerics::numbers;
+use kbc_numerics::tensor::count;
 
 /// What an operation is.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Owns the code of a kernel and the words it reads. Tiles are in rooms of f32 (i32), one for each value and each
 //! intermediate result, halves widened; loads of f32 and i32 are read in place. What is computed, in which order, is
-//! [`crate::tiles`], bit for bit.
+//! [`kbc_numerics::tiles`], bit for bit.
 
 use super::element::{defined, lanes, vectorises};
 use super::kernel::halves;

@@ -16,13 +16,14 @@ use crate::effect::{Run, mem_dtype};
 use crate::flow::Queue;
 use crate::host::{Early, Host};
 use crate::interp::{HostRead, RunResult};
-use crate::rng::Rng;
 use crate::store::Ranges;
-use crate::tensor::{Data, Tensor, each};
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferId, BufferRole};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Mem, Program};
+use kbc_numerics::each_element_type as each;
+use kbc_numerics::rng::Rng;
+use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The function of a stream in a region, and the slots of its frame.

@@ -2,15 +2,15 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::RunResult;
-use kbc_backend_sim::numbers::from_f64;
-use kbc_backend_sim::shard::feed_shape;
-use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::FileId;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::text;
 use kbc_ir::types::{Mesh, ReduceOp, TensorType};
+use kbc_numerics::generate::{exact, exact_range};
+use kbc_numerics::numbers::from_f64;
+use kbc_numerics::shard::feed_shape;
+use kbc_numerics::tensor::Tensor;
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -36,7 +36,7 @@ pub fn parse(source: &str) -> Schedule {
 }
 
 fn own_folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kir"))
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../backend-sim/tests/kir"))
 }
 
 pub fn source(name: &str) -> String {

@@ -1,7 +1,7 @@
 //! The machine of a program and the axes over it.
 //!
 //! Owns topologies with their settings, `--topology`, and meshes: which axes exist, how large they are and which axes of
-//! the machine they remember. Generators, settings and routes are [`kbc_ir::topology`]'s.
+//! the machine they remember. Generators, settings and routes are [`kbc_machine::topology`]'s.
 //!
 //! `--topology`, a shape or a machine file, replaces the shape and keeps the settings it does not state itself. A parameter that is a size of the
 //! replaced shape (`ring(tp)`) takes the size that comes in its place, so that types written with it still fit.
@@ -13,13 +13,13 @@ use crate::load::Loaded;
 use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::Name;
-use kbc_ir::memory::Placements;
-use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{
+use kbc_ir::types::{Axis, Mesh};
+use kbc_machine::memory::Placements;
+use kbc_machine::topology::perturb::Perturb;
+use kbc_machine::topology::{
     Described, Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology,
     Written, device_count,
 };
-use kbc_ir::types::{Axis, Mesh};
 use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::{Fault, unknown};
 

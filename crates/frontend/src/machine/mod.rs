@@ -1,7 +1,7 @@
 //! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md); networks of an
 //! analytical simulator, [`network`]; and the two files of a simulator of packages, [`kernbench`] and [`ccl`].
 //!
-//! Owns the keys and their messages. What a setting, a link or a distribution is belongs to [`kbc_ir::topology`], whose
+//! Owns the keys and their messages. What a setting, a link or a distribution is belongs to [`kbc_machine::topology`], whose
 //! readers take the values; opening files is the driver's.
 
 pub mod ccl;
@@ -15,9 +15,9 @@ mod yaml;
 
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
-use kbc_ir::memory::Placements;
-use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
+use kbc_machine::memory::Placements;
+use kbc_machine::topology::perturb::Perturb;
+use kbc_machine::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use yaml::{Document, Key, Kind, Node};
 
 /// A machine as a file has it.

@@ -8,7 +8,7 @@ use super::yaml::{Key, Kind, Node};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
-use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Settings, Shape, Topology};
+use kbc_machine::topology::{AXIS_NAMES, MAX_DEVICES, Settings, Shape, Topology};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
 /// A generator of one size.

@@ -1,12 +1,14 @@
 //! The `perturb` section of a machine file.
 //!
-//! Owns its keys. What a distribution is belongs to [`kbc_ir::topology::perturb`].
+//! Owns its keys. What a distribution is belongs to [`kbc_machine::topology::perturb`].
 
 use super::Reader;
 use super::yaml::{Key, Kind, Node};
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
-use kbc_ir::topology::LinkSet;
-use kbc_ir::topology::perturb::{Chosen, Drawn, MAX_RUNS, Perturb, RankName, SlowLinks, Spread, Stragglers};
+use kbc_machine::topology::LinkSet;
+use kbc_machine::topology::perturb::{
+    Chosen, Drawn, MAX_RUNS, Perturb, RankName, SlowLinks, Spread, Stragglers,
+};
 
 const KEYS: [&str; 4] = ["seed", "runs", "stragglers", "links"];
 const STRAGGLER_KEYS: [&str; 6] = ["ranks", "share", "count", "slow", "units", "late"];

@@ -1,13 +1,13 @@
 //! `placement` of a machine file: how cubes and PEs of a device share its tensors (TOPO-6).
 //!
-//! Owns the keys. Policies, their cuts and limits are [`kbc_ir::placement`]'s.
+//! Owns the keys. Policies, their cuts and limits are [`kbc_machine::placement`]'s.
 
 use super::Reader;
 use super::yaml::{Key, Kind, Node};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::memory::Placements;
-use kbc_ir::placement::{DevicePlacement, Policy};
+use kbc_machine::memory::Placements;
+use kbc_machine::placement::{DevicePlacement, Policy};
 
 /// Name of the entry for tensors that have none.
 const OTHERS: &str = "default";

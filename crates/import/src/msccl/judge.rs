@@ -2,8 +2,8 @@
 
 use super::fifo::{self, Safe};
 use super::{Algo, Built, Options};
+use kbc_checker::{CheckOptions, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics, Severity, Span};
-use kbc_ir::checker::{CheckOptions, Verdict, check};
 use kbc_ir::schedule::Calls;
 
 /// Whether it comes to its end.

@@ -34,7 +34,7 @@ pub(super) fn local(s: &Schedule, op: &LocalOp, span: Span, out: &mut Report) {
 ///
 /// # Errors
 /// Why not, in words.
-pub(crate) fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String> {
+pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String> {
     let s = program.schedule;
     let dims = |b: BufferId| program.dims(b, rank).map_err(|f| f.text);
     let (ids, target) = (op.srcs(), dims(op.dst())?);

@@ -45,7 +45,7 @@ mod program;
 mod ranks;
 mod schedule;
 
-pub(crate) use local::legal_on;
+pub use local::legal_on;
 
 use crate::module::{Body, Module, Props};
 use crate::name::Name;

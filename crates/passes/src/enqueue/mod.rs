@@ -113,8 +113,8 @@ use crate::pass::{OptionKind, PassOption};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::topology::queue::Queues;
 use kbc_ir::{Module, Name, Props};
+use kbc_machine::topology::queue::Queues;
 use std::collections::BTreeMap;
 use way::Way;
 

@@ -8,8 +8,8 @@ use crate::expand::ends;
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Collective, Graph, HostOp, OpId, OpKind};
 use kbc_ir::tiles::TileKernel;
-use kbc_ir::topology::Settings;
 use kbc_ir::types::{Mesh, TensorType};
+use kbc_machine::topology::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An order with its estimated time.

@@ -2,8 +2,8 @@
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_frontend::ast::Item;
-use kbc_ir::topology::Topology;
 use kbc_ir::{Module, text};
+use kbc_machine::topology::Topology;
 use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
 use kbc_passes::{PassCx, Pipeline};
 use kbc_rounds::library::{Decls, Layer, Library};

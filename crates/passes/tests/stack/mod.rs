@@ -9,11 +9,7 @@
 pub mod count;
 pub mod oracle;
 
-use kbc_backend_sim::generate::mix32;
 use kbc_backend_sim::interp::RunResult;
-use kbc_backend_sim::numbers::from_i64;
-use kbc_backend_sim::shard::Part;
-use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_frontend::ast::Item;
 use kbc_ir::expr::Expr;
@@ -21,6 +17,10 @@ use kbc_ir::promise::{Cell, Clause};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{CutRule, DType, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Module, Name, verify};
+use kbc_numerics::generate::mix32;
+use kbc_numerics::numbers::from_i64;
+use kbc_numerics::shard::Part;
+use kbc_numerics::tensor::Tensor;
 use kbc_passes::alone::{AXIS, Alone, Operand};
 use kbc_passes::expand::Arg;
 use kbc_passes::{Pass, PassCx};
@@ -350,7 +350,7 @@ pub fn promised(
         .iter()
         .zip(feeds)
         .map(|(t, f)| {
-            let part = |q| kbc_backend_sim::shard::cut("x", &t.ty, &mesh, f, q).unwrap();
+            let part = |q| kbc_numerics::shard::cut("x", &t.ty, &mesh, f, q).unwrap();
             (0..p).map(|q| part(q).tensor.data().to_i64().unwrap()).collect()
         })
         .collect();

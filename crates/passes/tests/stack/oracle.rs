@@ -2,10 +2,10 @@
 //! round by round, from the concrete rounds and with nothing of the lowering.
 
 use super::{Case, Layout, World};
-use kbc_backend_sim::generate::mix32;
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_ir::types::DType;
+use kbc_numerics::generate::mix32;
+use kbc_numerics::tensor::{Data, Tensor};
 
 /// Elements of one atom.
 const ATOM: usize = 2;

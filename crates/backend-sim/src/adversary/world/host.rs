@@ -4,10 +4,10 @@ use super::World;
 use crate::adversary::{Difference, Trouble};
 use crate::effect::Run;
 use crate::interp::MAX_BYTES;
-use crate::tensor::{Data, multi_index};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{BufferId, BufferRole};
 use kbc_ir::walk::Mem;
+use kbc_numerics::tensor::{Data, multi_index};
 
 impl World<'_> {
     pub(super) fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Diagnostic> {
@@ -95,7 +95,7 @@ impl World<'_> {
         i: usize,
         (want, got): (&Data, &Data),
     ) -> Trouble {
-        let nothing = crate::tensor::Value::Float(f64::NAN);
+        let nothing = kbc_numerics::tensor::Value::Float(f64::NAN);
         let (expected, got) = (want.get(i).unwrap_or(nothing), got.get(i).unwrap_or(nothing));
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
         let index: Vec<u64> =

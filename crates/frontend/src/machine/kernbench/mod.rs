@@ -3,7 +3,7 @@
 //! Owns its keys. What says how many there are of a thing stands at fixed places; link and component blocks are nested
 //! differently in every version of that file, so bandwidths, overheads, positions and lengths are read by the name of the
 //! key and the component it stands under. A key that is not known is kept, not used, and warned about. What such a
-//! machine is belongs to [`kbc_ir::topology`].
+//! machine is belongs to [`kbc_machine::topology`].
 
 mod names;
 mod walk;
@@ -12,7 +12,7 @@ use super::yaml::{Key, Kind, Node};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span, Spanned};
-use kbc_ir::topology::{Compute, Dimension, Quantity, SettingValue, Shape};
+use kbc_machine::topology::{Compute, Dimension, Quantity, SettingValue, Shape};
 use names::{Part, SECTIONS, Says};
 use walk::{Found, Walk, ill};
 
@@ -372,7 +372,7 @@ impl File<'_, '_> {
     ) {
         let values: Vec<Spanned<SettingValue>> = values.iter().map(|v| Spanned::new(v.clone(), at)).collect();
         // kbc's own keys in the file come before it, and win.
-        let mut own = kbc_ir::topology::Settings::default();
+        let mut own = kbc_machine::topology::Settings::default();
         match own.set(&Spanned::new(name.to_owned(), at), &values) {
             Ok(()) => out.settings = out.settings.over(&own),
             Err(d) => found.push(d),

@@ -1,0 +1,15 @@
+//! Tests of `kbc-backend-ascend`; one binary, a module per subject.
+
+mod handmade;
+mod kernels;
+
+mod chain;
+mod cpp;
+mod cpp_expr;
+mod package;
+mod text;
+mod text_properties;
+mod tile_passes;
+mod tile_races;
+mod tile_verify;
+mod trace;

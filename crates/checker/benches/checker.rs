@@ -1,0 +1,41 @@
+//! How long the checker takes: `cargo bench -p kbc-ir --bench checker`.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use kbc_checker::{CheckOptions, Way, check};
+
+fn main() {
+    divan::main();
+}
+
+fn measure(bencher: divan::Bencher<'_, '_>, text: String, way: Way) {
+    let schedule = common::schedule("bench", &text);
+    let options = CheckOptions { way, ..CheckOptions::default() };
+    bencher.bench(|| check(&schedule, &options).ok());
+}
+
+#[divan::bench(args = [64, 1024, 4096], sample_count = 10)]
+fn ring(bencher: divan::Bencher<'_, '_>, ranks: u64) {
+    measure(bencher, common::ring(ranks), Way::Auto);
+}
+
+#[divan::bench(args = [64, 256], sample_count = 5)]
+fn ring_fingerprints(bencher: divan::Bencher<'_, '_>, ranks: u64) {
+    measure(bencher, common::ring(ranks), Way::Fingerprints);
+}
+
+#[divan::bench(args = [12], sample_count = 5)]
+fn halving(bencher: divan::Bencher<'_, '_>, log_ranks: u64) {
+    measure(bencher, common::halving(log_ranks), Way::Auto);
+}
+
+#[divan::bench(args = [32, 100], sample_count = 5)]
+fn torus(bencher: divan::Bencher<'_, '_>, side: u64) {
+    measure(bencher, common::torus(side, side), Way::Auto);
+}
+
+#[divan::bench(args = [1024], sample_count = 5)]
+fn all_to_all(bencher: divan::Bencher<'_, '_>, ranks: u64) {
+    measure(bencher, common::all_to_all(ranks), Way::Auto);
+}

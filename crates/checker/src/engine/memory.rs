@@ -1,0 +1,504 @@
+//! Memory of a run: what an operation may read, what it fills, and whose contract it disturbs.
+//!
+//! Every read must find elements that were filled in this call, or, in a window, in any call. What
+//! a region with a contract wrote to its operands counts for other regions only where its `end`
+//! clauses say what it is. Owns these rules; runs of elements are [`super::super::filled`]'s,
+//! contributions [`super::Meaning`]'s.
+
+use super::Engine;
+use crate::contents::Contents;
+use crate::filled::{By, HOST};
+use crate::meaning::At;
+use crate::order::{Acc, Who};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::host::is_spelled;
+use kbc_ir::promise::Clause;
+use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::types::CutRule;
+use kbc_ir::walk::{Access, Cursor, Mem};
+use std::ops::Range;
+
+/// Elements from a first one to one past the last.
+pub(crate) type Run = (u64, u64);
+
+/// Why elements may not be read.
+enum Blank {
+    /// Nobody wrote them, or in an earlier call only.
+    Nothing,
+    /// Their rank has begun a later call.
+    Forgotten,
+    /// A region wrote them whose contract says nothing of them.
+    Left(u32),
+    /// A region is still at work on them.
+    Unfinished(u32),
+    /// A region wrote them that stands later in the text.
+    Later(u32),
+}
+
+impl<'p, C: Contents> Engine<'p, C> {
+    /// The region that a stream is in, or the host.
+    pub(crate) fn region_of(&self, si: usize) -> u32 {
+        self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(HOST, |r| r.0)
+    }
+
+    fn promised(&self, region: u32) -> bool {
+        region != HOST && self.setup.regions[region as usize].promised
+    }
+
+    /// Whether a stream is where no contract says what places hold.
+    pub(super) fn strict(&self, si: usize) -> bool {
+        !self.promised(self.region_of(si))
+    }
+
+    /// The elements of an access on a walked rank. With `by`, the access is a translate's, which that element of the
+    /// group takes to the walked rank's.
+    pub(crate) fn runs(&self, rep: usize, region: u32, a: &Access, by: u64) -> Vec<Run> {
+        let setup = self.setup;
+        let plain = || vec![(a.start, a.start + a.len)];
+        let Mem::Buffer(b) = a.mem else {
+            // Chunks of other ranks may be an element longer or shorter where a contract follows their contents; then
+            // other regions cannot know how much a slot holds.
+            let known = by == 0 || !self.promised(region) || setup.even[region as usize].iter().all(|e| *e);
+            return if known { vec![(0, a.len)] } else { vec![] };
+        };
+        let action = &setup.actions[b as usize];
+        if by == 0 || action.moves.is_empty() || a.operand == u32::MAX {
+            return plain();
+        }
+        let (_, atoms) = setup.operand(region, a.operand);
+        if atoms == 0 {
+            return plain();
+        }
+        let den = a.den.max(1) as u64;
+        let (lo, n) = (a.num as u64 * atoms / den, a.cnt as u64 * atoms / den);
+        let mut parts: Vec<u64> = (lo..lo + n).map(|x| action.apply(&setup.group, by, x, atoms)).collect();
+        parts.sort_unstable();
+        let mut out: Vec<Run> = vec![];
+        for x in parts {
+            let run = setup.elements((region, a.operand), rep, (x, 1), atoms);
+            match out.last_mut() {
+                Some(last) if last.1 == run.0 => last.1 = run.1,
+                _ => out.push(run),
+            }
+        }
+        out
+    }
+
+    /// All elements of a buffer on a walked rank.
+    pub(super) fn all(&self, rep: usize, buffer: BufferId) -> Run {
+        let rank = self.setup.group.reps[rep];
+        (0, self.setup.program.elements(buffer, rank).unwrap_or(0))
+    }
+
+    /// The host of a rank begins a call: buffers that it does not fill hold nothing from then on.
+    pub(super) fn forget(&mut self, si: usize, buffer: BufferId) {
+        let rep = self.streams[si].rep;
+        let who = Who { si, back: 0, stream: self.own(si) };
+        let span = self.setup.schedule.buffer(buffer).span;
+        for place in self.setup.grids.whole(buffer, rep) {
+            if let Some(c) = self.order.forget(who, rep * self.setup.grids.places + place) {
+                self.conflict(c, who, rep, place, span, true);
+            }
+        }
+    }
+
+    /// Elements that are read must hold something; whether they do.
+    pub(crate) fn expect(
+        &mut self,
+        (region, call): (u32, u64),
+        rep: usize,
+        mem: Mem,
+        runs: &[Run],
+        span: Span,
+    ) -> bool {
+        for run in runs {
+            for (lo, hi, by) in self.filled.of(rep, mem, *run) {
+                if let Some(why) = self.blank((region, call), rep, mem, (lo, hi), by) {
+                    self.unreadable(why, (rep, mem), (lo, hi), call, span);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// A local operation reads a buffer inside a region: an operand of the region's contract holds what the contract
+    /// says when the region is over, and nothing that is promised before.
+    pub(super) fn beside(
+        &mut self,
+        (region, call): (u32, u64),
+        rep: usize,
+        buffer: BufferId,
+        run: Run,
+        span: Span,
+    ) {
+        let operands = &self.setup.schedule.regions[region as usize].operands;
+        if self.promised(region) && run.0 < run.1 && operands.iter().any(|o| o.buffer == buffer) {
+            self.unreadable(Blank::Unfinished(region), (rep, Mem::Buffer(buffer.0)), run, call, span);
+        }
+    }
+
+    fn blank(
+        &mut self,
+        (region, call): (u32, u64),
+        rep: usize,
+        mem: Mem,
+        run: Run,
+        by: Option<By>,
+    ) -> Option<Blank> {
+        let Mem::Buffer(b) = mem else {
+            let zero = matches!(mem, Mem::Slot(w, _) if self.setup.schedule.windows[w as usize].zero);
+            return (by.is_none() && !zero).then_some(Blank::Nothing);
+        };
+        if self.begun[rep] > call {
+            return Some(Blank::Forgotten);
+        }
+        let Some(by) = by.filter(|by| by.call >= call) else { return Some(Blank::Nothing) };
+        if by.call == call && !by.up_to(region) {
+            return Some(Blank::Later(by.region));
+        }
+        if by.region == region || !self.promised(by.region) {
+            return None;
+        }
+        let operands = &self.setup.schedule.regions[by.region as usize].operands;
+        let operand = operands.iter().position(|o| o.buffer.0 == b)? as u32;
+        let due = self.due(by.region, rep);
+        let mut at = run.0;
+        for &(o, lo, hi) in due.iter().filter(|d| d.0 == operand) {
+            debug_assert!(o == operand);
+            if lo <= at && at < hi {
+                at = hi;
+            }
+        }
+        if at < run.1 {
+            return Some(Blank::Left(by.region));
+        }
+        let instance = At { rep, region: by.region, call: by.call };
+        (!self.meaning.settled(instance, operand, run)).then_some(Blank::Unfinished(by.region))
+    }
+
+    /// Elements that the `end` clauses of a region speak of on a walked rank: (operand, first, one past the last), in
+    /// order and joined where they touch.
+    fn due(&mut self, region: u32, rep: usize) -> std::rc::Rc<Vec<(u32, u64, u64)>> {
+        let setup = self.setup;
+        let list = self.due.entry((region, rep)).or_insert_with(|| {
+            let mut out: Vec<(u32, u64, u64)> = vec![];
+            for p in &setup.regions[region as usize].expected[rep].end {
+                let (_, atoms) = setup.operand(region, p.operand);
+                let (lo, hi) = setup.elements((region, p.operand), rep, (p.lo, p.n), atoms);
+                out.push((p.operand, lo, hi));
+            }
+            out.sort_unstable();
+            let mut joined: Vec<(u32, u64, u64)> = vec![];
+            for (o, lo, hi) in out {
+                match joined.last_mut() {
+                    Some(last) if last.0 == o && last.2 >= lo => last.2 = last.2.max(hi),
+                    _ => joined.push((o, lo, hi)),
+                }
+            }
+            std::rc::Rc::new(joined)
+        });
+        list.clone()
+    }
+
+    fn unreadable(&mut self, why: Blank, (rep, mem): (usize, Mem), run: Run, call: u64, span: Span) {
+        let setup = self.setup;
+        let (name, declared, whole) = match mem {
+            Mem::Buffer(b) => {
+                let buffer = setup.schedule.buffer(BufferId(b));
+                (format!("%{}", buffer.name), buffer.span, self.all(rep, BufferId(b)))
+            }
+            Mem::Slot(w, slot) => {
+                let w = &setup.schedule.windows[w as usize];
+                (format!("@{}[{slot}]", w.name), w.span, (0, w.capacity))
+            }
+        };
+        let some = if run == whole { String::new() } else { format!("elements {}..{} of ", run.0, run.1) };
+        let place = format!("{some}{name} of rank {}", setup.rank(setup.group.reps[rep]));
+        let region = |r: u32| &setup.schedule.regions[r as usize];
+        let code = if matches!(why, Blank::Forgotten) { "E349" } else { "E344" };
+        self.report.push(code, span, declared, || match why {
+            Blank::Forgotten => Diagnostic::error(
+                "E349",
+                format!("{place} is read in call {call} when its rank may be in the next"),
+            )
+            .primary(span, format!("read here, in call {call}"))
+            .secondary(declared, "holds nothing at the start of a call")
+            .help("let the rank wait, before its call ends, until everybody has read it"),
+            Blank::Nothing if matches!(mem, Mem::Slot(..)) => {
+                Diagnostic::error("E344", format!("{place} holds nothing"))
+                    .primary(span, "read here, and never written before")
+                    .help("fill the slot first, or declare the window `zero`")
+            }
+            Blank::Nothing => Diagnostic::error("E344", format!("{place} holds nothing in call {call}"))
+                .primary(span, "read here, and not written before in this call")
+                .help("buffers but inputs hold nothing at the start of a call"),
+            Blank::Left(r) => Diagnostic::error("E344", format!("{place} holds what no contract speaks of"))
+                .primary(span, format!("read here, in call {call}"))
+                .secondary(region(r).span, format!("region {} left it there", region(r).name))
+                .note("a region's contract says what its `end` clauses name, and nothing of other elements")
+                .help("read what the contract names, or name these elements in an `end` clause"),
+            Blank::Unfinished(r) => {
+                Diagnostic::error("E344", format!("{place} is read before its region has finished it"))
+                    .primary(span, format!("read here, in call {call}"))
+                    .secondary(region(r).span, format!("region {} is still at work here", region(r).name))
+                    .help("read it after the region is over on this rank")
+            }
+            Blank::Later(r) => {
+                let name = &region(r).name;
+                Diagnostic::error(
+                    "E344",
+                    format!("{place} holds what region {name} writes, which stands later"),
+                )
+                .primary(span, format!("read here, in call {call}"))
+                .secondary(region(r).span, "a region reads what the host and the regions above it write")
+                .help("put the region that writes before the region that reads")
+            }
+        });
+    }
+
+    /// Elements are written: they hold something now, and a contract that another region is keeping there is broken.
+    pub(crate) fn fill(
+        &mut self,
+        (region, call): (u32, u64),
+        rep: usize,
+        mem: Mem,
+        runs: &[Run],
+        span: Span,
+    ) {
+        // The host's program is the last region in the text, but what it writes is there for the regions it launches then.
+        let regions = &self.setup.schedule.regions;
+        let spelled = is_spelled(self.setup.schedule) && region as usize + 1 == regions.len();
+        let by = By { call, region: if spelled { HOST } else { region } };
+        for run in runs {
+            self.filled.write(rep, mem, *run, by);
+        }
+        match mem {
+            Mem::Slot(w, s) => {
+                for (window, slot) in self.setup.grids.sharing(self.setup.schedule, w, s) {
+                    self.filled.lose(rep, Mem::Slot(window, slot));
+                    self.meaning.forget(rep, Mem::Slot(window, slot));
+                }
+            }
+            Mem::Buffer(b) => {
+                for &(other, operand) in &self.setup.users[b as usize] {
+                    if other == region || !self.promised(other) {
+                        continue;
+                    }
+                    for run in runs {
+                        if self.meaning.disturbed(rep, other, operand, *run) {
+                            self.intruded(rep, (other, operand), Some(region), call, span);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Code E336.
+    fn intruded(
+        &mut self,
+        rep: usize,
+        (other, operand): (u32, u32),
+        region: Option<u32>,
+        call: u64,
+        span: Span,
+    ) {
+        let setup = self.setup;
+        let r = &setup.schedule.regions[other as usize];
+        let rank = setup.rank(setup.group.reps[rep]);
+        let by = match region {
+            None => "another region".to_string(),
+            Some(HOST) => "the host".to_string(),
+            Some(region) => format!("region {}", setup.schedule.regions[region as usize].name),
+        };
+        self.report.push("E336", span, r.span, || {
+            let name = &r.operands[operand as usize].name;
+            let text = format!("{by} writes {name} of rank {rank} while region {} works on it", r.name);
+            Diagnostic::error("E336", text)
+                .primary(span, format!("written here, in call {call}"))
+                .secondary(r.span, "this region's contract speaks of what is there")
+                .help("write it before the region begins on that rank, or after it is over there")
+        });
+    }
+
+    /// The last write to an atom of an operand.
+    pub(super) fn last_write(&self, at: At, (operand, atom, atoms): (u32, u64, u64)) -> Option<Acc> {
+        let buffer = self.setup.schedule.regions[at.region as usize].operands[operand as usize].buffer;
+        let places = self.setup.grids.whole(buffer, at.rep);
+        let place = places.start + places.len() * atom as usize / atoms.max(1) as usize;
+        if places.is_empty() { None } else { self.order.last_write(at.rep * self.setup.grids.places + place) }
+    }
+
+    /// A stream leaves a region with a contract: what another region wrote before that, as this stream knows, is what the
+    /// operand holds at the end.
+    pub(super) fn overwritten(&mut self, si: usize, at: At) {
+        let me = Who { si, back: 0, stream: self.own(si) };
+        for part in self.meaning.overwritten(at) {
+            let Some(w) = self.last_write(at, part) else { continue };
+            if self.order.is_before(me, &w) {
+                let span = self.setup.span(w.op);
+                self.intruded(at.rep, (at.region, part.0), None, at.call, span);
+            }
+        }
+    }
+
+    /// A rank is done with a region with a contract: what the contract names must hold something, also where the region
+    /// itself wrote nothing.
+    pub(super) fn delivered(&mut self, at: At) {
+        let span = self.setup.schedule.regions[at.region as usize].span;
+        let due = self.due(at.region, at.rep);
+        for &(operand, lo, hi) in due.iter() {
+            let mem = Mem::Buffer(self.setup.operand(at.region, operand).0 as u32);
+            // A stream may be in a later region already and have written there again.
+            let there = |by: By| by.call > at.call || by.call == at.call && by.up_to(at.region);
+            for (lo, hi, first) in self.filled.first(at.rep, mem, (lo, hi)) {
+                if !first.is_some_and(there) {
+                    self.unreadable(Blank::Nothing, (at.rep, mem), (lo, hi), at.call, span);
+                    return;
+                }
+            }
+            for (lo, hi, last) in self.filled.of(at.rep, mem, (lo, hi)) {
+                // A host that is in the next call has taken what was there.
+                if self.begun[at.rep] <= at.call
+                    && last.is_some_and(|by| by.call == at.call && by.up_to(at.region))
+                    && !self.expect((at.region, at.call), at.rep, mem, &[(lo, hi)], span)
+                {
+                    return;
+                }
+            }
+        }
+        self.unnamed(at, &due);
+    }
+
+    /// Clears the places that no `end` clause names on this rank, in operands that some `end` clause names. Other
+    /// operands keep their contents.
+    fn unnamed(&mut self, at: At, due: &[(u32, u64, u64)]) {
+        let setup = self.setup;
+        let region = &setup.schedule.regions[at.region as usize];
+        let Some(contract) = &region.promise else { return };
+        let named = |o: &kbc_ir::schedule::Operand| {
+            contract.clauses.iter().any(|c| match c {
+                Clause::Start { cell: _, cond: _ } => false,
+                Clause::End { cell, cond: _, from: _, at: _, sum: _ } => cell.buffer == o.name,
+            })
+        };
+        for (number, operand) in region.operands.iter().enumerate().filter(|(_, o)| named(o)) {
+            let number = number as u32;
+            let mem = Mem::Buffer(operand.buffer.0);
+            let (mut from, end) = setup.elements((at.region, number), at.rep, (0, 1), 1);
+            let ends = due.iter().filter(|d| d.0 == number).map(|d| (d.1, d.2)).chain([(end, end)]);
+            for (lo, hi) in ends {
+                for (lo, hi, last) in self.filled.of(at.rep, mem, (from, lo)) {
+                    // What the region wrote itself is told apart when it is read.
+                    let before = |by: By| by.call <= at.call && by.up_to(at.region) && by.region != at.region;
+                    if last.is_some_and(before) {
+                        self.filled.clear(at.rep, mem, (lo, hi));
+                    }
+                }
+                from = hi;
+            }
+        }
+    }
+
+    /// Whether memory holds the zeros it was filled with, and nothing else yet.
+    pub(super) fn zeros(&self, si: usize, rep: usize, a: &Access) -> bool {
+        let (setup, call) = (self.setup, self.streams[si].call as usize);
+        let zero = match a.mem {
+            Mem::Buffer(b) => setup.schedule.buffers[b as usize].zero,
+            Mem::Slot(w, _) => setup.schedule.windows[w as usize].zero,
+        };
+        if !zero || a.len == 0 {
+            return false;
+        }
+        let untouched = |last: Option<Acc>| match (a.mem, last) {
+            (Mem::Slot(..), last) => last.is_none(),
+            (Mem::Buffer(_), None) => false,
+            (Mem::Buffer(b), Some(w)) => {
+                setup.host(w.op) == Some((b as usize, true)) && self.order.call_of(&w) == call
+            }
+        };
+        setup.grids.of(a, rep).all(|p| untouched(self.order.last_write(rep * setup.grids.places + p)))
+    }
+
+    /// The block of a line that packing or unpacking one part of a tensor touches: the line's buffer, the places and the
+    /// elements. None for an operation on whole buffers, or where the block cannot be told.
+    pub(super) fn block(&self, rep: usize, l: &LocalOp) -> Option<(BufferId, Range<usize>, Run)> {
+        let setup = self.setup;
+        let (program, rank) = (&setup.program, setup.group.reps[rep]);
+        let (line, tensor, dim, parts, rule, at) = line_block(l)?;
+        let index = u64::try_from(program.local_value(at, rank).ok()?).ok().filter(|i| *i < parts)?;
+        let dims = program.dims(tensor, rank).ok()?;
+        let unit: u64 = dims.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
+        let n = program.elements(line, rank).ok()?.checked_div(unit)?;
+        let (lo, hi) = (rule.boundary(n, index, parts), rule.boundary(n, index + 1, parts));
+        let run = (lo * unit, hi * unit);
+        let (start, len) = (run.0, run.1.saturating_sub(run.0));
+        let (num, den) = (index as i64, parts as i64);
+        let a = Access { mem: Mem::Buffer(line.0), start, len, num, cnt: 1, den, operand: u32::MAX };
+        // Places are parts of the line as regions cut it: where this operation cuts it otherwise, it may touch any.
+        let alike = match setup.grids.parts(line.0) {
+            None => true,
+            Some((_, n)) => {
+                n.is_multiple_of(parts)
+                    && setup.users[line.0 as usize].iter().all(|&(region, operand)| {
+                        setup.elements((region, operand), rep, (index, 1), parts) == run
+                    })
+            }
+        };
+        let places = if alike { setup.grids.of(&a, rep) } else { setup.grids.whole(line, rep) };
+        Some((line, places, run))
+    }
+
+    /// A local operation must have a result on this rank and on all ranks that it stands for.
+    pub(super) fn legal(&mut self, rep: usize, l: &LocalOp, op: u32, span: Span) {
+        if !self.tried.insert((op, rep)) {
+            return;
+        }
+        let setup = self.setup;
+        let fixed = l.part().is_none_or(|e| e.as_int().is_some())
+            && std::iter::once(l.dst())
+                .chain(l.srcs())
+                .all(|b| setup.schedule.buffer(b).dims.iter().all(|d| d.as_int().is_some()));
+        let own = setup.group.reps[rep];
+        let ranks = if fixed || setup.group.trivial() { own..own + 1 } else { 0..setup.group.ranks };
+        for rank in ranks {
+            if rank != own && setup.group.split(rank).0 != rep {
+                continue;
+            }
+            let Err(why) = kbc_ir::verify::legal_on(setup.program, l, rank) else { continue };
+            self.report.push("E363", span, Span::NONE, || {
+                Diagnostic::error("E363", why)
+                    .primary(span, format!("on rank {}", setup.rank(rank)))
+                    .help("parts are numbered from 0, and sizes of both sides agree on every rank")
+            });
+            return;
+        }
+    }
+}
+
+/// The line of which a local operation packs or unpacks one block: the line, the tensor and its cut dimension, parts, rule
+/// and which block.
+pub(crate) fn line_block(
+    l: &LocalOp,
+) -> Option<(BufferId, BufferId, u32, u64, &CutRule, &kbc_ir::expr::Expr)> {
+    match l {
+        LocalOp::Pack { dst, src, dim, parts, rule, at } => {
+            at.as_ref().map(|at| (*dst, *src, *dim, *parts, rule, at))
+        }
+        LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
+            at.as_ref().map(|at| (*src, *dst, *dim, *parts, rule, at))
+        }
+        LocalOp::Compute { func: _, dst: _, args: _ }
+        | LocalOp::Matmul { dst: _, a: _, b: _ }
+        | LocalOp::ReduceDim { op: _, mean: _, dst: _, src: _, dim: _ }
+        | LocalOp::Cast { dst: _, src: _ }
+        | LocalOp::Copy { dst: _, src: _ }
+        | LocalOp::Transpose { dst: _, src: _, perm: _ }
+        | LocalOp::Embedding { dst: _, table: _, ids: _, first: _ }
+        | LocalOp::Grouped { dst: _, x: _, w: _, runs: _, places: _, at: _ }
+        | LocalOp::Tiles { kernel: _, dst: _, args: _ }
+        | LocalOp::Fill { dst: _, with: _ }
+        | LocalOp::Slice { dst: _, src: _, dim: _, index: _, of: _, rule: _ } => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! Notifies and waits of a run: which notifies a wait is about, and that no others can pass for them.
+//!
+//! An epoch has one writer, so its first n notifies are what `>= n` is about. For the other forms the rule is E358
+//! (`docs/adr/019-barrier-forms.md`): a notify that a wait is not about comes after that wait, or, where waits take, at
+//! least after all that the wait is about.
+
+use super::super::contents::Contents;
+use super::super::counters::{Counter, Meant, NONE, Told, Waited};
+use super::super::order::Order;
+use super::{Engine, State};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::form::Form;
+use kbc_ir::walk::Act;
+
+/// A notify: the stream that makes it, as the rank of the counter sees it, and its operation.
+type By = (u32, u32);
+
+/// The wait that a notify may disturb, and a notify that may be missing when it does.
+fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Option<(&'c Meant, Option<By>)> {
+    for m in c.meant.iter().rev() {
+        if order.knew(&told.snap, told.back, c.waiter) >= m.pos {
+            // Also after all waits before that one.
+            return None;
+        }
+        match form {
+            Form::Sense { fresh: _ } => return Some((m, None)),
+            Form::Epoch | Form::Clearing { fresh: _ } => {
+                let missing = m.by.iter().find(|(by, pos, _)| order.knew(&told.snap, told.back, *by) < *pos);
+                if let Some((by, _, op)) = missing {
+                    return Some((m, Some((*by, *op))));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Takes the notifies up to number `target` that a wait is about: of several writers first those that are known to be
+/// there, because no wait can pass without them, then in the order in which they came.
+fn next(c: &mut Counter, target: u64, known: impl Fn(&Told) -> bool) -> Vec<Told> {
+    let n = ((target + 1).saturating_sub(c.first) as usize).min(c.told.len());
+    c.first += n as u64;
+    if !c.several {
+        return c.told.drain(..n).collect();
+    }
+    let flags: Vec<bool> = c.told.iter().map(known).collect();
+    let mut sure = flags.iter().filter(|k| **k).count().min(n);
+    let mut others = n - sure;
+    let (mut taken, mut left) = (vec![], std::collections::VecDeque::new());
+    for (told, known) in c.told.drain(..).zip(flags) {
+        let of = if known { &mut sure } else { &mut others };
+        if *of > 0 {
+            *of -= 1;
+            taken.push(told);
+        } else {
+            left.push_back(told);
+        }
+    }
+    c.told = left;
+    taken
+}
+
+impl<'p, C: Contents> Engine<'p, C> {
+    fn counter_name(&self, rep: usize, counter: u32) -> String {
+        let (s, i) = self.setup.program.counter_name(counter);
+        let on = self.setup.rank(self.setup.group.reps[rep]);
+        format!("@{}[{i}] of rank {on}", self.setup.schedule.signal(s).name)
+    }
+
+    pub(super) fn notify(&mut self, si: usize, peer: u64, counter: u32, span: Span, op: u32) {
+        let setup = self.setup;
+        let own = self.own(si);
+        let snap = self.order.notify(si, own);
+        let (there, back, who) = self.peer(si, peer);
+        let call = self.streams[si].call as usize;
+        let form = setup.program.form(counter);
+        let told = Told { snap, by: who.stream, moved: back, back: who.back, op };
+        let c = self.counters.of(there, counter);
+        let (writer, first) = (c.writer, c.writer_op);
+        if writer == NONE {
+            (c.writer, c.writer_op) = (who.stream, op);
+        } else if writer != who.stream {
+            c.several = true;
+            if !matches!(form, Form::Clearing { fresh: _ }) {
+                self.two_writers((there, counter), (who.stream, span), (writer, setup.span(first)));
+            }
+        }
+        if form != Form::Epoch
+            && let Some(c) = self.counters.used(there, counter)
+            && let Some((m, missing)) = disturbs(&self.order, c, form, &told)
+        {
+            let wait = m.op;
+            self.ahead((there, counter), (told.by, told.op), wait, missing);
+        }
+        let c = self.counters.of(there, counter);
+        c.count += 1;
+        c.notified[call] += 1;
+        c.told.push_back(told);
+        // Everybody who waits looks again; those for a larger value block at once.
+        let (count, spent) = (c.count, c.spent);
+        let woken: Vec<usize> = std::mem::take(&mut c.waiting);
+        for w in woken {
+            let enough = match &self.streams[w].retry {
+                Some((Act::Wait { value, .. }, ..)) => form.target(spent, *value) <= count,
+                _ => true,
+            };
+            if enough {
+                self.ready.push_back(w);
+            } else {
+                self.counters.of(there, counter).waiting.push(w);
+            }
+        }
+    }
+
+    pub(super) fn wait(&mut self, si: usize, counter: u32, value: i64, span: Span, op: u32) -> bool {
+        let setup = self.setup;
+        let (rep, call) = (self.streams[si].rep, self.streams[si].call as usize);
+        let form = setup.program.form(counter);
+        let c = self.counters.of(rep, counter);
+        let target = form.target(c.spent, value);
+        if target > c.count {
+            c.waiting.push(si);
+            self.streams[si].state = State::Counter(counter);
+            return false;
+        }
+        let pos = self.order.tick(si);
+        if form != Form::Epoch {
+            self.spend(si, (rep, counter), target, pos, (span, op));
+            return true;
+        }
+        c.waited[call].push(Waited { stream: si, op, value: i128::from(value) });
+        c.wait_op = op;
+        if target < c.first {
+            return true;
+        }
+        let index = target - c.first;
+        let told = &c.told[index as usize];
+        self.order.heard(si, &told.snap, told.by, told.moved);
+        if !setup.shared[setup.program.counter_name(counter).0.0 as usize] {
+            // The only stream that waits for this counter knows all of these now.
+            for _ in 0..=index {
+                if let Some(told) = c.told.pop_front() {
+                    self.order.recycle(told.snap);
+                }
+            }
+            c.first += index + 1;
+        }
+        true
+    }
+
+    /// A wait for a counter that is no epoch passes: it is about all notifies up to number `target`.
+    fn spend(
+        &mut self,
+        si: usize,
+        (rep, counter): (usize, u32),
+        target: u64,
+        pos: u32,
+        (span, op): (Span, u32),
+    ) {
+        let (form, own) = (self.setup.program.form(counter), self.own(si));
+        let call = self.streams[si].call as usize;
+        let c = self.counters.of(rep, counter);
+        if !form.fresh() {
+            self.report.push("E367", span, Span::NONE, || stale(self.setup, counter, form, span));
+        }
+        let (waiter, before) = (c.waiter, c.wait_op);
+        let about = i128::from(target - c.spent);
+        c.waited[call].push(Waited { stream: si, op, value: about });
+        (c.spent, c.wait_op, c.waiter) = (target, op, own);
+        let heard = next(c, target, |t: &Told| self.order.knows(si, t.by) >= t.snap.pos);
+        // Of each stream the last; what the waiting stream knows to be done anyway cannot be missing.
+        let mut by: Vec<(u32, u32, u32)> = heard.iter().map(|t| (t.by, t.snap.pos, t.op)).collect();
+        by.sort_by_key(|(by, pos, _)| (*by, std::cmp::Reverse(*pos)));
+        by.dedup_by_key(|b| b.0);
+        by.retain(|(by, pos, _)| self.order.knows(si, *by) < *pos);
+        for told in heard {
+            self.order.heard(si, &told.snap, told.by, told.moved);
+            self.order.recycle(told.snap);
+        }
+        let c = self.counters.of(rep, counter);
+        // What is after a wait, or after all that it takes, is so for those before it, too, if all come from one stream.
+        let alone = |m: &Meant| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
+        if matches!(form, Form::Sense { fresh: _ }) || c.meant.last().is_some_and(alone) {
+            c.meant.pop();
+        }
+        if matches!(form, Form::Sense { fresh: _ }) || !by.is_empty() {
+            c.meant.push(Meant { pos, op, by });
+        }
+        if waiter != NONE && waiter != own {
+            self.two_waiters((rep, counter), span, self.setup.span(before));
+        }
+        // Notifies that are there already, and that this wait is not about.
+        let c = &*self.counters.of(rep, counter);
+        if c.several || matches!(form, Form::Sense { fresh: _ }) {
+            let found =
+                c.told.iter().find_map(|t| disturbs(&self.order, c, form, t).map(|d| (t, d.0.op, d.1)));
+            if let Some((told, wait, missing)) = found {
+                let told = (told.by, told.op);
+                self.ahead((rep, counter), told, wait, missing);
+            }
+        }
+    }
+
+    /// Code E358.
+    fn ahead(&mut self, (rep, counter): (usize, u32), (by, op): By, wait: u32, missing: Option<By>) {
+        let setup = self.setup;
+        let (span, wait) = (setup.span(op), setup.span(wait));
+        let rank = |stream: u32| setup.rank(u64::from(stream) / setup.width as u64);
+        let (name, rank, missing) = (self.counter_name(rep, counter), rank(by), missing.map(|m| rank(m.0)));
+        self.report.push("E358", span, wait, || {
+            let here = format!("rank {rank} counts here, and nothing says that the wait is over");
+            match missing {
+                None => Diagnostic::error("E358", format!("rank {rank} may be one notify ahead of {name}"))
+                    .primary(span, here)
+                    .secondary(wait, "this wait then finds the sense that it had before, and misses the one it is for")
+                    .help("let the waiting rank answer before the next notify, take two sets of counters in turn, or wait for an epoch"),
+                Some(m) => Diagnostic::error("E358", format!("a notify may stand in for another in {name}"))
+                    .primary(span, here)
+                    .secondary(wait, format!("this wait may take it for that of rank {m}, which is still to come"))
+                    .help("let those who wait answer before anybody counts again, or use a counter for each writer"),
+            }
+        });
+    }
+
+    /// Code E351.
+    fn two_writers(&mut self, (rep, counter): (usize, u32), now: (u32, Span), first: (u32, Span)) {
+        let (setup, name) = (self.setup, self.counter_name(rep, counter));
+        let rank = |stream: u32| setup.rank((stream / setup.width as u32) as u64);
+        self.report.push("E351", now.1, first.1, || {
+            Diagnostic::error("E351", format!("{name} has two writers"))
+                .primary(now.1, format!("rank {} counts here", rank(now.0)))
+                .secondary(first.1, format!("rank {} counts here", rank(first.0)))
+                .help("use a counter for each writing stream")
+        });
+    }
+
+    /// Code E351.
+    fn two_waiters(&mut self, (rep, counter): (usize, u32), now: Span, first: Span) {
+        let name = self.counter_name(rep, counter);
+        let (first, now) =
+            if (now.start, now.end) < (first.start, first.end) { (now, first) } else { (first, now) };
+        self.report.push("E351", now, first, || {
+            Diagnostic::error("E351", format!("two streams wait for {name}"))
+                .primary(now, "here")
+                .secondary(first, "and here")
+                .help("let one of them wait, and the other `await` an event of it")
+        });
+    }
+}
+
+/// Code E367.
+fn stale(setup: &super::Setup, counter: u32, form: Form, span: Span) -> Diagnostic {
+    let signal = setup.schedule.signal(setup.program.counter_name(counter).0);
+    let name = &signal.name;
+    Diagnostic::error("E367", format!("nothing says what @{name} holds at first"))
+        .primary(span, "this wait goes by what it finds there")
+        .secondary(signal.span, format!("{} counter counts from nothing else", form.article()))
+        .help(format!("if the allocation is zeroed before any rank runs, say so: `{} fresh`", form.name()))
+}

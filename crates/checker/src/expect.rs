@@ -1,0 +1,279 @@
+//! What a region's promise says about one rank: which places hold its own contribution at first, and what must be
+//! where at the end. Owns the reading of clauses; [`super::meaning`] compares.
+
+use super::ranks::Ranks;
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use kbc_ir::promise::{Cell, Clause, SumOver};
+use kbc_ir::schedule::Region;
+use std::collections::BTreeMap;
+
+/// A run of atoms that must hold the contributions of a set of ranks to a run of atoms.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub operand: u32,
+    pub lo: u64,
+    pub n: u64,
+    pub from_operand: u32,
+    pub from_lo: u64,
+    /// Number of the set of ranks.
+    pub set: u32,
+}
+
+/// A promise, for one rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Expected {
+    /// (operand, first atom, atoms) that hold the rank's own contribution.
+    pub start: Vec<(u32, u64, u64)>,
+    pub end: Vec<Place>,
+}
+
+/// Sets of ranks, each stored once.
+#[derive(Default)]
+pub(super) struct Sets {
+    pub list: Vec<Ranks>,
+    index: BTreeMap<Ranks, u32>,
+    /// Of clauses that ask for the same on every rank, by region and clause.
+    fixed: BTreeMap<(usize, usize), u32>,
+}
+
+impl Sets {
+    fn intern(&mut self, set: Ranks) -> u32 {
+        if let Some(i) = self.index.get(&set) {
+            return *i;
+        }
+        let i = self.list.len() as u32;
+        self.list.push(set.clone());
+        self.index.insert(set, i);
+        i
+    }
+}
+
+/// A run of parts of an operand, of as many equal parts as its group has ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The operand, by number.
+    pub operand: u32,
+    /// First part.
+    pub first: u64,
+    /// Parts.
+    pub count: u64,
+}
+
+/// What must be in a place at the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// The place.
+    pub at: Held,
+    /// What is to be there: these parts as they were at first ..
+    pub from: Held,
+    /// .. on these ranks, by index in the group, combined.
+    pub ranks: Vec<u32>,
+}
+
+/// What a region's promise says of one rank of a group: what holds its own contribution at first, and what must be where
+/// at the end. Both are empty for a region without a promise.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Promised {
+    /// Own contributions.
+    pub start: Vec<Held>,
+    /// The end.
+    pub end: Vec<Due>,
+}
+
+/// The promise of `region`, for the rank with index `rank` in a group of `size`. For readers beside the checker, which
+/// show what it has shown.
+///
+/// # Errors
+/// E355: clauses that cannot be read.
+pub fn promised(region: &Region, size: u64, rank: u64) -> Result<Promised, Diagnostic> {
+    let atoms = vec![size; region.operands.len()];
+    let mut sets = Sets::default();
+    let found = expected((0, region), &atoms, size, rank, &mut sets)?;
+    let held = |(operand, first, count)| Held { operand, first, count };
+    let due = |p: &Place| Due {
+        at: held((p.operand, p.lo, p.n)),
+        from: held((p.from_operand, p.from_lo, p.n)),
+        ranks: sets.list[p.set as usize].iter().collect(),
+    };
+    Ok(Promised {
+        start: found.start.iter().copied().map(held).collect(),
+        end: found.end.iter().map(due).collect(),
+    })
+}
+
+struct Reader<'a> {
+    region: &'a Region,
+    atoms: &'a [u64],
+    size: u64,
+    /// Values of bound names.
+    env: Vec<(Name, i64)>,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, text: String) -> Diagnostic {
+        Diagnostic::error(
+            "E355",
+            format!("the promise of region {} cannot be read: {text}", self.region.name),
+        )
+        .primary(self.region.span, "promised here")
+        .help("places are `v[i]` or `v[block][i]` with `i` a name of its own")
+    }
+
+    fn value(&self, e: &Expr) -> Result<i64, Diagnostic> {
+        let get = |n: &Name| self.env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
+        e.eval(&get).map_err(|e| self.wrong(e.to_string()))
+    }
+
+    fn holds(&self, cond: &Option<Expr>) -> Result<bool, Diagnostic> {
+        match cond {
+            Some(c) => Ok(self.value(c)? != 0),
+            None => Ok(true),
+        }
+    }
+
+    fn operand(&self, cell: &Cell) -> Result<u32, Diagnostic> {
+        let at = self.region.operands.iter().position(|o| o.name == cell.buffer);
+        at.map(|i| i as u32).ok_or_else(|| self.wrong(format!("there is no operand `{}`", cell.buffer)))
+    }
+
+    /// The name that ranges over all blocks, if the cell has one that is not bound.
+    fn free_block(&self, cell: &Cell) -> Option<Name> {
+        match &cell.index[..] {
+            [Expr::Var(n), _] if !self.env.iter().any(|(m, _)| m == n) => Some(n.clone()),
+            _ => None,
+        }
+    }
+
+    /// The inner index must be a name that ranges over everything.
+    fn inner<'c>(&self, cell: &'c Cell) -> Result<&'c Name, Diagnostic> {
+        match cell.index.last() {
+            Some(Expr::Var(n)) if !self.env.iter().any(|(m, _)| m == n) => Ok(n),
+            _ => {
+                Err(self
+                    .wrong(format!("the last index of `{}` must be a name that ranges over it", cell.buffer)))
+            }
+        }
+    }
+
+    /// Atoms of a cell: (operand, first, how many).
+    fn atoms(&self, cell: &Cell) -> Result<(u32, u64, u64), Diagnostic> {
+        self.inner(cell)?;
+        let operand = self.operand(cell)?;
+        let all = self.atoms[operand as usize];
+        match &cell.index[..] {
+            [_] => Ok((operand, 0, all)),
+            [block, _] => {
+                let b = self.value(block)?;
+                if b < 0 || b as u64 >= self.size {
+                    return Err(
+                        self.wrong(format!("block {b} of `{}`, which has {}", cell.buffer, self.size))
+                    );
+                }
+                let n = all / self.size;
+                Ok((operand, b as u64 * n, n))
+            }
+            _ => Err(self.wrong(format!("`{}` has {} indices", cell.buffer, cell.index.len()))),
+        }
+    }
+
+    /// The ranks whose contributions are combined.
+    fn ranks(&mut self, at: &Expr, sum: &Option<SumOver>) -> Result<Ranks, Diagnostic> {
+        let mut list = vec![];
+        let mut add = |this: &Self| {
+            let q = this.value(at)?;
+            match u32::try_from(q).ok().filter(|q| u64::from(*q) < this.size) {
+                Some(q) => list.push(q),
+                None => return Err(this.wrong(format!("rank {q} of a group of {}", this.size))),
+            }
+            Ok(())
+        };
+        match sum {
+            None => add(self)?,
+            Some(s) => {
+                for q in self.value(&s.lo)?..self.value(&s.hi)? {
+                    self.env.push((s.var.clone(), q));
+                    if self.holds(&s.cond)? {
+                        add(self)?;
+                    }
+                    self.env.pop();
+                }
+            }
+        }
+        Ranks::collect(self.size, list)
+            .map_err(|q| self.wrong(format!("the contribution of rank {q} is asked for twice")))
+    }
+}
+
+/// What the promise of `region`, which has that number, says for the rank with index `rank` in a group of `size`; `atoms`
+/// of each operand. Errors: E355 for clauses that cannot be read.
+pub(super) fn expected(
+    (number, region): (usize, &Region),
+    atoms: &[u64],
+    size: u64,
+    rank: u64,
+    sets: &mut Sets,
+) -> Result<Expected, Diagnostic> {
+    let mut out = Expected::default();
+    let Some(promise) = &region.promise else { return Ok(out) };
+    let mut r = Reader { region, atoms, size, env: vec![] };
+    r.env.push((promise.rank.clone(), rank as i64));
+    r.env.push((promise.size.clone(), size as i64));
+    for (c, clause) in promise.clauses.iter().enumerate() {
+        let (cell, cond) = match clause {
+            Clause::Start { cell, cond } | Clause::End { cell, cond, from: _, at: _, sum: _ } => (cell, cond),
+        };
+        let free = r.free_block(cell);
+        let blocks = if free.is_some() { size as i64 } else { 1 };
+        // The set is computed again for each block only where it depends on the block.
+        let mut known: Option<u32> = None;
+        for b in 0..blocks {
+            if let Some(name) = &free {
+                r.env.push((name.clone(), b));
+            }
+            if r.holds(cond)? {
+                let (operand, lo, n) = r.atoms(cell)?;
+                match clause {
+                    Clause::Start { cell: _, cond: _ } => out.start.push((operand, lo, n)),
+                    Clause::End { from, at, sum, cell: _, cond: _ } => {
+                        if r.inner(from)? != r.inner(cell)? {
+                            return Err(r.wrong("the inner indices of both sides differ".into()));
+                        }
+                        let (from_operand, from_lo, from_n) = r.atoms(from)?;
+                        if from_n != n {
+                            return Err(r.wrong(format!(
+                                "`{}` and `{}` have parts of different sizes",
+                                cell.buffer, from.buffer
+                            )));
+                        }
+                        let mentions = |n: &Name| {
+                            let in_sum = |s: &SumOver| {
+                                s.lo.mentions(n)
+                                    || s.hi.mentions(n)
+                                    || s.cond.as_ref().is_some_and(|c| c.mentions(n))
+                            };
+                            at.mentions(n) || sum.as_ref().is_some_and(in_sum)
+                        };
+                        let by_block = free.as_ref().is_some_and(&mentions);
+                        let fixed = !by_block && !mentions(&promise.rank);
+                        let before = if fixed { sets.fixed.get(&(number, c)).copied() } else { None };
+                        let set = match before.or(known.filter(|_| !by_block)) {
+                            Some(s) => s,
+                            None => sets.intern(r.ranks(at, sum)?),
+                        };
+                        if fixed {
+                            sets.fixed.insert((number, c), set);
+                        }
+                        known = Some(set);
+                        out.end.push(Place { operand, lo, n, from_operand, from_lo, set });
+                    }
+                }
+            }
+            if free.is_some() {
+                r.env.pop();
+            }
+        }
+    }
+    Ok(out)
+}

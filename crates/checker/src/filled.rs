@@ -1,0 +1,211 @@
+//! Filled memory: which elements of buffers and slots hold something, since which call, and by whom.
+//!
+//! Owns the runs of elements of every memory of the walked ranks; who may read what another region
+//! wrote is [`super::engine`]'s to say. Runs are kept apart from the places of order: a place is a
+//! part of a line, and a local operation may fill only some elements of it.
+
+use kbc_ir::walk::Mem;
+use std::collections::{BTreeMap, HashMap};
+
+/// Who filled a run of elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct By {
+    /// The call of the stream that wrote.
+    pub call: u64,
+    /// The region that wrote, or [`HOST`].
+    pub region: u32,
+}
+
+/// The number that stands for the host in the place of a region.
+pub(super) const HOST: u32 = u32::MAX;
+
+/// Disjoint runs of elements: first element to (one past the last, who).
+#[derive(Default)]
+struct Runs(BTreeMap<u64, (u64, By)>);
+
+impl Runs {
+    fn write(&mut self, lo: u64, hi: u64, by: By) {
+        if self.0.get(&lo) == Some(&(hi, by)) {
+            return;
+        }
+        // A run that begins before and reaches into this one keeps its ends.
+        if let Some((&start, &(end, was))) = self.0.range(..lo).next_back()
+            && end > lo
+        {
+            self.0.insert(start, (lo, was));
+            if end > hi {
+                self.0.insert(hi, (end, was));
+            }
+        }
+        let inside: Vec<u64> = self.0.range(lo..hi).map(|(start, _)| *start).collect();
+        for start in inside {
+            if let Some((end, was)) = self.0.remove(&start)
+                && end > hi
+            {
+                self.0.insert(hi, (end, was));
+            }
+        }
+        let (mut lo, mut hi) = (lo, hi);
+        if let Some((&start, &(end, was))) = self.0.range(..lo).next_back()
+            && end == lo
+            && was == by
+        {
+            lo = start;
+        }
+        if let Some(&(end, was)) = self.0.get(&hi)
+            && was == by
+        {
+            self.0.remove(&hi);
+            hi = end;
+        }
+        self.0.insert(lo, (hi, by));
+    }
+
+    /// Elements `lo..hi` hold nothing any more.
+    fn clear(&mut self, lo: u64, hi: u64) {
+        self.write(lo, hi, By { call: u64::MAX, region: HOST });
+        // They may have joined a neighbour only if that was cleared too, which leaves nothing behind.
+        self.0.remove(&lo);
+    }
+
+    /// The runs of `lo..hi`, in order; elements that nobody filled have no writer.
+    fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<By>)> {
+        let mut out = vec![];
+        let mut at = lo;
+        let before = self.0.range(..=lo).next_back().filter(|(_, (end, _))| *end > lo);
+        let first = before.map_or(lo, |(start, _)| *start);
+        for (&start, &(end, by)) in self.0.range(first..hi) {
+            if start > at {
+                out.push((at, start, None));
+            }
+            at = end.min(hi);
+            out.push((start.max(lo), at, Some(by)));
+        }
+        if at < hi {
+            out.push((at, hi, None));
+        }
+        out
+    }
+}
+
+impl By {
+    /// Where the writer stands in the text: the host is before all regions.
+    fn stands(self) -> Option<u32> {
+        (self.region != HOST).then_some(self.region)
+    }
+
+    /// Whether the writer is the host, or a region that stands no later than `region`.
+    pub(super) fn up_to(self, region: u32) -> bool {
+        self.stands() <= Some(region)
+    }
+}
+
+/// One memory of a walked rank.
+#[derive(Default)]
+struct Memory {
+    /// The last writer of each element.
+    last: Runs,
+    /// The writer of each element that stands first in the text, of the last call that wrote it.
+    first: Runs,
+}
+
+/// All memories of the walked ranks.
+#[derive(Default)]
+pub(super) struct Filled {
+    memories: HashMap<(usize, Mem), Memory>,
+}
+
+impl Filled {
+    /// Elements `lo..hi` are written.
+    pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: By) {
+        if lo < hi {
+            let memory = self.memories.entry((rep, mem)).or_default();
+            memory.last.write(lo, hi, by);
+            for (lo, hi, was) in memory.first.of(lo, hi) {
+                if was.is_none_or(|was| was.call < by.call || by.stands() < was.stands()) {
+                    memory.first.write(lo, hi, by);
+                }
+            }
+        }
+    }
+
+    /// Who filled the elements `lo..hi` last, run by run.
+    pub(super) fn of(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+        self.runs(rep, mem, run, |m| &m.last)
+    }
+
+    /// Of all who filled the elements `lo..hi` in the last call that did: who stands first in the text.
+    pub(super) fn first(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+        self.runs(rep, mem, run, |m| &m.first)
+    }
+
+    fn runs(
+        &self,
+        rep: usize,
+        mem: Mem,
+        (lo, hi): (u64, u64),
+        which: impl Fn(&Memory) -> &Runs,
+    ) -> Vec<(u64, u64, Option<By>)> {
+        if lo >= hi {
+            return vec![];
+        }
+        match self.memories.get(&(rep, mem)) {
+            Some(memory) => which(memory).of(lo, hi),
+            None => vec![(lo, hi, None)],
+        }
+    }
+
+    /// Elements `lo..hi` hold nothing any more.
+    pub(super) fn clear(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) {
+        if lo < hi
+            && let Some(memory) = self.memories.get_mut(&(rep, mem))
+        {
+            memory.last.clear(lo, hi);
+            memory.first.clear(lo, hi);
+        }
+    }
+
+    /// What another memory that lies at the same addresses held is lost.
+    pub(super) fn lose(&mut self, rep: usize, mem: Mem) {
+        self.memories.remove(&(rep, mem));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs hold what an array of elements holds, whatever is written.
+    #[test]
+    fn runs_are_elements() {
+        const N: u64 = 40;
+        let mut seed = 9u64;
+        let mut roll = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        for _ in 0..200 {
+            let (mut runs, mut plain) = (Runs::default(), vec![None; N as usize]);
+            for _ in 0..30 {
+                let lo = roll(N);
+                let hi = lo + 1 + roll(N - lo);
+                let by = By { call: roll(2), region: roll(2) as u32 };
+                let by = (roll(4) > 0).then_some(by);
+                match by {
+                    Some(by) => runs.write(lo, hi, by),
+                    None => runs.clear(lo, hi),
+                }
+                plain[lo as usize..hi as usize].fill(by);
+                let (a, n) = (roll(N), roll(N));
+                let b = (a + n).min(N);
+                let mut seen = vec![];
+                for (lo, hi, by) in runs.of(a, b) {
+                    seen.extend((lo..hi).map(|_| by));
+                }
+                assert_eq!(seen, plain[a as usize..b as usize]);
+            }
+            let neighbours: Vec<_> = runs.0.iter().collect();
+            assert!(neighbours.windows(2).all(|w| w[0].1.0 < *w[1].0 || w[0].1.1 != w[1].1.1));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Lengths of parts: how many elements each atom of a piece has, and where the atoms of scratch lie.
+//!
+//! Owns the rules for what may go where: as many elements as come, the same part of the same line where ranks that are
+//! not walked have longer or shorter ones, and whole parts of scratch as they were put there. Contents are
+//! [`super::Meaning`]'s.
+
+use super::{Asymmetric, At, Meaning, Trouble};
+use crate::contents::Contents;
+use kbc_ir::schedule::{OperandId, RegionId};
+use kbc_ir::walk::Access;
+
+/// Where the atoms of a scratch operand lie, as (first element, elements); none while all lie as its line is cut.
+pub(super) type Laid = Option<Vec<(u64, u64)>>;
+
+impl<C: Contents> Meaning<'_, C> {
+    /// Elements of each of `n` atoms of an operand, from atom `lo` of `atoms`, as its line cuts them on a rank.
+    fn lengths(
+        &self,
+        (region, operand): (u32, u32),
+        rank: u64,
+        (lo, n): (u64, usize),
+        atoms: u64,
+    ) -> Vec<u64> {
+        let start = |atom: u64| {
+            let (region, operand) = (RegionId(region), OperandId(operand));
+            self.setup.program.chunk_start(region, operand, rank, atom as i64, atoms as i64).unwrap_or(0)
+        };
+        (lo..lo + n as u64).map(|i| start(i + 1) - start(i)).collect()
+    }
+
+    /// Elements of each atom of the piece.
+    pub(super) fn come(&self) -> Vec<u64> {
+        let p = &self.piece;
+        match &p.lengths {
+            Some(lengths) => lengths.clone(),
+            None => self.lengths((p.region, p.operand), p.rank, (p.lo, p.n), p.atoms),
+        }
+    }
+
+    /// Elements of each atom of a chunk of scratch, which must lie as the chunk says; none of other operands.
+    pub(super) fn scratch_lengths(
+        &mut self,
+        at: At,
+        a: &Access,
+        lo: u64,
+        n: usize,
+    ) -> Result<Option<Vec<u64>>, Trouble> {
+        let setup = self.setup;
+        if !setup.scratch(at.region, a.operand) || n == 0 {
+            return Ok(None);
+        }
+        let rank = setup.group.reps[at.rep];
+        let all = self.held(at).operands[a.operand as usize].1;
+        let laid = &self.held(at).laid[a.operand as usize];
+        let out: Vec<u64> = match laid {
+            // As the line cuts it, which is how the chunk is cut.
+            None => return Ok(Some(self.lengths((at.region, a.operand), rank, (lo, n), all))),
+            Some(laid) => {
+                let mut next = a.start;
+                let here = &laid[lo as usize..lo as usize + n];
+                let follows =
+                    |(start, len): &&(u64, u64)| *start == std::mem::replace(&mut next, start + len);
+                here.iter().take_while(follows).map(|(_, len)| *len).collect()
+            }
+        };
+        if out.len() < n || out.iter().sum::<u64>() != a.len {
+            return Err(self.unfit(at, a));
+        }
+        Ok(Some(out))
+    }
+
+    pub(super) fn unfit(&self, at: At, a: &Access) -> Trouble {
+        Trouble {
+            code: "E343",
+            text: format!(
+                "{} is not a run of whole parts of what {} was filled with",
+                self.chunk(at, a),
+                self.name(at, a.operand)
+            ),
+            help: "cut a scratch operand the same way throughout the region",
+        }
+    }
+
+    /// Notes where the atoms of the piece lie in scratch; for a reduction they lie there already.
+    pub(super) fn lay(
+        &mut self,
+        at: At,
+        a: &Access,
+        (lo, n): (u64, usize),
+        add: bool,
+    ) -> Result<(), Trouble> {
+        if !self.setup.scratch(at.region, a.operand) {
+            return Ok(());
+        }
+        let come = self.come();
+        if come.iter().take(n).sum::<u64>() != a.len {
+            // Of chunks that differ in length on other ranks; these go to the same place of the same line.
+            return Ok(());
+        }
+        if add {
+            return match self.scratch_lengths(at, a, lo, n)? {
+                Some(there) if there[..] != come[..n] => Err(self.unfit(at, a)),
+                Some(_) | None => Ok(()),
+            };
+        }
+        let all = self.held(at).operands[a.operand as usize].1;
+        let rank = self.setup.group.reps[at.rep];
+        let plain = self.lengths((at.region, a.operand), rank, (0, all as usize), all);
+        if self.held(at).laid[a.operand as usize].is_none()
+            && come[..n] == plain[lo as usize..lo as usize + n]
+        {
+            return Ok(());
+        }
+        let nothing = C::new(self.setup.regions[at.region as usize].size, 1);
+        let held = self.held(at);
+        let cells = &mut held.operands[a.operand as usize].0;
+        let laid = held.laid[a.operand as usize].get_or_insert_with(|| {
+            let mut end = 0;
+            let lies = |len: &u64| {
+                end += len;
+                (end - len, *len)
+            };
+            plain.iter().map(lies).collect()
+        });
+        let own = lo as usize..lo as usize + n;
+        // Parts of which something lay here are gone.
+        for (atom, (start, len)) in laid.iter().enumerate().filter(|(atom, _)| !own.contains(atom)) {
+            if *start < a.start + a.len && a.start < start + len {
+                cells.store(atom, &nothing, 1);
+            }
+        }
+        let mut next = a.start;
+        for (at, len) in laid[own].iter_mut().zip(come) {
+            *at = (next, len);
+            next += len;
+        }
+        Ok(())
+    }
+
+    /// Whether the atoms of the piece and of the run it goes to are aligned: the same number of elements each, and
+    /// (with ranks that are not walked) moved alike.
+    pub(super) fn aligned(
+        &self,
+        at: At,
+        operand: u32,
+        lo: u64,
+        n: usize,
+    ) -> Result<Result<(), Trouble>, Asymmetric> {
+        let (setup, p) = (self.setup, &self.piece);
+        let same = (p.operand, p.lo) == (operand, lo) && p.lengths.is_none();
+        if same || n <= 1 {
+            return Ok(Ok(()));
+        }
+        if !setup.group.trivial() {
+            let inner = |o: u32, lo: u64| {
+                let (buffer, atoms) = setup.operand(at.region, o);
+                setup.actions[buffer].inner(lo, n as u64, atoms).filter(|_| setup.even(at.region, o))
+            };
+            let from = inner(p.operand, p.lo);
+            if from.is_none() || from != inner(operand, lo) {
+                return Err(format!(
+                    "in region {} several chunks that move with the rank, or differ in length, change their places at once",
+                    setup.schedule.regions[at.region as usize].name
+                ));
+            }
+        }
+        // Scratch takes its parts as they come, whatever their sizes are.
+        if setup.scratch(at.region, operand) {
+            return Ok(Ok(()));
+        }
+        let there = self.lengths(
+            (at.region, operand),
+            setup.group.reps[at.rep],
+            (lo, n),
+            self.setup.operand(at.region, operand).1,
+        );
+        if self.come()[..n] != there[..] {
+            return Ok(Err(Trouble {
+                code: "E343",
+                text: format!(
+                    "parts {}..{} and {lo}..{} do not have the same numbers of elements",
+                    p.lo,
+                    p.lo + n as u64,
+                    lo + n as u64
+                ),
+                help: "move parts of different sizes one by one",
+            }));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Chunks that are not equally long on all ranks may only go to where they come from: the same chunk of the same line.
+    pub(super) fn alike(&self, at: At, a: &Access, lo: u64, n: usize) -> Result<(), Asymmetric> {
+        let setup = self.setup;
+        if setup.group.trivial() || self.piece.elements.is_some() && setup.even(at.region, a.operand) {
+            return Ok(());
+        }
+        let p = &self.piece;
+        let operands = &setup.schedule.regions[at.region as usize].operands;
+        let line = |o: u32| &operands[o as usize].line;
+        let (_, atoms) = setup.operand(at.region, a.operand);
+        let same = (p.region, p.lo, p.n, p.atoms) == (at.region, lo, n, atoms);
+        if same && line(p.operand) == line(a.operand) {
+            return Ok(());
+        }
+        Err(format!(
+            "in region {} chunks that differ in length change their places",
+            setup.schedule.regions[at.region as usize].name
+        ))
+    }
+}

@@ -1,0 +1,372 @@
+//! What a mutation makes of a schedule.
+//!
+//! Owns the hand-made changes of one statement and of its place in the text, and how any change is made on one rank alone;
+//! which changes there are is the module's above, and those of fields are [`super::alter`]'s.
+
+use super::alter::{Chooser, alter, next, once};
+use super::{Change, Kind, Mutation, Spot, found};
+use kbc_ir::expr::{BinOp, Expr, UnOp};
+use kbc_ir::form::Form;
+use kbc_ir::schedule::*;
+use kbc_ir::visit::{self, FieldMut, Use};
+
+fn turned(e: &Expr) -> Expr {
+    Expr::un(UnOp::Not, e.clone())
+}
+
+/// What a statement becomes; none if the kind does not apply.
+pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> {
+    let op = match st {
+        SStmt::Op(SOp::Mark { point: _, peer: _, window: _, slot: _ }, _) => return None,
+        SStmt::Op(op, span) => Some((op, *span)),
+        SStmt::For { var: _, lo: _, hi: _, body: _ } | SStmt::If { cond: _, then: _, other: _ } => None,
+    };
+    let twice = || vec![st.clone(), st.clone()];
+    match kind {
+        Kind::Drop => op.map(|_| vec![]),
+        Kind::Duplicate => op.map(|_| twice()),
+        Kind::SkipCall => {
+            op.map(|_| vec![SStmt::If { cond: turned(&once()), then: vec![st.clone()], other: vec![] }])
+        }
+        Kind::GuardTwice => matches!(st, SStmt::If { cond: _, then: _, other: _ }).then(twice),
+        Kind::LoopTwice => matches!(st, SStmt::For { var: _, lo: _, hi: _, body: _ }).then(twice),
+        Kind::LoopReversed => {
+            let SStmt::For { var, lo, hi, body } = st else { return None };
+            let other = lo.clone() + hi.clone() - Expr::Int(1) - Expr::var(var.as_str());
+            let body = subst_stmts(body, &|n| (n == var).then(|| other.clone()));
+            Some(vec![SStmt::For { var: var.clone(), lo: lo.clone(), hi: hi.clone(), body }])
+        }
+        Kind::PeerBoth(i) => {
+            let (op, span) = op?;
+            Some(vec![st.clone(), SStmt::Op(next_peer(r, op, i)?, span)])
+        }
+        Kind::ExtentLess | Kind::ExtentMore | Kind::Cut => {
+            let (op, span) = op?;
+            Some(vec![SStmt::Op(resized(op, kind)?, span)])
+        }
+        Kind::NoReduce => {
+            let (SOp::Reduce { op: _, dst, src }, span) = op? else { return None };
+            Some(vec![SStmt::Op(SOp::Copy { dst: dst.clone(), src: src.clone() }, span)])
+        }
+        Kind::Reduce => {
+            let (SOp::Copy { dst, src }, span) = op? else { return None };
+            let op = kbc_ir::types::ReduceOp::Sum;
+            Some(vec![SStmt::Op(SOp::Reduce { op, dst: dst.clone(), src: src.clone() }, span)])
+        }
+        Kind::Fence(k) => {
+            let (SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete, span) = op? else {
+                return None;
+            };
+            let fence = match k {
+                0 => SOp::FenceRelease,
+                1 => SOp::FenceAcquire,
+                _ => SOp::FenceComplete,
+            };
+            Some(vec![SStmt::Op(fence, span)])
+        }
+        Kind::Swap
+        | Kind::First
+        | Kind::Last
+        | Kind::Ring(_)
+        | Kind::Unsignalled(_)
+        | Kind::Stale(_)
+        | Kind::Bit(_)
+        | Kind::Taken(_)
+        | Kind::Field(..) => None,
+    }
+}
+
+/// The operation for the next peer in coordinate `i`.
+fn next_peer(r: &Region, op: &SOp, i: u32) -> Option<SOp> {
+    let size = r.coords.get(i as usize).filter(|c| c.1 > 1)?.1;
+    let mut out = op.clone();
+    let mut done = false;
+    visit::op_fields_mut(&mut out, &mut |field| {
+        if let FieldMut::Expr(of, e) = field
+            && of == Use::Peer(i)
+        {
+            *e = next(e, Expr::Int(i64::try_from(size).unwrap_or(i64::MAX)));
+            done = true;
+        }
+    });
+    done.then_some(out)
+}
+
+/// Another number of chunks on both sides alike; otherwise sizes would differ, and nothing else be wrong.
+fn resized(op: &SOp, kind: Kind) -> Option<SOp> {
+    let mut out = op.clone();
+    let (mut sides, mut done) = (0, false);
+    visit::op_fields_mut(&mut out, &mut |field| {
+        if let FieldMut::Ref(_, r) = field {
+            sides += 1;
+            done |= extent(r, kind).is_some();
+        }
+    });
+    (sides == 2 && done).then_some(out)
+}
+
+fn extent(x: &mut Ref, kind: Kind) -> Option<()> {
+    let Ref::Chunk { operand: _, path } = x else { return None };
+    let p = path.last_mut()?;
+    if kind == Kind::Cut {
+        p.of = p.of.clone() + Expr::Int(1);
+    } else if kind == Kind::ExtentMore {
+        p.len = p.len.clone() + Expr::Int(1);
+    } else if p.len != Expr::Int(1) {
+        p.len = p.len.clone() - Expr::Int(1);
+    } else {
+        return None;
+    }
+    Some(())
+}
+
+/// Steps down the statements of a body: the number of each, and 1 for an `else`.
+type Path = [(usize, u8)];
+
+/// Every operation of a body with the path to it, in order.
+pub(super) fn each_op<'a>(list: &'a [SStmt], path: &mut Vec<(usize, u8)>, f: &mut dyn FnMut(&'a SOp, &Path)) {
+    for (i, st) in list.iter().enumerate() {
+        path.push((i, 0));
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => each_op(body, path, f),
+            SStmt::If { cond: _, then, other } => {
+                each_op(then, path, f);
+                if let Some(last) = path.last_mut() {
+                    last.1 = 1;
+                }
+                each_op(other, path, f);
+            }
+            SStmt::Op(op, _) => f(op, path),
+        }
+        path.pop();
+    }
+}
+
+/// The statement of operation number `op`, guarded: the new one where `cond` holds, the old one elsewhere.
+fn guarded(list: &mut [SStmt], op: u32, cond: &Expr, old: &SStmt, at: &mut u32) {
+    for st in list {
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => guarded(body, op, cond, old, at),
+            SStmt::If { cond: _, then, other } => {
+                guarded(then, op, cond, old, at);
+                guarded(other, op, cond, old, at);
+            }
+            SStmt::Op(_, _) => {
+                if *at == op {
+                    *st = SStmt::If { cond: cond.clone(), then: vec![st.clone()], other: vec![old.clone()] };
+                }
+                *at += 1;
+                // What the guard holds is not counted again.
+            }
+        }
+    }
+}
+
+/// One field changed; on the ranks of a guard alone where there is one.
+fn field(s: &Schedule, spot: Spot, change: Change, guard: Option<Expr>) -> Schedule {
+    let mut out = s.clone();
+    let known = found(s);
+    let Some(f) = known.get(spot.number as usize) else { return out };
+    let mut number = 0;
+    visit::each_field_mut(&mut out, &mut |_, field| {
+        if number == spot.number {
+            let mut c = Chooser { pick: Some(change), found: vec![] };
+            match (field, &guard, spot.op) {
+                (FieldMut::Expr(of, e), Some(g), None) => {
+                    let old = e.clone();
+                    alter(s, &f.at, &f.seen, FieldMut::Expr(of, e), &mut c);
+                    *e = Expr::select(g.clone(), e.clone(), old);
+                }
+                (field, _, _) => alter(s, &f.at, &f.seen, field, &mut c),
+            }
+        }
+        number += 1;
+    });
+    if let (Some(cond), Some(op)) = (guard, spot.op) {
+        let mut old = None;
+        let mut at = 0;
+        for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|role| &role.streams) {
+            each_statement(&st.body, &mut |st| {
+                if at == op {
+                    old = Some(st.clone());
+                }
+                at += 1;
+            });
+        }
+        if let Some(old) = old {
+            let mut at = 0;
+            for st in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
+                guarded(&mut st.body, op, &cond, &old, &mut at);
+            }
+        }
+    }
+    out
+}
+
+/// Every statement that is an operation, in order.
+fn each_statement<'a>(list: &'a [SStmt], f: &mut dyn FnMut(&'a SStmt)) {
+    for st in list {
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => each_statement(body, f),
+            SStmt::If { cond: _, then, other } => {
+                each_statement(then, f);
+                each_statement(other, f);
+            }
+            SStmt::Op(_, _) => f(st),
+        }
+    }
+}
+
+/// A change of all that a schedule does with a window or an array of signals.
+fn throughout(s: &Schedule, kind: Kind) -> Schedule {
+    let mut out = s.clone();
+    if let Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) = kind {
+        let form = &mut out.signals[x as usize].form;
+        *form = match (kind, *form) {
+            (Kind::Stale(_), Form::Sense { fresh: _ }) => Form::Sense { fresh: false },
+            (Kind::Stale(_), Form::Clearing { fresh: _ }) => Form::Clearing { fresh: false },
+            (Kind::Bit(_), Form::Epoch) => Form::Sense { fresh: true },
+            (Kind::Taken(_), Form::Epoch | Form::Sense { fresh: _ }) => Form::Clearing { fresh: true },
+            (_, form) => form,
+        };
+    }
+    for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
+        stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
+            (
+                SOp::Notify { peer: _, signal, index: _ } | SOp::Wait { signal, index: _, value: _ },
+                Kind::Unsignalled(x),
+            ) if signal.0 == x => {
+                vec![]
+            }
+            (SOp::Wait { signal, index, value }, Kind::Bit(x)) if signal.0 == x => {
+                vec![SOp::Wait { signal: *signal, index: index.clone(), value: value.clone().modulo(2) }]
+            }
+            (SOp::Wait { signal, index, value: _ }, Kind::Taken(x)) if signal.0 == x => {
+                vec![SOp::Wait { signal: *signal, index: index.clone(), value: Expr::Int(1) }]
+            }
+            (_, Kind::Ring(x)) => {
+                let mut op = op.clone();
+                visit::op_fields_mut(&mut op, &mut |field| {
+                    if let FieldMut::Ref(_, Ref::Slot { window, slot }) = field
+                        && window.0 == x
+                    {
+                        *slot = slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)));
+                    }
+                });
+                vec![op]
+            }
+            _ => vec![op.clone()],
+        });
+    }
+    out
+}
+
+/// Those changes, each with the sort and the name of what it is about, and the number of the first region that has
+/// something of it.
+pub(super) fn whole(s: &Schedule) -> Vec<(Kind, &'static str, kbc_ir::name::Name, usize)> {
+    let first = |new: &Schedule| new.regions.iter().zip(&s.regions).position(|(a, b)| a != b);
+    let mut out = vec![];
+    for (i, w) in s.windows.iter().enumerate() {
+        let kind = Kind::Ring(i as u32);
+        out.extend(first(&throughout(s, kind)).map(|at| (kind, "window", w.name.clone(), at)));
+    }
+    for (i, x) in s.signals.iter().enumerate() {
+        let k = i as u32;
+        let Some(at) = first(&throughout(s, Kind::Unsignalled(k))) else { continue };
+        out.push((Kind::Unsignalled(k), "signal", x.name.clone(), at));
+        for kind in [Kind::Stale(k), Kind::Bit(k), Kind::Taken(k)] {
+            if throughout(s, kind).signals[i].form != x.form {
+                out.push((kind, "signal", x.name.clone(), at));
+            }
+        }
+    }
+    out
+}
+
+/// The schedule with a mutation; unchanged if the site is not one of its own.
+pub fn apply(s: &Schedule, m: &Mutation) -> Schedule {
+    change(s, m, None)
+}
+
+/// The schedule with a mutation on one rank of each group only, by index in the group: a guard around the statement.
+pub fn apply_on(s: &Schedule, m: &Mutation, index: u64) -> Schedule {
+    change(s, m, Some(index))
+}
+
+/// The coordinates of one rank of a group.
+fn here(region: &Region, index: u64) -> Expr {
+    let mut rest = index;
+    let mut cond: Option<Expr> = None;
+    for (name, size) in region.coords.iter().rev() {
+        let here = Expr::bin(BinOp::Eq, Expr::var(name.as_str()), Expr::Int((rest % size) as i64));
+        rest /= size;
+        cond = Some(match cond {
+            Some(c) => here.and(c),
+            None => here,
+        });
+    }
+    cond.unwrap_or(Expr::Int(1))
+}
+
+fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
+    if m.kind.is_whole() {
+        return throughout(s, m.kind);
+    }
+    let mut out = s.clone();
+    let region = s.regions.get(m.site.region);
+    let guard = only.filter(|_| m.kind.on_one_rank()).zip(region).map(|(index, region)| here(region, index));
+    if let Kind::Field(spot, change) = m.kind {
+        return field(s, spot, change, guard);
+    }
+    let Some(region) = region else { return out };
+    let Some(role) = out.regions[m.site.region].roles.get_mut(m.site.role) else { return out };
+    let Some((last, above)) = m.site.path.split_last() else { return out };
+    let Some(stream) = role.streams.get_mut(m.site.stream) else { return out };
+    let mut body = &mut stream.body;
+    for (i, branch) in above {
+        body = match body.get_mut(*i) {
+            Some(SStmt::For { var: _, lo: _, hi: _, body }) => body,
+            Some(SStmt::If { cond: _, then, other }) => {
+                if *branch == 1 {
+                    other
+                } else {
+                    then
+                }
+            }
+            Some(SStmt::Op(..)) | None => return s.clone(),
+        };
+    }
+    // The statements of the block that change.
+    let at = last.0;
+    let moved = |kind| m.kind == kind;
+    let (i, end) = if moved(Kind::Swap) {
+        (at, at + 2)
+    } else if moved(Kind::First) {
+        (0, at + 1)
+    } else if moved(Kind::Last) {
+        (at, body.len())
+    } else {
+        (at, at + 1)
+    };
+    if end > body.len() {
+        return s.clone();
+    }
+    let old: Vec<SStmt> = body[i..end].to_vec();
+    let mut new = old.clone();
+    if moved(Kind::First) {
+        new.rotate_right(1);
+    } else if moved(Kind::Swap) || moved(Kind::Last) {
+        new.rotate_left(1);
+    } else {
+        match changed(region, &old[0], m.kind) {
+            Some(list) => new = list,
+            None => return s.clone(),
+        }
+    }
+    let put = match guard {
+        Some(cond) => vec![SStmt::If { cond, then: new, other: old }],
+        None => new,
+    };
+    body.splice(i..end, put);
+    out
+}

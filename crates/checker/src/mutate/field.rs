@@ -1,0 +1,345 @@
+//! Fields as places of mutations: names of their types, names of changes, and which fields need no mutants.
+//!
+//! The fields are those of [`kbc_ir::visit`], which yields every one, so that a new field or a new type of field has no mutants
+//! only where this module says so, with the reason ([`harmless`]). The changes themselves are [`super::alter`]'s.
+
+use kbc_ir::schedule::*;
+use kbc_ir::visit::{Field, Side, Use};
+
+/// What is done to a field.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Change {
+    /// The next of those there are, and after the last the first.
+    Next,
+    /// One more.
+    More,
+    /// One less.
+    Less,
+    /// Zero.
+    Zero,
+    /// One.
+    One,
+    /// Twice as much.
+    Doubled,
+    /// Counted from the other end.
+    Reversed,
+    /// Rounded down to an even number, so that two become one.
+    Even,
+    /// One fewer of those there are.
+    Fewer,
+    /// The number of the call added.
+    Call,
+    /// Another one in call 1 alone.
+    Once,
+    /// Another one from call 4 on.
+    Late,
+    /// As in the call before.
+    CallBefore,
+    /// As in call 0.
+    FirstCall,
+    /// This coordinate of the rank added.
+    Rank(u32),
+    /// This coordinate of the rank itself.
+    Own(u32),
+    /// As the next rank of this coordinate has it.
+    Moved(u32),
+    /// Also where this coordinate is 0.
+    Wider(u32),
+    /// Turned round.
+    Not,
+    /// Always true.
+    Always,
+    /// Its outermost operator is a similar one.
+    Operator,
+    /// Without its outermost `mod`.
+    Unwrapped,
+    /// Another one of the same type, by number.
+    Other(u32),
+    /// A new one.
+    Fresh,
+    /// None.
+    Absent,
+    /// Without the entry of this number.
+    Shorter(u32),
+    /// The entry of this number is another one.
+    Entry(u32),
+    /// The entry of this number changes places with the next one.
+    Swapped(u32),
+}
+
+impl Change {
+    /// In words.
+    pub fn text(self) -> String {
+        match self {
+            Change::Next => "the next one".into(),
+            Change::More => "one more".into(),
+            Change::Less => "one less".into(),
+            Change::Zero => "zero".into(),
+            Change::One => "one".into(),
+            Change::Doubled => "twice as much".into(),
+            Change::Reversed => "from the other end".into(),
+            Change::Even => "rounded down to an even number".into(),
+            Change::Fewer => "one fewer of them".into(),
+            Change::Call => "plus the number of the call".into(),
+            Change::Once => "another one in call 1".into(),
+            Change::Late => "another one from call 4 on".into(),
+            Change::CallBefore => "that of the call before".into(),
+            Change::FirstCall => "that of call 0".into(),
+            Change::Rank(i) => format!("plus coordinate {i} of the rank"),
+            Change::Own(i) => format!("coordinate {i} of the rank itself"),
+            Change::Moved(i) => format!("with coordinate {i} one more"),
+            Change::Wider(i) => format!("also where coordinate {i} is 0"),
+            Change::Not => "turned round".into(),
+            Change::Always => "always true".into(),
+            Change::Operator => "with a similar operator".into(),
+            Change::Unwrapped => "without its `mod`".into(),
+            Change::Other(i) => format!("another one ({i})"),
+            Change::Fresh => "a new one".into(),
+            Change::Absent => "none".into(),
+            Change::Shorter(i) => format!("without entry {i}"),
+            Change::Entry(i) => format!("another entry {i}"),
+            Change::Swapped(i) => format!("entries {i} and {} swapped", i + 1),
+        }
+    }
+
+    /// The word of the change without its number, for the table of `docs/mutation.md`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Change::Next => "the next one",
+            Change::More => "one more",
+            Change::Less => "one less",
+            Change::Zero => "zero",
+            Change::One => "one",
+            Change::Doubled => "twice as much",
+            Change::Reversed => "from the other end",
+            Change::Even => "rounded down to an even number",
+            Change::Fewer => "one fewer of them",
+            Change::Call => "plus `call`",
+            Change::Once => "another one in call 1 alone",
+            Change::Late => "another one from call 4 on",
+            Change::CallBefore => "that of the call before",
+            Change::FirstCall => "that of call 0",
+            Change::Rank(_) => "plus a coordinate of the rank",
+            Change::Own(_) => "the rank's own coordinate",
+            Change::Moved(_) => "as the next rank has it",
+            Change::Wider(_) => "also on coordinate 0",
+            Change::Not => "turned round",
+            Change::Always => "always true",
+            Change::Operator => "a similar operator",
+            Change::Unwrapped => "without `mod`",
+            Change::Other(_) => "another of the same type",
+            Change::Fresh => "a new one",
+            Change::Absent => "none",
+            Change::Shorter(_) => "an entry left out",
+            Change::Entry(_) => "an entry changed",
+            Change::Swapped(_) => "two entries swapped",
+        }
+    }
+}
+
+/// What the fields before one say about it: the window of a slot, the array of a counter.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    pub(super) side: Option<Side>,
+    pub(super) path: Vec<Part>,
+    pub(super) digit: usize,
+    /// Slots of the window, counters of the array, queues of the array.
+    pub(super) sizes: (u64, u64, u64),
+}
+
+impl Seen {
+    /// Takes note of a field.
+    pub(super) fn note(&mut self, s: &Schedule, field: &Field<'_>) {
+        match field {
+            Field::Ref(side, r) => {
+                self.side = Some(*side);
+                self.digit = 0;
+                self.path = match r {
+                    Ref::Chunk { operand: _, path } => path.clone(),
+                    Ref::Slot { window: _, slot: _ } => vec![],
+                };
+            }
+            Field::Expr(Use::ChunkOf, _) => self.digit += 1,
+            Field::Window(w) => self.sizes.0 = s.windows.get(w.0 as usize).map_or(0, |w| w.slots),
+            Field::Signal(x) => self.sizes.1 = s.signals.get(x.0 as usize).map_or(0, |x| x.count),
+            Field::Queue(q) => self.sizes.2 = s.queues.get(q.0 as usize).map_or(0, |q| q.count),
+            // Coordinates of a peer, counters and queues follow references, and are in none.
+            Field::Expr(
+                Use::Peer(_) | Use::Counter | Use::Value(_) | Use::Queue | Use::Bound | Use::Guard,
+                _,
+            ) => self.side = None,
+            Field::Expr(
+                Use::Ranks
+                | Use::Slot
+                | Use::ChunkIndex
+                | Use::ChunkLen
+                | Use::Part
+                | Use::Dim
+                | Use::Extent
+                | Use::Unit
+                | Use::Row
+                | Use::Clause,
+                _,
+            )
+            | Field::Body(_)
+            | Field::Count(..)
+            | Field::Dimension(..)
+            | Field::Flag(..)
+            | Field::Offset(_)
+            | Field::Combiner(_)
+            | Field::Promised(_)
+            | Field::Root(_)
+            | Field::Mean(_)
+            | Field::Number(_)
+            | Field::DType(_)
+            | Field::Memory(_)
+            | Field::Rule(_)
+            | Field::Form(_)
+            | Field::SignalUse(_)
+            | Field::Calls(_)
+            | Field::BufferRole(_)
+            | Field::Tensor(_)
+            | Field::Buffer(..)
+            | Field::Buffers(_)
+            | Field::Operand(_)
+            | Field::Region(_)
+            | Field::After(_)
+            | Field::Point(_)
+            | Field::Event(_)
+            | Field::Name(..)
+            | Field::Hint(..)
+            | Field::Label(_)
+            | Field::RankList(_)
+            | Field::Entries(_)
+            | Field::Permutation(_)
+            | Field::Function(_)
+            | Field::Tiles(_)
+            | Field::Runs(_)
+            | Field::Places(_)
+            | Field::Mesh(_) => {}
+        }
+    }
+}
+
+/// Why no change of a field makes a schedule wrong; none where changes do.
+pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
+    match field {
+        Field::Hint(what, _) => match *what {
+            "rank" | "size" | "variable" => None,
+            "collective" => Some("the name of a collective is for people, its clauses are what counts"),
+            _ => {
+                Some("things are named by number in a schedule, their names are for people and for the text")
+            }
+        },
+        Field::Label(_) => Some("labels are for reports"),
+        Field::SignalUse(_) => Some("what a signal is for is documentation, which nobody believes"),
+        Field::Body(_) => Some(
+            "its statements have mutants of their own: left out, done twice, moved; those of a host have only their fields",
+        ),
+        Field::Expr(..)
+        | Field::Ref(..)
+        | Field::Count(..)
+        | Field::Dimension(..)
+        | Field::Flag(..)
+        | Field::Offset(_)
+        | Field::Combiner(_)
+        | Field::Promised(_)
+        | Field::Root(_)
+        | Field::Mean(_)
+        | Field::Number(_)
+        | Field::DType(_)
+        | Field::Memory(_)
+        | Field::Rule(_)
+        | Field::Form(_)
+        | Field::Calls(_)
+        | Field::BufferRole(_)
+        | Field::Tensor(_)
+        | Field::Buffer(..)
+        | Field::Buffers(_)
+        | Field::Window(_)
+        | Field::Signal(_)
+        | Field::Queue(_)
+        | Field::Operand(_)
+        | Field::Region(_)
+        | Field::After(_)
+        | Field::Point(_)
+        | Field::Event(_)
+        | Field::Name(..)
+        | Field::RankList(_)
+        | Field::Entries(_)
+        | Field::Permutation(_)
+        | Field::Function(_)
+        | Field::Tiles(_)
+        | Field::Runs(_)
+        | Field::Places(_)
+        | Field::Mesh(_) => None,
+    }
+}
+
+/// The name of a type of fields.
+pub fn type_name(field: &Field<'_>) -> &'static str {
+    match field {
+        Field::Expr(of, _) => match of {
+            Use::Bound => "bound of a loop",
+            Use::Guard => "guard",
+            Use::Ranks => "predicate of a role",
+            Use::Peer(_) => "coordinate of a peer",
+            Use::Slot => "slot",
+            Use::Counter => "counter",
+            Use::Value(_) => "value of a wait",
+            Use::Queue => "queue of an array",
+            Use::ChunkIndex => "chunk",
+            Use::ChunkLen => "number of chunks",
+            Use::ChunkOf => "chunks of a digit",
+            Use::Part => "part of a local operation",
+            Use::Dim => "size of a dimension",
+            Use::Extent => "extent of a line",
+            Use::Unit => "unit of a line",
+            Use::Row => "row of a line",
+            Use::Clause => "expression of a contract",
+        },
+        Field::Ref(..) => "reference",
+        Field::Body(_) => "body",
+        Field::Count(..) => "count",
+        Field::Dimension(..) => "number of a dimension",
+        Field::Flag(..) => "flag",
+        Field::Offset(_) => "byte offset",
+        Field::Combiner(_) => "operator of a reduction",
+        Field::Promised(_) => "operator of a contract",
+        Field::Root(_) => "root of a contract",
+        Field::Mean(_) => "divisor of a mean",
+        Field::Number(_) => "number",
+        Field::DType(_) => "element type",
+        Field::Memory(_) => "kind of memory",
+        Field::Rule(_) => "cut rule",
+        Field::Form(_) => "form of a counter",
+        Field::SignalUse(_) => "use of a signal",
+        Field::Calls(_) => "calls",
+        Field::BufferRole(_) => "role of a buffer",
+        Field::Tensor(_) => "global tensor",
+        Field::Buffer(..) => "buffer",
+        Field::Buffers(_) => "list of buffers",
+        Field::Window(_) => "window",
+        Field::Signal(_) => "array of signals",
+        Field::Queue(_) => "array of queues",
+        Field::Operand(_) => "operand",
+        Field::Region(_) => "region of the host",
+        Field::After(_) => "regions before",
+        Field::Point(_) => "point of a message",
+        Field::Event(_) => "event",
+        Field::Name(..) => "name with a meaning",
+        Field::Hint(what, _) => match *what {
+            "rank" | "size" | "variable" => "variable of a contract",
+            _ => "name for people",
+        },
+        Field::Label(_) => "label",
+        Field::RankList(_) => "list of ranks",
+        Field::Entries(_) => "table",
+        Field::Permutation(_) => "permutation",
+        Field::Function(_) => "elementwise function",
+        Field::Tiles(_) => "kernel over tiles",
+        Field::Runs(_) => "runs of rows",
+        Field::Places(_) => "places of rows",
+        Field::Mesh(_) => "mesh",
+    }
+}

@@ -1,0 +1,598 @@
+//! Mutations of a schedule: one small wrong change each, to measure whoever claims to find mistakes.
+//!
+//! Owns the enumeration, which is deterministic. There are two sorts of mutations. *Hand-made* ones change the structure: a
+//! statement is left out, done twice, moved, or all that is done with a window or signal changes (`change`). *Generated*
+//! ones change one field: [`kbc_ir::visit`] yields every field, and what may be done to it follows from its type ([`field`]).
+//! Whether a mutant behaves differently is for its readers to find out; some do not (a second fence, a wait that another
+//! implies).
+//!
+//! Every kind is an [`Operator`] on a [`Target`]: `docs/mutation.md` has the table, which a test makes. [`mutations`] has the
+//! kinds of [`Kind::is_basic`], of which tests say one by one which codes are right; [`every`] has those that leave the
+//! meaning of a program alone; [`all`] has all.
+
+#![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
+mod alter;
+mod change;
+pub mod field;
+
+pub use change::{apply, apply_on};
+pub use field::{Change, harmless};
+
+use alter::{Chooser, alter};
+use change::changed;
+use field::{Seen, type_name};
+use kbc_diag::Span;
+use kbc_ir::schedule::*;
+use kbc_ir::visit::{self, At, Field, Side, Use};
+
+/// What is done to a thing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Operator {
+    Drop,
+    Duplicate,
+    Reorder,
+    Retarget,
+    Weaken,
+}
+
+impl Operator {
+    /// All of them.
+    pub const ALL: [Operator; 5] =
+        [Operator::Drop, Operator::Duplicate, Operator::Reorder, Operator::Retarget, Operator::Weaken];
+
+    /// Name, for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operator::Drop => "drop",
+            Operator::Duplicate => "duplicate",
+            Operator::Reorder => "reorder",
+            Operator::Retarget => "retarget",
+            Operator::Weaken => "weaken",
+        }
+    }
+}
+
+/// What something is done to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Target {
+    Transfer,
+    Notify,
+    Wait,
+    Fence,
+    Slot,
+    Offset,
+    Count,
+    Peer,
+    Predicate,
+    Local,
+    Contract,
+    Header,
+    Declaration,
+    Host,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Target; 14] = [
+        Target::Transfer,
+        Target::Notify,
+        Target::Wait,
+        Target::Fence,
+        Target::Slot,
+        Target::Offset,
+        Target::Count,
+        Target::Peer,
+        Target::Predicate,
+        Target::Local,
+        Target::Contract,
+        Target::Header,
+        Target::Declaration,
+        Target::Host,
+    ];
+
+    /// Name, for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Transfer => "transfer",
+            Target::Notify => "notify",
+            Target::Wait => "wait",
+            Target::Fence => "fence",
+            Target::Slot => "slot",
+            Target::Offset => "offset",
+            Target::Count => "count",
+            Target::Peer => "peer",
+            Target::Predicate => "predicate",
+            Target::Local => "local",
+            Target::Contract => "contract",
+            Target::Header => "header",
+            Target::Declaration => "declaration",
+            Target::Host => "host",
+        }
+    }
+
+    /// The target that an operation or a statement as a whole is, by its first word; an event is a notify and a wait
+    /// between streams.
+    fn of(word: &str) -> Target {
+        match word {
+            "notify" | "record" => Target::Notify,
+            "wait" | "await" => Target::Wait,
+            "fence.release" | "fence.acquire" | "fence.complete" => Target::Fence,
+            "for" => Target::Count,
+            "if" | "role" => Target::Predicate,
+            "local" => Target::Local,
+            _ => Target::Transfer,
+        }
+    }
+}
+
+/// A field of a schedule, for a mutation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Spot {
+    /// Its number in the order of [`kbc_ir::visit::each_field`].
+    pub number: u32,
+    /// The name of its type.
+    pub name: &'static str,
+    /// What it is for, if it is an expression.
+    pub of: Option<Use>,
+    /// The side of the reference it is in, if it is in one.
+    pub side: Option<Side>,
+    /// The number of the operation it is in, if it is in one.
+    pub op: Option<u32>,
+    /// Whether it is the second bound of a loop.
+    pub second: bool,
+    /// What it is part of.
+    pub target: Target,
+}
+
+/// What is changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// The operation is left out.
+    Drop,
+    /// The operation is done twice.
+    Duplicate,
+    /// The operation changes places with the next statement.
+    Swap,
+    /// A reduction replaces instead.
+    NoReduce,
+    /// A copy reduces instead.
+    Reduce,
+    /// The operation is left out in call 1 alone.
+    SkipCall,
+    /// The statement comes first in its block.
+    First,
+    /// The statement comes last in its block.
+    Last,
+    /// One chunk fewer, on both sides.
+    ExtentLess,
+    /// One chunk more, on both sides.
+    ExtentMore,
+    /// The line is cut into one chunk more, on both sides.
+    Cut,
+    /// A loop runs twice.
+    LoopTwice,
+    /// The turns of a loop in the opposite order.
+    LoopReversed,
+    /// The operation is done for the next peer too.
+    PeerBoth(u32),
+    /// Another kind of fence.
+    Fence(u8),
+    /// A guarded statement is done twice.
+    GuardTwice,
+    /// Every call uses the slots of call 0 of this window, sender and receiver alike.
+    Ring(u32),
+    /// Nobody notifies these signals, and nobody waits for them.
+    Unsignalled(u32),
+    /// Nobody says that these signals are zero at first.
+    Stale(u32),
+    /// Waits for these epochs go by the lowest bit.
+    Bit(u32),
+    /// Waits for these signals take one.
+    Taken(u32),
+    /// One field changes.
+    Field(Spot, Change),
+}
+
+impl Kind {
+    /// Whether tests of the checker say one by one which codes are right for it.
+    pub fn is_basic(self) -> bool {
+        match self {
+            Kind::Drop | Kind::Duplicate | Kind::Swap | Kind::NoReduce | Kind::Reduce => true,
+            Kind::Field(spot, _) if spot.target == Target::Host => false,
+            Kind::Field(spot, change) => match spot.of {
+                Some(Use::Peer(_) | Use::Slot | Use::Counter) => change == Change::Next,
+                Some(Use::ChunkIndex) => change == Change::Next,
+                Some(Use::Value(_)) => matches!(change, Change::Less | Change::More | Change::CallBefore),
+                Some(Use::Guard | Use::Ranks) => change == Change::Not,
+                Some(Use::Bound) => change == if spot.second { Change::Less } else { Change::More },
+                Some(
+                    Use::Queue
+                    | Use::ChunkLen
+                    | Use::ChunkOf
+                    | Use::Part
+                    | Use::Dim
+                    | Use::Extent
+                    | Use::Unit
+                    | Use::Row
+                    | Use::Clause,
+                )
+                | None => false,
+            },
+            Kind::SkipCall
+            | Kind::First
+            | Kind::Last
+            | Kind::ExtentLess
+            | Kind::ExtentMore
+            | Kind::Cut
+            | Kind::LoopTwice
+            | Kind::LoopReversed
+            | Kind::PeerBoth(_)
+            | Kind::Fence(_)
+            | Kind::GuardTwice
+            | Kind::Ring(_)
+            | Kind::Unsignalled(_)
+            | Kind::Stale(_)
+            | Kind::Bit(_)
+            | Kind::Taken(_) => false,
+        }
+    }
+
+    /// Whether it changes all that is done with a window or an array of signals.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Kind::Ring(_) | Kind::Unsignalled(_) | Kind::Stale(_) | Kind::Bit(_) | Kind::Taken(_))
+    }
+
+    /// Whether it can be made on one rank alone.
+    pub fn on_one_rank(self) -> bool {
+        let Kind::Field(spot, _) = self else { return !self.is_whole() };
+        let of = matches!(spot.of, Some(Use::Bound | Use::Guard | Use::Ranks));
+        of || spot.op.is_some() && spot.target != Target::Host
+    }
+
+    /// What is done to what, for an operation or statement with this first word.
+    pub fn class(self, word: &str) -> (Operator, Target) {
+        use Operator::*;
+        let whole = Target::of(word);
+        match self {
+            Kind::Drop => (Drop, whole),
+            Kind::Duplicate => (Duplicate, whole),
+            Kind::Swap | Kind::First | Kind::Last => (Reorder, whole),
+            Kind::SkipCall => (Weaken, whole),
+            Kind::Fence(_) => (Retarget, whole),
+            Kind::NoReduce | Kind::Reduce => (Retarget, Target::Transfer),
+            Kind::LoopTwice | Kind::ExtentMore => (Duplicate, Target::Count),
+            Kind::LoopReversed => (Reorder, Target::Count),
+            Kind::Cut => (Retarget, Target::Count),
+            Kind::ExtentLess => (Weaken, Target::Count),
+            Kind::PeerBoth(_) => (Duplicate, Target::Peer),
+            Kind::GuardTwice => (Duplicate, Target::Predicate),
+            Kind::Ring(_) => (Weaken, Target::Slot),
+            Kind::Unsignalled(_) => (Drop, Target::Notify),
+            Kind::Stale(_) | Kind::Bit(_) => (Weaken, Target::Wait),
+            Kind::Taken(_) => (Retarget, Target::Wait),
+            Kind::Field(spot, change) => (operator(spot, change), spot.target),
+        }
+    }
+}
+
+/// What a change of a field amounts to.
+fn operator(spot: Spot, change: Change) -> Operator {
+    match change {
+        Change::Zero | Change::Always | Change::Absent | Change::Shorter(_) => Operator::Drop,
+        Change::Even | Change::Doubled => Operator::Duplicate,
+        Change::Reversed | Change::Not | Change::Swapped(_) => Operator::Reorder,
+        Change::More | Change::Less if spot.of == Some(Use::Bound) => {
+            if (change == Change::Less) == spot.second { Operator::Drop } else { Operator::Duplicate }
+        }
+        Change::Less
+        | Change::Fewer
+        | Change::Once
+        | Change::Late
+        | Change::CallBefore
+        | Change::FirstCall
+        | Change::Wider(_) => Operator::Weaken,
+        Change::Next
+        | Change::More
+        | Change::One
+        | Change::Call
+        | Change::Rank(_)
+        | Change::Own(_)
+        | Change::Moved(_)
+        | Change::Operator
+        | Change::Unwrapped
+        | Change::Other(_)
+        | Change::Fresh
+        | Change::Entry(_) => Operator::Retarget,
+    }
+}
+
+/// Where in the text: region, role, stream, and the way down its statements (number, and 1 for an `else`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Site {
+    /// Number of the region.
+    pub region: usize,
+    /// Number of the role.
+    pub role: usize,
+    /// Number of the stream.
+    pub stream: usize,
+    /// The way down; empty for what is no operation.
+    pub path: Vec<(usize, u8)>,
+}
+
+/// One change.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mutation {
+    /// What.
+    pub kind: Kind,
+    /// Where.
+    pub site: Site,
+    /// The operation, by its first word (`put`, `for`, `role`).
+    pub word: &'static str,
+    /// The place in the source, where the statement has one.
+    pub span: Span,
+    /// In words.
+    pub text: String,
+}
+
+/// First word of an operation; one for all that compute on one rank.
+pub fn word(op: &SOp) -> &'static str {
+    if matches!(op, SOp::Local(_)) { "local" } else { op.word() }
+}
+
+impl Mutation {
+    /// What is done to what.
+    pub fn class(&self) -> (Operator, Target) {
+        self.kind.class(self.word)
+    }
+}
+
+/// The mutations of the basic kinds, everywhere in a schedule.
+pub fn mutations(s: &Schedule) -> Vec<Mutation> {
+    all(s).into_iter().filter(|m| m.kind.is_basic()).collect()
+}
+
+/// The mutations that leave alone what the schedule is to compute: what it does in regions with a contract, and what orders
+/// it. What computes in a region without a contract is left alone, and so are contracts, headers and declarations: what they
+/// say is the meaning of the program.
+pub fn every(s: &Schedule) -> Vec<Mutation> {
+    let between = |word| matches!(Target::of(word), Target::Notify | Target::Wait | Target::Fence);
+    let kept = |m: &Mutation| {
+        let promised = s.regions.get(m.site.region).is_some_and(|r| r.promise.is_some());
+        match m.class().1 {
+            Target::Local | Target::Contract | Target::Header | Target::Declaration | Target::Host => false,
+            Target::Transfer
+            | Target::Notify
+            | Target::Wait
+            | Target::Fence
+            | Target::Slot
+            | Target::Offset
+            | Target::Count
+            | Target::Peer
+            | Target::Predicate => promised || between(m.word) || m.kind.is_whole(),
+        }
+    };
+    all(s).into_iter().filter(kept).collect()
+}
+
+/// All mutations of a schedule: the hand-made ones in the order of the text, then those of whole windows and signals, then the
+/// generated ones in the order of the fields.
+pub fn all(s: &Schedule) -> Vec<Mutation> {
+    let mut out = vec![];
+    for (region, r) in s.regions.iter().enumerate() {
+        for (role, l) in r.roles.iter().enumerate() {
+            for (stream, st) in l.streams.iter().enumerate() {
+                let mut site = Site { region, role, stream, path: vec![] };
+                list(r, &st.body, &mut site, &mut out);
+            }
+        }
+    }
+    for (kind, word, name, region) in change::whole(s) {
+        let site = Site { region, role: 0, stream: 0, path: vec![] };
+        let text = format!("{word} @{name}: {}", describe(kind));
+        out.push(Mutation { kind, site, word, span: s.regions[region].span, text });
+    }
+    out.extend(fields(s));
+    out
+}
+
+fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
+    for (i, st) in body.iter().enumerate() {
+        let (word, span) = match st {
+            SStmt::For { var: _, lo: _, hi: _, body: _ } => ("for", Span::NONE),
+            SStmt::If { cond: _, then: _, other: _ } => ("if", Span::NONE),
+            SStmt::Op(op, span) => (word(op), *span),
+        };
+        site.path.push((i, 0));
+        for kind in kinds(r, st, (i, body.len())) {
+            let text = format!("{word} in region {}: {}", r.name, describe(kind));
+            out.push(Mutation { kind, site: site.clone(), word, span, text });
+        }
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => list(r, body, site, out),
+            SStmt::If { cond: _, then, other } => {
+                list(r, then, site, out);
+                if let Some(last) = site.path.last_mut() {
+                    last.1 = 1;
+                }
+                list(r, other, site, out);
+            }
+            SStmt::Op(..) => {}
+        }
+        site.path.pop();
+    }
+}
+
+/// What a field is part of.
+fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
+    let Some(_) = at.region else {
+        let host = matches!(field, Field::Body(_) | Field::Expr(Use::Guard, _));
+        return if at.op.is_some() || host { Target::Host } else { Target::Declaration };
+    };
+    if at.op.is_some() {
+        if word == "local" {
+            return Target::Local;
+        }
+        return match type_name(field) {
+            "coordinate of a peer" => Target::Peer,
+            "slot" | "window" => Target::Slot,
+            "chunk" => Target::Offset,
+            "number of chunks" | "chunks of a digit" => Target::Count,
+            _ => Target::of(word),
+        };
+    }
+    match type_name(field) {
+        "bound of a loop" => Target::Count,
+        "guard" | "predicate of a role" | "list of ranks" => Target::Predicate,
+        "operator of a contract"
+        | "root of a contract"
+        | "expression of a contract"
+        | "variable of a contract" => Target::Contract,
+        _ if matches!(
+            field,
+            Field::Name("contract" | "clause", _) | Field::Hint("collective", _) | Field::Flag("blocks", _)
+        ) =>
+        {
+            Target::Contract
+        }
+        _ => Target::Header,
+    }
+}
+
+/// One field with its place and what the fields before it say.
+struct Found {
+    at: At,
+    seen: Seen,
+    spot: Spot,
+    word: &'static str,
+    path: Vec<(usize, u8)>,
+}
+
+/// Every field of a schedule, described.
+fn found(s: &Schedule) -> Vec<Found> {
+    let mut ops: Vec<(&'static str, Vec<(usize, u8)>)> = vec![];
+    let bodies = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).map(|st| &st.body);
+    for body in bodies.chain(s.host.iter().map(|h| &h.body)) {
+        change::each_op(body, &mut vec![], &mut |op, path| ops.push((word(op), path.to_vec())));
+    }
+    let mut seen = Seen::default();
+    let mut out: Vec<Found> = vec![];
+    let mut second = false;
+    visit::each_field(s, &mut |at, field| {
+        seen.note(s, &field);
+        let of = if let Field::Expr(of, _) = &field { Some(*of) } else { None };
+        let bound = of == Some(Use::Bound);
+        let word = match (at.op, of) {
+            (Some(op), _) => ops.get(op as usize).map_or("", |op| op.0),
+            (None, Some(Use::Bound)) => "for",
+            (None, Some(Use::Guard)) => "if",
+            (None, Some(Use::Ranks)) => "role",
+            (None, _) => type_name(&field),
+        };
+        let spot = Spot {
+            number: out.len() as u32,
+            name: type_name(&field),
+            of,
+            side: seen.side.filter(|_| at.op.is_some()),
+            op: at.op,
+            second: bound && second,
+            target: target(&at, &field, word),
+        };
+        second = bound && !second;
+        let path = at.op.and_then(|op| ops.get(op as usize)).map_or(vec![], |op| op.1.clone());
+        out.push(Found { at, seen: seen.clone(), spot, word, path });
+    });
+    out
+}
+
+/// The generated mutations.
+fn fields(s: &Schedule) -> Vec<Mutation> {
+    let known = found(s);
+    let mut scratch = s.clone();
+    let mut out = vec![];
+    let mut fields = known.iter();
+    visit::each_field_mut(&mut scratch, &mut |_, field| {
+        let Some(Found { at, seen, spot, word, path }) = fields.next() else { return };
+        let mut c = Chooser { pick: None, found: vec![] };
+        alter(s, at, seen, field, &mut c);
+        for change in c.found {
+            let place = match at.region.and_then(|r| s.regions.get(r as usize)) {
+                Some(r) => format!("{word} in region {}", r.name),
+                None => (*word).to_owned(),
+            };
+            let side = match spot.side {
+                Some(Side::Read) => " read",
+                Some(Side::Write | Side::Update) => " written",
+                None => "",
+            };
+            let text = format!("{place}: {}{side} {} (field {})", spot.name, change.text(), spot.number);
+            let site = Site {
+                region: at.region.unwrap_or(0) as usize,
+                role: at.role.unwrap_or(0) as usize,
+                stream: at.stream.unwrap_or(0) as usize,
+                path: path.clone(),
+            };
+            out.push(Mutation { kind: Kind::Field(*spot, change), site, word, span: at.span, text });
+        }
+    });
+    out
+}
+
+/// A change in words, without its place.
+pub fn describe(kind: Kind) -> String {
+    match kind {
+        Kind::Drop => "left out".into(),
+        Kind::Duplicate => "done twice".into(),
+        Kind::Swap => "after the next statement".into(),
+        Kind::First => "before all others of its block".into(),
+        Kind::Last => "after all others of its block".into(),
+        Kind::SkipCall => "left out in call 1".into(),
+        Kind::PeerBoth(i) => format!("also with coordinate {i} of the peer one more"),
+        Kind::ExtentLess => "one chunk fewer".into(),
+        Kind::ExtentMore => "one chunk more".into(),
+        Kind::Cut => "cut into one chunk more".into(),
+        Kind::NoReduce => "replaces instead".into(),
+        Kind::Reduce => "reduces instead".into(),
+        Kind::GuardTwice | Kind::LoopTwice => "done twice".into(),
+        Kind::LoopReversed => "from its last turn to its first".into(),
+        Kind::Fence(0) => "release in its place".into(),
+        Kind::Fence(1) => "acquire in its place".into(),
+        Kind::Fence(_) => "complete in its place".into(),
+        Kind::Ring(_) => "every call uses the slots of call 0".into(),
+        Kind::Unsignalled(_) => "neither notified nor waited for".into(),
+        Kind::Stale(_) => "nobody says that it is zero at first".into(),
+        Kind::Bit(_) => "its lowest bit is waited for".into(),
+        Kind::Taken(_) => "waits take one".into(),
+        Kind::Field(spot, change) => format!("{} {}", spot.name, change.text()),
+    }
+}
+
+/// Hand-made kinds that change a statement, number `i` of `n` in its block.
+fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
+    let coords = 0..r.coords.len() as u32;
+    let all = [Kind::Drop, Kind::Duplicate]
+        .into_iter()
+        .chain((i + 1 < n).then_some(Kind::Swap))
+        .chain([Kind::NoReduce, Kind::Reduce, Kind::SkipCall])
+        // Next to its neighbour it is `Swap`.
+        .chain((i > 1).then_some(Kind::First))
+        .chain((i + 2 < n).then_some(Kind::Last))
+        .chain([
+            Kind::ExtentLess,
+            Kind::ExtentMore,
+            Kind::Cut,
+            Kind::LoopTwice,
+            Kind::LoopReversed,
+            Kind::Fence(0),
+            Kind::Fence(1),
+            Kind::Fence(2),
+            Kind::GuardTwice,
+        ])
+        .chain(coords.map(Kind::PeerBoth));
+    let moves = |k: &Kind| matches!(k, Kind::Swap | Kind::First | Kind::Last);
+    // A mark does nothing, and moving one is no change.
+    all.filter(|k| moves(k) || changed(r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..]))
+        .collect()
+}

@@ -1,0 +1,266 @@
+//! Queues of a run: what is in them, who waits for them, what is left at the end.
+//!
+//! A queue has one sending and one receiving stream and its slots are given back by taking a message, so whether a
+//! stream gets stuck does not depend on the order in which streams run, and one run at the real depth decides.
+//! A message tells its receiver what its sender knew and had done; a credit tells nothing, since how many slots there
+//! are is no promise of order. Owns the queues; contents of messages are [`super::meaning`]'s.
+
+use super::contents::Contents;
+use super::engine::{Engine, State, Stopped};
+use super::meaning::{At, Parcel};
+use super::order::{Kind, Snap};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::schedule::SOp;
+use kbc_ir::walk::Access;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Sender, receiver, number of the queue.
+pub(super) type Which = (u64, u64, u32);
+
+/// Whether a schedule has operations on queues.
+pub(super) fn used(s: &kbc_ir::schedule::Schedule) -> bool {
+    let mut found = false;
+    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        kbc_ir::schedule::each_op(&st.body, &mut |op, _| {
+            found |= matches!(
+                op,
+                SOp::Send { src: _, peer: _, queue: _, index: _ }
+                    | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
+                    | SOp::Room { peer: _, queue: _, index: _ }
+            );
+        });
+    }
+    found
+}
+
+struct Message<C> {
+    snap: Snap,
+    parcel: Parcel<C>,
+    elements: u64,
+    op: u32,
+}
+
+/// Messages that one call sends and receives, and the last operation that does.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    sent: u64,
+    received: u64,
+    send: u32,
+    recv: u32,
+}
+
+/// The ends of a queue: the stream that has it and its first operation there.
+type End = Option<(u32, u32)>;
+
+struct Fifo<C> {
+    messages: VecDeque<Message<C>>,
+    moved: BTreeMap<u64, Moved>,
+    ends: [End; 2],
+    /// Who waits for a free slot, and who for a message.
+    waiting: [Vec<usize>; 2],
+}
+
+impl<C> Default for Fifo<C> {
+    fn default() -> Self {
+        Fifo { messages: VecDeque::new(), moved: BTreeMap::new(), ends: [None; 2], waiting: [vec![], vec![]] }
+    }
+}
+
+/// All queues that were touched.
+pub(super) struct Queues<C>(BTreeMap<Which, Fifo<C>>);
+
+impl<C> Default for Queues<C> {
+    fn default() -> Self {
+        Queues(BTreeMap::new())
+    }
+}
+
+/// The two kinds of ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Sender,
+    Receiver,
+}
+
+impl<'p, C: Contents> Engine<'p, C> {
+    /// A queue as messages name it.
+    fn show(&self, (from, to, queue): Which) -> String {
+        let name = self.setup.program.show_queue(queue);
+        format!("{name} from rank {} to rank {}", self.setup.rank(from), self.setup.rank(to))
+    }
+
+    /// Notes who is at an end of a queue; two streams there would take each other's messages.
+    fn end(&mut self, si: usize, which: Which, side: Side, op: u32) {
+        let own = self.own(si);
+        let fifo = self.queues.0.entry(which).or_default();
+        let (stream, first) = *fifo.ends[side as usize].get_or_insert((own, op));
+        if stream == own {
+            return;
+        }
+        let setup = self.setup;
+        let (now, before) = (setup.span(op), setup.span(first));
+        let (name, width) = (self.show(which), setup.width);
+        let stream_of = |s: u32| setup.program.streams[s as usize % width].clone();
+        self.report.push("E351", now, before, || {
+            let (end, verb) = match side {
+                Side::Sender => ("sending", "sends"),
+                Side::Receiver => ("receiving", "receives"),
+            };
+            Diagnostic::error("E351", format!("{name} has two {end} streams"))
+                .primary(now, format!("stream {} {verb} here", stream_of(own)))
+                .secondary(before, format!("stream {} {verb} here", stream_of(stream)))
+                .help("use a queue for each stream: messages have no names, only an order")
+        });
+    }
+
+    fn full(&mut self, si: usize, which: Which) -> bool {
+        let depth = self.setup.program.depth(which.2);
+        let fifo = self.queues.0.entry(which).or_default();
+        let full = fifo.messages.len() as u64 >= depth;
+        if full {
+            fifo.waiting[Side::Sender as usize].push(si);
+            self.streams[si].state = State::Full(which);
+        }
+        full
+    }
+
+    fn wake(&mut self, which: Which, side: Side) {
+        if let Some(fifo) = self.queues.0.get_mut(&which) {
+            self.ready.extend(fifo.waiting[side as usize].drain(..));
+        }
+    }
+
+    /// `room`; false if it has to wait.
+    pub(super) fn room(&mut self, si: usize, which: Which, op: u32) -> bool {
+        self.end(si, which, Side::Sender, op);
+        if self.full(si, which) {
+            return false;
+        }
+        self.order.tick(si);
+        true
+    }
+
+    /// `send`; false if it has to wait.
+    pub(super) fn send(&mut self, si: usize, which: Which, src: &Access, span: Span, op: u32) -> bool {
+        self.end(si, which, Side::Sender, op);
+        if self.full(si, which) {
+            return false;
+        }
+        let (me, at) = self.here(si);
+        let snap = self.order.send(si, me.stream);
+        self.access(me, at.rep, src, Kind::Local, false, op, span);
+        let runs = self.runs(at.rep, at.region, src, 0);
+        let promised = self.setup.regions[at.region as usize].promised;
+        if promised
+            && self.expect((at.region, at.call), at.rep, src.mem, &runs, span)
+            && let Err(t) = self.meaning.load(at, src)
+        {
+            self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
+        }
+        let parcel = self.meaning.parcel();
+        let message = Message { snap, parcel, elements: src.len, op };
+        let fifo = self.queues.0.entry(which).or_default();
+        fifo.messages.push_back(message);
+        let moved = fifo.moved.entry(at.call).or_default();
+        (moved.sent, moved.send) = (moved.sent + 1, op);
+        self.wake(which, Side::Receiver);
+        true
+    }
+
+    /// `recv`; false if it has to wait.
+    pub(super) fn recv(
+        &mut self,
+        si: usize,
+        which: Which,
+        dst: &Access,
+        span: Span,
+        op: u32,
+    ) -> Result<bool, Stopped> {
+        self.end(si, which, Side::Receiver, op);
+        let fifo = self.queues.0.entry(which).or_default();
+        let Some(m) = fifo.messages.pop_front() else {
+            fifo.waiting[Side::Receiver as usize].push(si);
+            self.streams[si].state = State::Empty(which);
+            return Ok(false);
+        };
+        let moved = fifo.moved.entry(self.streams[si].call).or_default();
+        (moved.received, moved.recv) = (moved.received + 1, op);
+        self.wake(which, Side::Sender);
+        let (me, at) = self.here(si);
+        self.order.recv(si, &m.snap);
+        self.order.recycle(m.snap);
+        self.access(me, at.rep, dst, Kind::Local, true, op, span);
+        if m.elements != dst.len {
+            let sent = self.setup.span(m.op);
+            self.report.push("E356", span, sent, || {
+                let text = format!("a message of {} elements is received as {}", m.elements, dst.len);
+                Diagnostic::error("E356", text)
+                    .primary(span, "received here")
+                    .secondary(sent, "sent here")
+                    .help("both ends of a queue move the same sizes in the same order")
+            });
+            self.meaning.wipe(at, dst);
+            let runs = self.runs(at.rep, at.region, dst, 0);
+            self.fill((at.region, at.call), at.rep, dst.mem, &runs, span);
+            return Ok(true);
+        }
+        if self.setup.regions[at.region as usize].promised {
+            self.meaning.unpack(m.parcel);
+            if let Err(t) = self.meaning.store(at, dst, 0, None)? {
+                self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
+            }
+        }
+        let runs = self.runs(at.rep, at.region, dst, 0);
+        self.fill((at.region, at.call), at.rep, dst.mem, &runs, span);
+        Ok(true)
+    }
+
+    fn here(&self, si: usize) -> (super::order::Who, At) {
+        let s = &self.streams[si];
+        let region = s.cursor.as_ref().and_then(kbc_ir::walk::Cursor::region).map_or(0, |r| r.0);
+        let who = super::order::Who { si, back: 0, stream: self.own(si) };
+        (who, At { rep: s.rep, region, call: s.call })
+    }
+
+    /// Refuses a queue that a call does not leave empty, when every stream is over.
+    ///
+    /// Any call may be the last one. What a call sends is therefore received in it, and what it receives is sent in
+    /// it. A text that repeats then keeps every later call in pace as well.
+    pub(super) fn left(&mut self) {
+        let setup = self.setup;
+        let uneven: Vec<(Which, u64, Moved, u64)> = self
+            .queues
+            .0
+            .iter()
+            .filter_map(|(w, f)| uneven(&f.moved).map(|(c, m, n)| (*w, c, m, n)))
+            .collect();
+        for (which, call, moved, n) in uneven {
+            let name = self.show(which);
+            if moved.sent > moved.received {
+                let span = setup.span(moved.send);
+                self.report.push("E357", span, Span::NONE, || {
+                    let messages = if n == 1 { "a message is".into() } else { format!("{n} messages are") };
+                    Diagnostic::error("E357", format!("call {call} is over, and {messages} left in {name}"))
+                        .primary(span, "sent here, and not received in the same call")
+                        .note("whoever uses the queue next would receive it in place of another")
+                        .help("receive every message in the call that sends it")
+                });
+            } else {
+                let span = setup.span(moved.recv);
+                self.report.push("E340", span, Span::NONE, || {
+                    let messages = if n == 1 { "a message".into() } else { format!("{n} messages") };
+                    let text = format!("call {call} receives {messages} from {name} that a later call sends");
+                    Diagnostic::error("E340", text)
+                        .primary(span, "received here, and not sent in the same call")
+                        .help("send every message in the call that receives it: there may be no later call")
+                });
+            }
+        }
+    }
+}
+
+/// The first call that does not receive as many messages as it sends, and by how many they differ.
+fn uneven(moved: &BTreeMap<u64, Moved>) -> Option<(u64, Moved, u64)> {
+    let first = moved.iter().find(|(_, m)| m.sent != m.received)?;
+    Some((*first.0, *first.1, first.1.sent.abs_diff(first.1.received)))
+}

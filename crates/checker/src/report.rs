@@ -1,0 +1,240 @@
+//! Messages of a run: one for each pair of places and code, however often it happens.
+//!
+//! Owns the words of order and meaning errors; deadlocks are described by [`super::stuck`].
+
+use super::Setup;
+use super::meaning::{Broken, Trouble};
+use super::order::{Acc, Conflict, Kind};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use std::collections::BTreeMap;
+
+/// Number of the operation that fills buffer 0 before a call; buffer b's is 2 b less.
+pub(super) const FILL: u32 = u32::MAX - 1;
+/// Number of the operation that reads buffer 0 after a call; buffer b's is 2 b less.
+pub(super) const TAKE: u32 = u32::MAX - 2;
+
+/// Messages, each kept once with how often it came.
+pub(super) struct Report<'p> {
+    setup: &'p Setup<'p>,
+    seen: BTreeMap<(&'static str, Span, Span), (Diagnostic, u64)>,
+    most: usize,
+    all_kinds: bool,
+}
+
+/// An access as messages name it.
+pub(super) struct Doing {
+    pub rank: u64,
+    pub span: Span,
+    pub place: usize,
+    /// Rank whose memory it is.
+    pub on: u64,
+    pub writes: bool,
+}
+
+impl<'p> Report<'p> {
+    pub(super) fn new(setup: &'p Setup<'p>, most: usize, all_kinds: bool) -> Self {
+        Report { setup, seen: BTreeMap::new(), most, all_kinds }
+    }
+
+    /// Whether enough has been found.
+    pub(super) fn full(&self) -> bool {
+        self.seen.len() >= self.most
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// Adds a message unless one like it is there.
+    pub(super) fn push(&mut self, code: &'static str, a: Span, b: Span, make: impl FnOnce() -> Diagnostic) {
+        let full = self.full();
+        if let Some((_, n)) = self.seen.get_mut(&(code, a, b)) {
+            *n += 1;
+        } else if !full {
+            self.seen.insert((code, a, b), (make(), 1));
+        }
+    }
+
+    /// The messages. Where accesses are not ordered, contents are those of one order out of many, and what was said
+    /// of them is left out.
+    pub(super) fn finish(self) -> Diagnostics {
+        let mut out = Diagnostics::new();
+        let race = !self.all_kinds && self.seen.keys().any(|k| ("E345"..="E350").contains(&k.0));
+        for (d, n) in self.seen.into_values() {
+            if race && (("E341"..="E344").contains(&d.code) || d.code == "E336") {
+                continue;
+            }
+            out.push(if n > 1 { d.note(format!("and {} more like it", n - 1)) } else { d });
+        }
+        out.finish()
+    }
+
+    fn rank(&self, r: u64) -> String {
+        self.setup.rank(r)
+    }
+
+    fn span(&self, acc: &Acc) -> Span {
+        self.setup.span(acc.op)
+    }
+
+    /// Two accesses that are not ordered, or not well enough.
+    pub(super) fn conflict(&mut self, c: Conflict, now: Doing, calls: (usize, usize)) {
+        let other = self.span(&c.with);
+        let setup = self.setup;
+        let place = setup.grids.show(setup.schedule, now.place);
+        let who = self.rank(c.with.stream as u64 / setup.width as u64);
+        let (me, on) = (self.rank(now.rank), self.rank(now.on));
+        let extra = match setup.host(c.with.op) {
+            Some((_, true)) => " (the host fills it before each call)",
+            Some((_, false)) => " (the host takes the result)",
+            None => "",
+        };
+        self.push(c.code, now.span, other, || {
+            let did = if c.wrote { "written" } else { "read" };
+            let does = if now.writes { "written" } else { "read" };
+            let (title, help) = match c.code {
+                "E345" => (
+                    format!("{place} of rank {on} is {does} after a notify that does not cover the access before"),
+                    match c.with.kind() {
+                        Kind::Get => "put `fence.complete` and `fence.release` between the get and the notify",
+                        Kind::Local | Kind::Put => "put `fence.release` between that access and the notify that tells of it",
+                    },
+                ),
+                "E346" => (
+                    format!("{place} is read on rank {on} before what arrived is made visible"),
+                    "put `fence.acquire` between the wait and this",
+                ),
+                "E347" if c.indirect => (
+                    format!("{place} is read on rank {on}, but its writer has not told so itself"),
+                    "wait for a notify of the writer; others do not pass visibility on",
+                ),
+                "E347" => (
+                    format!("{place} is read on rank {on} with nothing that waits for its writer"),
+                    "notify after the write and its fence, and wait for that here (or `record` and `await` on one rank)",
+                ),
+                "E348" => (
+                    format!("{place} of rank {on} is rewritten while it may still be {did}"),
+                    "wait for a notify that says it is free, or use another slot",
+                ),
+                "E349" => (
+                    format!("call {} rewrites {place} of rank {on} while call {} may still use it", calls.1, calls.0),
+                    "wait for a notify that says it is free, or use slots in turn with `call mod k`",
+                ),
+                _ => match c.with.kind() {
+                    Kind::Get => (
+                        format!("{place} of rank {on} is {does} before the get is complete"),
+                        "put `fence.complete` between the get and this",
+                    ),
+                    Kind::Local | Kind::Put => (
+                        format!("{place} of rank {on} is {does} while a put may still use it"),
+                        "put `fence.release` between the put and this",
+                    ),
+                },
+            };
+            let mut d = Diagnostic::error(c.code, title)
+                .primary(now.span, format!("{does} here by rank {me}, in call {}", calls.1))
+                .secondary(other, format!("{did} here by rank {who}, in call {}{extra}", calls.0))
+                .help(help);
+            if c.indirect {
+                d = d.note("it is ordered by way of other ranks, which is enough to rewrite a place but not to read it");
+            }
+            d
+        });
+    }
+
+    /// Data without a meaning.
+    pub(super) fn trouble(&mut self, t: Trouble, rank: u64, call: u64, span: Span) {
+        let me = self.rank(rank);
+        self.push(t.code, span, Span::NONE, || {
+            Diagnostic::error(t.code, t.text)
+                .primary(span, format!("on rank {me}, in call {call}"))
+                .help(t.help)
+        });
+    }
+
+    /// A place that differs from the promise.
+    pub(super) fn broken(&mut self, b: &Broken, region: u32, call: u64, last: Option<Acc>) {
+        let setup = self.setup;
+        let r = &setup.schedule.regions[region as usize];
+        let rank = self.rank(setup.group.reps[b.rep]);
+        let name = |o: u32| r.operands[o as usize].name.clone();
+        let of = |o: u32, atom: u64| {
+            let atoms = setup.operand(region, o).1;
+            if atoms == 1 { name(o).to_string() } else { format!("{}[{atom} of {atoms}]", name(o)) }
+        };
+        let place = if b.atoms == 1 { name(b.operand).to_string() } else { of(b.operand, b.atom) };
+        let source = of(b.from.0, b.from.1);
+        let (writer, by) = match &last {
+            Some(a) => (self.span(a), self.rank(a.stream as u64 / setup.width as u64)),
+            None => (Span::NONE, String::new()),
+        };
+        let member = |i: u32| {
+            let q = setup.program.group_rank(
+                kbc_ir::schedule::RegionId(region),
+                setup.group.reps[b.rep],
+                i as u64,
+            );
+            setup.rank(q)
+        };
+        let d = &b.difference;
+        let mut add = |code: &'static str, title: String, second: Span, text: String, help: &str| {
+            self.push(code, r.span, second, || {
+                let d = Diagnostic::error(code, title)
+                    .primary(r.span, format!("promised by this region, in call {call}"))
+                    .secondary(second, text)
+                    .help(help);
+                if last.is_none() {
+                    d.note(format!("nothing was written to {place} in this schedule"))
+                } else {
+                    d
+                }
+            });
+        };
+        let wrote = format!("{place} was last written here by rank {by}");
+        if let Some((first, n)) = d.lost {
+            let what = if d.empty { "holds nothing" } else { "lacks a contribution" };
+            let others = if n > 1 { format!(" and {} more of {}", n - 1, b.ranks) } else { String::new() };
+            add(
+                "E341",
+                format!(
+                    "at the end {place} of rank {rank} {what}: {source} of rank {}{others} is lost",
+                    member(first)
+                ),
+                writer,
+                wrote.clone(),
+                "every contribution must reach every place that the promise names",
+            );
+        }
+        if let Some((first, n, op)) = d.twice {
+            let title = if first == u32::MAX {
+                format!("at the end {place} of rank {rank} holds {n} contributions too many")
+            } else {
+                format!(
+                    "at the end {place} of rank {rank} holds {source} of rank {} {n} times",
+                    member(first)
+                )
+            };
+            let (second, text) = if op == u32::MAX {
+                (writer, wrote.clone())
+            } else {
+                (setup.span(op), "counted again by this operation".into())
+            };
+            add("E342", title, second, text, "each contribution may be combined once on its way");
+        }
+        if let Some((first, n)) = d.foreign {
+            let title = match first {
+                Some((q, l)) => {
+                    let (o, atom) = super::contents::unlabel(l);
+                    let others = if n > 1 { format!(" and {} more", n - 1) } else { String::new() };
+                    format!(
+                        "at the end {place} of rank {rank} holds {} of rank {}{others}, which does not belong there",
+                        of(o, atom),
+                        member(q)
+                    )
+                }
+                None => format!("at the end {place} of rank {rank} holds other contributions than promised"),
+            };
+            add("E343", title, writer, wrote, "compare the chunks on both sides of the transfers");
+        }
+    }
+}

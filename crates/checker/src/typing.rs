@@ -1,0 +1,546 @@
+//! Types of expressions under the digits of the group: what happens to a value when the rank moves.
+//!
+//! An expression is walked with the representative's values; its type says what its value is on the translated rank:
+//! the same, moved by a constant modulo something, xored, or unknown, for each digit. Beside its types a value has
+//! bounds and a divisor, true of all ranks of the orbit: they tell that digits put together again do not carry. Owns
+//! these rules and nothing else.
+
+use kbc_ir::expr::{self, BinOp, Expr, UnOp, apply_bin, apply_un};
+use kbc_ir::name::Name;
+use kbc_ir::schedule::Table;
+
+/// Digits that may move together.
+pub(super) const MOST_DIGITS: usize = 3;
+
+/// What a value is on a translated rank, `t` being how far the digit moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ty {
+    /// The same.
+    Same,
+    /// `value + c t` modulo `m`; `whole` if the quotient by `m` is the same.
+    Shift { c: i64, m: i64, whole: bool },
+    /// `value ^ (shift(t, sh) & mask)`.
+    Xor { sh: i32, mask: i64 },
+    /// Not known.
+    Any,
+}
+
+/// The type under each digit; [`Ty::Same`] beyond the last one.
+pub(super) type Tys = [Ty; MOST_DIGITS];
+
+/// The types of what is the same on all ranks of an orbit.
+pub(super) const SAME: Tys = [Ty::Same; MOST_DIGITS];
+
+/// A value, its types and what is true of it on every rank of the orbit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Val {
+    /// Its value on the walked rank.
+    pub v: i64,
+    pub tys: Tys,
+    /// Least and greatest, where known.
+    pub range: Option<(i64, i64)>,
+    /// Divides it; 0 if it is 0.
+    pub div: i64,
+}
+
+impl Val {
+    /// The same on all ranks of an orbit.
+    pub(super) fn fixed(v: i64) -> Val {
+        Val { v, tys: SAME, range: Some((v, v)), div: v.checked_abs().unwrap_or(1) }
+    }
+
+    /// A value of these types between these bounds.
+    pub(super) fn new(v: i64, tys: Tys, range: Option<(i64, i64)>, div: i64) -> Val {
+        if tys == SAME {
+            return Val::fixed(v);
+        }
+        let mut val = Val { v, tys, range, div };
+        if let Some((lo, hi)) = range {
+            for ty in &mut val.tys {
+                // Where the quotient can only be one, it stays.
+                if let Ty::Shift { c, m, whole: false } = *ty
+                    && lo.div_euclid(m) == hi.div_euclid(m)
+                {
+                    *ty = shift(c, m, true);
+                }
+            }
+        }
+        if val.tys == SAME { Val::fixed(v) } else { val }
+    }
+
+    /// Whether it is the same value on every rank of the orbit, so that rules may use it.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.tys == SAME
+    }
+
+    fn known(&self) -> Option<i64> {
+        self.is_fixed().then_some(self.v)
+    }
+
+    /// Whether it lies in `0..n` on every rank.
+    fn below(&self, n: i64) -> bool {
+        self.range.is_some_and(|(lo, hi)| lo >= 0 && hi < n)
+    }
+
+    /// The greatest power of two known to divide it.
+    fn even(&self) -> i64 {
+        if self.div == 0 { 1 << 62 } else { 1 << self.div.trailing_zeros().min(62) }
+    }
+}
+
+/// Names with values, innermost last.
+pub(super) struct Env<'a> {
+    pub vars: Vec<(Name, Val)>,
+    pub tables: &'a [Table],
+}
+
+/// Of absolute values; 1 for one that does not fit.
+fn gcd(a: i64, b: i64) -> i64 {
+    i64::try_from(expr::gcd(a.unsigned_abs(), b.unsigned_abs())).unwrap_or(1)
+}
+
+/// `c t mod m` with what is zero recognised.
+pub(super) fn shift(c: i64, m: i64, whole: bool) -> Ty {
+    let c = c.rem_euclid(m);
+    if whole && c == 0 { Ty::Same } else { Ty::Shift { c, m, whole } }
+}
+
+pub(super) fn xor(sh: i32, mask: i64) -> Ty {
+    if mask == 0 { Ty::Same } else { Ty::Xor { sh, mask } }
+}
+
+pub(super) fn log2(v: i64) -> Option<u32> {
+    (v > 0 && v & (v - 1) == 0).then(|| v.trailing_zeros())
+}
+
+/// The type under each digit, by a rule that may know none.
+fn each(rule: impl Fn(usize) -> Option<Ty>) -> Tys {
+    std::array::from_fn(|k| rule(k).unwrap_or(Ty::Any))
+}
+
+impl Env<'_> {
+    /// Value and types of an expression; none where it has no value (the walk reports that).
+    pub(super) fn eval(&self, e: &Expr) -> Option<Val> {
+        Some(match e {
+            Expr::Int(v) => Val::fixed(*v),
+            Expr::Var(n) => self.vars.iter().rev().find(|(m, _)| m == n)?.1,
+            Expr::Un(op, a) => {
+                let a = self.eval(a)?;
+                let tys = each(|k| match (op, a.tys[k]) {
+                    (_, Ty::Same) => Some(Ty::Same),
+                    (UnOp::Neg, Ty::Shift { c, m, .. }) => Some(shift(-c, m, false)),
+                    _ => None,
+                });
+                let (range, div) = match op {
+                    UnOp::Neg => {
+                        let range = a.range.and_then(|(lo, hi)| Some((hi.checked_neg()?, lo.checked_neg()?)));
+                        (range, a.div)
+                    }
+                    UnOp::Not => (Some((0, 1)), 1),
+                    UnOp::Log2 | UnOp::CeilLog2 | UnOp::Popcount | UnOp::Abs | UnOp::Sign => (None, 1),
+                };
+                Val::new(apply_un(*op, a.v).ok()?, tys, range, div)
+            }
+            Expr::Bin(op @ (BinOp::And | BinOp::Or), a, b) => {
+                let a = self.eval(a)?;
+                // The right side need not have a value where the left decides.
+                if a.known().is_some_and(|v| (v != 0) == (*op == BinOp::Or)) {
+                    return Some(Val::fixed((a.v != 0) as i64));
+                }
+                let decided = (a.v != 0) == (*op == BinOp::Or);
+                let b = match self.eval(b) {
+                    None if decided => Val { v: 0, tys: [Ty::Any; MOST_DIGITS], range: None, div: 1 },
+                    b => b?,
+                };
+                let tys = each(|k| (a.tys[k] == Ty::Same && b.tys[k] == Ty::Same).then_some(Ty::Same));
+                Val::new(apply_bin(*op, a.v, b.v).ok()?, tys, Some((0, 1)), 1)
+            }
+            Expr::Bin(op, a, b) => {
+                let (a, b) = (self.eval(a)?, self.eval(b)?);
+                let v = apply_bin(*op, a.v, b.v).ok()?;
+                if a.is_fixed() && b.is_fixed() {
+                    return Some(Val::fixed(v));
+                }
+                let tys = each(|k| binary(*op, &a, &b, k));
+                Val::new(v, tys, bounds(*op, &a, &b), divisor(*op, &a, &b).unwrap_or(1))
+            }
+            Expr::Select(c, a, b) => {
+                let c = self.eval(c)?;
+                let (chosen, other) = if c.v != 0 { (a, b) } else { (b, a) };
+                let chosen = self.eval(chosen)?;
+                if c.is_fixed() {
+                    return Some(chosen);
+                }
+                // On some ranks of the orbit it is the other one.
+                match self.eval(other) {
+                    Some(other) => {
+                        let tys = each(|k| {
+                            (c.tys[k] == Ty::Same && chosen.tys[k] == other.tys[k]).then_some(chosen.tys[k])
+                        });
+                        let range = chosen.range.zip(other.range).map(|(x, y)| (x.0.min(y.0), x.1.max(y.1)));
+                        Val::new(chosen.v, tys, range, gcd(chosen.div, other.div))
+                    }
+                    None => Val { tys: [Ty::Any; MOST_DIGITS], range: None, div: 1, ..chosen },
+                }
+            }
+            Expr::Table(n, i) => {
+                let i = self.eval(i)?;
+                let table = self.tables.iter().find(|t| t.name == *n)?;
+                let v = *table.values.get(usize::try_from(i.v).ok()?)?;
+                Val::new(v, each(|k| (i.tys[k] == Ty::Same).then_some(Ty::Same)), None, 1)
+            }
+        })
+    }
+}
+
+/// The type of `a op b` under digit `k`; none where nothing is known.
+fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
+    use BinOp::*;
+    use Ty::{Any, Same, Shift, Xor};
+    let power = |v: i64| 1i64.checked_shl(v.try_into().ok()?).filter(|p| *p > 0);
+    Some(match (op, a.tys[k], b.tys[k]) {
+        (_, Any, _) | (_, _, Any) => return None,
+        (_, Same, Same) => Same,
+        (Add, Shift { c, m, whole }, Same) => shift(c, m, whole && carries_not(a, m, b)),
+        (Add, Same, Shift { c, m, whole }) => shift(c, m, whole && carries_not(b, m, a)),
+        (Sub, Shift { c, m, whole }, Same) => shift(c, m, whole && b.div % m == 0),
+        (Sub, Same, Shift { c, m, .. }) => shift(-c, m, false),
+        (Add, Shift { c, m, .. }, Shift { c: d, m: n, .. }) => shift(c.checked_add(d)?, gcd(m, n), false),
+        (Sub, Shift { c, m, .. }, Shift { c: d, m: n, .. }) => shift(c.checked_sub(d)?, gcd(m, n), false),
+        (Mul, Shift { c, m, whole }, Same) => times(c, m, whole, b.known()?)?,
+        (Mul, Same, Shift { c, m, whole }) => times(c, m, whole, a.known()?)?,
+        (Shl, Shift { c, m, whole }, Same) => times(c, m, whole, power(b.known()?)?)?,
+        (Div, Shift { c, m, whole }, Same) => divided(c, m, whole, b.known()?)?,
+        (Shr, Shift { c, m, whole }, Same) => divided(c, m, whole, power(b.known()?)?)?,
+        (Mod, ty, Same) if a.below(b.known()?) => ty,
+        (Mod, Shift { c, m, whole }, Same) => modulo(c, m, whole, b.known()?)?,
+        (BitAnd, Shift { c, m, whole }, Same) => {
+            let n = b.known()?.checked_add(1)?;
+            log2(n)?;
+            modulo(c, m, whole, n)?
+        }
+        (Eq | Ne, Shift { whole: true, .. }, Shift { whole: true, .. }) if a.tys[k] == b.tys[k] => Same,
+        (Eq | Ne, Xor { .. }, Xor { .. }) if a.tys[k] == b.tys[k] => Same,
+        (BinOp::Xor, x @ Xor { .. }, Same) | (BinOp::Xor, Same, x @ Xor { .. }) => x,
+        (BinOp::Xor, Xor { sh, mask }, Xor { sh: sh2, mask: mask2 }) if sh == sh2 => xor(sh, mask ^ mask2),
+        (Div, Xor { sh, mask }, Same) => lowered(sh, mask, log2(b.known()?)?),
+        (Shr, Xor { sh, mask }, Same) => lowered(sh, mask, log2(power(b.known()?)?)?),
+        (Mul, Xor { sh, mask }, Same) => raised(sh, mask, log2(b.known()?)?)?,
+        (Mul, Same, Xor { sh, mask }) => raised(sh, mask, log2(a.known()?)?)?,
+        (Shl, Xor { sh, mask }, Same) => raised(sh, mask, b.known()?.try_into().ok()?)?,
+        (Mod, Xor { sh, mask }, Same) => xor(sh, mask & ((1i64 << log2(b.known()?)?) - 1)),
+        (BitAnd, Xor { sh, mask }, Same) => xor(sh, mask & b.known()?),
+        (BitAnd, Same, Xor { sh, mask }) => xor(sh, mask & a.known()?),
+        (BitOr, Xor { sh, mask }, Same) => xor(sh, mask & !b.known()?),
+        // Bits that are not in each other's way are put together.
+        (Add, Xor { sh, mask }, Same) if apart(a, mask, b, 0) || apart(b, 0, a, mask) => xor(sh, mask),
+        (Add, Same, Xor { sh, mask }) if apart(a, 0, b, mask) || apart(b, mask, a, 0) => xor(sh, mask),
+        (Add, Xor { sh, mask: x }, Xor { sh: sh2, mask: y })
+            if sh == sh2 && (apart(a, x, b, y) || apart(b, y, a, x)) =>
+        {
+            xor(sh, x | y)
+        }
+        (Sub, x @ Xor { .. }, Same) if b.known() == Some(0) => x,
+        // `2^k - 1 - v` turns all bits of a v below 2^k, and xors within these bits keep it below.
+        (Sub, Same, x @ Xor { mask, .. })
+            if a.known()
+                .is_some_and(|a| log2(a.saturating_add(1)).is_some() && mask <= a && b.below(a + 1)) =>
+        {
+            x
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the quotient of `a` by `m` is not touched when `b` is added: `b` is a multiple of `m`, or smaller than what
+/// `a` and `m` are multiples of.
+fn carries_not(a: &Val, m: i64, b: &Val) -> bool {
+    b.div % m == 0 || b.below(gcd(a.div, m))
+}
+
+/// Whether all bits of `a` are above those of `b`, also when those in the masks are turned.
+fn apart(a: &Val, a_mask: i64, b: &Val, b_mask: i64) -> bool {
+    let unit = a.even();
+    a_mask & (unit - 1) == 0 && b.below(unit) && (0..unit).contains(&b_mask)
+}
+
+fn times(c: i64, m: i64, whole: bool, k: i64) -> Option<Ty> {
+    if k == 0 {
+        return Some(Ty::Same);
+    }
+    Some(shift(c.checked_mul(k)?, m.checked_mul(k.checked_abs()?)?, whole && k > 0))
+}
+
+pub(super) fn divided(c: i64, m: i64, whole: bool, d: i64) -> Option<Ty> {
+    if d > 0 && whole && d % m == 0 {
+        return Some(Ty::Same);
+    }
+    (d > 0 && c % d == 0 && m % d == 0).then(|| shift(c / d, m / d, whole))
+}
+
+pub(super) fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
+    if n <= 0 {
+        return None;
+    }
+    if m % n == 0 {
+        return Some(shift(c, n, true));
+    }
+    (whole && n % m == 0).then(|| shift(c, m, true))
+}
+
+pub(super) fn lowered(sh: i32, mask: i64, by: u32) -> Ty {
+    xor(sh + by as i32, mask >> by)
+}
+
+fn raised(sh: i32, mask: i64, by: u32) -> Option<Ty> {
+    Some(xor(sh - by as i32, mask.checked_mul(1i64.checked_shl(by)?)?))
+}
+
+/// Bounds of `a op b`, where they are known.
+fn bounds(op: BinOp, a: &Val, b: &Val) -> Option<(i64, i64)> {
+    use BinOp::*;
+    if matches!(op, Eq | Ne | Lt | Le | Gt | Ge) {
+        return Some((0, 1));
+    }
+    if op == Mod {
+        let n = b.known().filter(|n| *n > 0)?;
+        return if a.below(n) { a.range } else { Some((0, n - 1)) };
+    }
+    let ((a0, a1), (b0, b1)) = (a.range?, b.range?);
+    Some(match op {
+        Add => (a0.checked_add(b0)?, a1.checked_add(b1)?),
+        Sub => (a0.checked_sub(b1)?, a1.checked_sub(b0)?),
+        Mul => {
+            let all = [a0.checked_mul(b0)?, a0.checked_mul(b1)?, a1.checked_mul(b0)?, a1.checked_mul(b1)?];
+            (*all.iter().min()?, *all.iter().max()?)
+        }
+        Div if b0 == b1 && b0 > 0 => (a0.div_euclid(b0), a1.div_euclid(b0)),
+        Min => (a0.min(b0), a1.min(b1)),
+        Max => (a0.max(b0), a1.max(b1)),
+        BitAnd if a0 >= 0 && b0 >= 0 => (0, a1.min(b1)),
+        BitOr | BinOp::Xor if a0 >= 0 && b0 >= 0 => {
+            (0, (a1.max(b1) as u64).checked_add(1)?.checked_next_power_of_two()?.min(1 << 62) as i64 - 1)
+        }
+        BinOp::Div
+        | BinOp::Mod
+        | BinOp::And
+        | BinOp::Or
+        | BinOp::BitAnd
+        | BinOp::BitOr
+        | BinOp::Xor
+        | BinOp::Shl
+        | BinOp::Shr
+        | BinOp::Eq
+        | BinOp::Ne
+        | BinOp::Lt
+        | BinOp::Le
+        | BinOp::Gt
+        | BinOp::Ge => return None,
+    })
+}
+
+/// A divisor of `a op b`.
+fn divisor(op: BinOp, a: &Val, b: &Val) -> Option<i64> {
+    use BinOp::*;
+    Some(match op {
+        Add | Sub => gcd(a.div, b.div),
+        Mul => a.div.checked_mul(b.div)?,
+        Shl => a.div.checked_mul(1i64.checked_shl(b.known()?.try_into().ok()?).filter(|p| *p > 0)?)?,
+        Div => {
+            let d = b.known().filter(|d| *d > 0 && a.div % d == 0)?;
+            a.div / d
+        }
+        Mod => gcd(a.div, b.known().filter(|n| *n > 0)?),
+        BitAnd => a.even().max(b.even()),
+        BitOr | BinOp::Xor => a.even().min(b.even()),
+        Min | Max => gcd(a.div, b.div),
+        BinOp::And
+        | BinOp::Or
+        | BinOp::Shr
+        | BinOp::Eq
+        | BinOp::Ne
+        | BinOp::Lt
+        | BinOp::Le
+        | BinOp::Gt
+        | BinOp::Ge => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator of small numbers; the same ones every time.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) % n
+        }
+
+        fn expr(&mut self, depth: u32) -> Expr {
+            const OPS: [BinOp; 14] = [
+                BinOp::Add,
+                BinOp::Sub,
+                BinOp::Mul,
+                BinOp::Div,
+                BinOp::Mod,
+                BinOp::Xor,
+                BinOp::Shl,
+                BinOp::Shr,
+                BinOp::BitAnd,
+                BinOp::BitOr,
+                BinOp::Eq,
+                BinOp::Lt,
+                BinOp::And,
+                BinOp::Or,
+            ];
+            if depth == 0 || self.roll(6) == 0 {
+                return match self.roll(5) {
+                    0 | 1 => Expr::var("x"),
+                    2 => Expr::var("y"),
+                    _ => Expr::Int(self.roll(9) as i64),
+                };
+            }
+            match self.roll(8) {
+                0 => Expr::Select(
+                    Box::new(self.expr(depth - 1)),
+                    Box::new(self.expr(depth - 1)),
+                    Box::new(self.expr(depth - 1)),
+                ),
+                1 => Expr::Un(UnOp::Neg, Box::new(self.expr(depth - 1))),
+                n => {
+                    let op = OPS[self.roll(OPS.len() as u64) as usize];
+                    // Constants on the right are where the rules are.
+                    let right = if n < 6 { Expr::Int(self.roll(9) as i64) } else { self.expr(depth - 1) };
+                    Expr::Bin(op, Box::new(self.expr(depth - 1)), Box::new(right))
+                }
+            }
+        }
+    }
+
+    /// How a digit lies in the coordinate `x`, which has `top` times as many values as the digit reaches.
+    #[derive(Clone, Copy)]
+    struct Layout {
+        stride: i64,
+        size: i64,
+        top: i64,
+        xors: bool,
+    }
+
+    impl Layout {
+        fn ranks(self) -> i64 {
+            self.stride * self.size * self.top
+        }
+
+        fn ty(self) -> Ty {
+            let Layout { stride, size, xors, .. } = self;
+            match xors {
+                true => Ty::Xor { sh: -(stride.trailing_zeros() as i32), mask: (size - 1) * stride },
+                false => Ty::Shift { c: stride, m: stride * size, whole: true },
+            }
+        }
+
+        fn moved(self, x: i64, t: i64) -> i64 {
+            let digit = x / self.stride % self.size;
+            let to = if self.xors { digit ^ t } else { (digit + t) % self.size };
+            x + (to - digit) * self.stride
+        }
+    }
+
+    /// Checks the types of `e` for a coordinate `x` with a digit that moves, beside another one `y` of 3 with one of its
+    /// own, against all values.
+    fn holds(e: &Expr, layout: Layout) -> bool {
+        let other = Ty::Shift { c: 1, m: 3, whole: true };
+        let all = [Some((0, layout.ranks() - 1)), Some((0, 2))];
+        let tys = |k: usize, ty| std::array::from_fn(|i| if i == k { ty } else { Ty::Same });
+        let x = ("x".into(), Val::new(0, tys(0, layout.ty()), all[0], 1));
+        let y = ("y".into(), Val::new(0, tys(1, other), all[1], 1));
+        let env = Env { vars: vec![x, y], tables: &[] };
+        let Some(found) = env.eval(e) else { return false };
+        let value = |x: i64, y: i64| {
+            let get = |n: &Name| Some(if *n == "x" { x } else { y });
+            e.eval(&get).ok()
+        };
+        // Ranks of one orbit: those with the quotient and the remainder of the walked one, 0.
+        let orbit = (0..layout.size).map(|d| d * layout.stride);
+        for a in orbit {
+            for y in 0..3 {
+                let Some(u) = value(a, y) else { continue };
+                let what = || format!("`{e}` is {found:?}, but {u} at x = {a}, y = {y}");
+                assert!(found.range.is_none_or(|(lo, hi)| (lo..=hi).contains(&u)), "{}", what());
+                assert!(if found.div == 0 { u == 0 } else { u % found.div == 0 }, "{}", what());
+                assert!(!found.is_fixed() || u == found.v, "{}", what());
+                for t in 0..layout.size {
+                    let Some(v) = value(layout.moved(a, t), y) else { continue };
+                    assert!(fits(found.tys[0], u, v, t), "{}; {v} after {t}", what());
+                }
+                for t in 0..3 {
+                    let Some(v) = value(a, (y + t) % 3) else { continue };
+                    assert!(fits(found.tys[1], u, v, t), "{}; {v} after {t} of y", what());
+                }
+            }
+        }
+        found.tys[0] != Ty::Any
+    }
+
+    /// Whether `u` becomes `v` when the digit moves by `t`.
+    fn fits(ty: Ty, u: i64, v: i64, t: i64) -> bool {
+        match ty {
+            Ty::Any => true,
+            Ty::Same => u == v,
+            Ty::Shift { c, m, whole } => {
+                (v - u - c * t).rem_euclid(m) == 0 && (!whole || u.div_euclid(m) == v.div_euclid(m))
+            }
+            Ty::Xor { sh, mask } => v == u ^ (if sh >= 0 { t >> sh } else { t << -sh }) & mask,
+        }
+    }
+
+    #[test]
+    fn types_are_true_of_all_values() {
+        let mut dice = Dice(7);
+        let mut known = [0; 4];
+        for _ in 0..20_000 {
+            let e = dice.expr(4);
+            let size = [2, 4, 6, 8][dice.roll(4) as usize];
+            let (stride, top) = ([1, 2, 4, 3][dice.roll(4) as usize], 1 + dice.roll(3) as i64);
+            let plain = Layout { stride: 1, size, top: 1, xors: false };
+            known[0] += holds(&e, plain) as usize;
+            known[1] += holds(&e, Layout { stride, top, ..plain }) as usize;
+            if size != 6 {
+                known[2] += holds(&e, Layout { xors: true, ..plain }) as usize;
+                if stride != 3 {
+                    known[3] += holds(&e, Layout { stride, top, xors: true, ..plain }) as usize;
+                }
+            }
+        }
+        assert!(known.iter().all(|k| *k > 2000), "{known:?} expressions have a type");
+    }
+
+    /// What recombined digits come to: the types that peers and chunks of nodes, recursions and swing need.
+    #[test]
+    fn digits_are_put_together_again() {
+        let typed = |text: Expr, layout: Layout| {
+            let x = Val::new(0, [layout.ty(), Ty::Same, Ty::Same], Some((0, layout.ranks() - 1)), 1);
+            Env { vars: vec![("x".into(), x)], tables: &[] }.eval(&text).expect("it has a value").tys[0]
+        };
+        let (x, i) = (|| Expr::var("x"), Expr::Int);
+        // The rank one on in its node of 4, and the same rank of the next of 8 nodes.
+        let inner = x() / i(4) * i(4) + (x() + i(1)).modulo(4);
+        let outer = (x() / i(4) + i(1)).modulo(8) * i(4) + x().modulo(4);
+        let node = Layout { stride: 1, size: 4, top: 8, xors: false };
+        let nodes = Layout { stride: 4, size: 8, top: 1, xors: false };
+        assert_eq!((typed(inner.clone(), node), typed(outer.clone(), nodes)), (node.ty(), nodes.ty()));
+        assert_eq!((typed(inner, nodes), typed(outer, node)), (nodes.ty(), node.ty()));
+        // Halves of halves.
+        let bits = Layout { stride: 1, size: 16, top: 1, xors: true };
+        let half = x() / i(8) * i(8) + Expr::bin(BinOp::Xor, x().modulo(8), i(4));
+        assert_eq!(typed(half, bits), bits.ty());
+        // Even ranks one way, odd ranks the other.
+        let twos = Layout { stride: 2, size: 8, top: 1, xors: false };
+        let even = Expr::bin(BinOp::Eq, x().modulo(2), i(0));
+        let partner = Expr::select(even, x() + i(3), x() - i(3)).modulo(16);
+        assert_eq!(typed(partner, twos), twos.ty());
+    }
+}

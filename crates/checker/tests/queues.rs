@@ -1,0 +1,47 @@
+//! Queues: what is right is accepted in every way that applies, and every operation of it is needed (row IO-1). Files that
+//! are wrong in one way each are `kir/check/e340_queue_empty.kir` and those beside it.
+
+use crate::common;
+
+use common::{files, schedule};
+use kbc_checker::mutate::{Kind, apply, mutations};
+use kbc_checker::{CheckOptions, Way, check};
+use kbc_ir::schedule::Calls;
+
+#[test]
+fn right_ones_are_accepted() {
+    for (name, text) in files("queues") {
+        let s = schedule(&name, &text);
+        for calls in [Calls::First, Calls::Any] {
+            for way in [Way::Auto, Way::Expanded, Way::Fingerprints] {
+                let v = check(&s, &CheckOptions { calls: Some(calls), way, ..Default::default() });
+                assert!(v.ok(), "{name}, {calls:?}, {way:?}: {:#?}", v.errors.list);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_rank_stands_for_others() {
+    for (name, text) in files("queues") {
+        let options = CheckOptions { way: Way::Symmetric, ..Default::default() };
+        let v = check(&schedule(&name, &text), &options);
+        assert_eq!(v.errors.list.first().map(|d| d.code), Some("E354"), "{name}");
+    }
+}
+
+#[test]
+fn every_message_is_needed() {
+    let mut seen = 0;
+    for (name, text) in files("queues") {
+        let s = schedule(&name, &text);
+        for m in mutations(&s) {
+            if m.kind == Kind::Drop && ["send", "recv", "reduce"].contains(&m.word) {
+                let v = check(&apply(&s, &m), &CheckOptions::default());
+                assert!(!v.ok(), "{name}: {} is accepted", m.text);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 8, "{seen}");
+}

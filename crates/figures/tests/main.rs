@@ -1,0 +1,7 @@
+//! Tests of `kbc-figures`; one binary, a module per subject.
+
+mod samples;
+
+mod figures;
+mod properties;
+mod wrong;

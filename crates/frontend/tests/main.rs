@@ -1,0 +1,17 @@
+//! Tests of `kbc-frontend`; one binary, a module per subject.
+
+mod common;
+
+mod errors;
+mod fmt;
+mod grammar;
+mod kernbench;
+mod listings;
+mod lower;
+mod lower_errors;
+mod lower_robust;
+mod machine;
+mod pages;
+mod robust;
+mod tokens;
+mod tree;

@@ -1,0 +1,7 @@
+//! Tests of `kbc-ir`; one binary, a module per subject.
+
+mod fmt;
+mod text;
+mod text_docs;
+mod text_properties;
+mod verify;

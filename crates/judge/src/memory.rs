@@ -1,0 +1,154 @@
+//! One memory of one rank as different readers may see it.
+//!
+//! Elements that nobody wrote hold a poison that shows wherever it goes. A write that a reader has no right to see yet
+//! is a *veil*: the old elements are kept beside the new ones, and [`Place::variants`] has all that the reader may get.
+//!
+//! A read sees through the newest k veils for some k, over its whole length. That loses nothing: copies and reductions
+//! are element by element, and of each element every value it may have is among the variants.
+
+use half::{bf16, f16};
+use kbc_ir::types::DType;
+use kbc_numerics::tensor::Data;
+
+/// Elements that hold nothing: NaN, or a number no input has.
+pub(super) fn poison(dtype: DType, n: usize) -> Data {
+    match dtype {
+        DType::F32 => Data::F32(vec![f32::NAN; n]),
+        DType::F16 => Data::F16(vec![f16::NAN; n]),
+        DType::BF16 => Data::BF16(vec![bf16::NAN; n]),
+        DType::I32 => Data::I32(vec![0x5bad_f00d; n]),
+        DType::I8 => Data::I8(vec![-117; n]),
+        DType::U8 => Data::U8(vec![251; n]),
+        DType::I16 => Data::I16(vec![-31337; n]),
+        DType::I64 => Data::I64(vec![0x5bad_f00d_5bad_f00d; n]),
+    }
+}
+
+/// Who wrote, and the number of the writer's release that covers it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    pub(super) rank: u32,
+    pub(super) thread: u32,
+    pub(super) release: u32,
+}
+
+/// A write that not everybody must see, and what was there before.
+#[derive(Clone)]
+struct Veil {
+    start: u32,
+    old: Data,
+    writer: Writer,
+}
+
+impl Veil {
+    fn end(&self) -> u32 {
+        self.start + self.old.len() as u32
+    }
+
+    fn meets(&self, lo: u32, hi: u32) -> bool {
+        self.start < hi && lo < self.end()
+    }
+
+    fn inside(&self, lo: u32, hi: u32) -> bool {
+        lo <= self.start && self.end() <= hi
+    }
+}
+
+/// Writes that a place remembers at most; older ones are taken as seen by everybody.
+const REMEMBERED: usize = 64;
+
+/// A memory of a rank.
+#[derive(Clone)]
+pub(super) struct Place {
+    rank: u32,
+    data: Data,
+    veils: Vec<Veil>,
+    /// What peers wrote for a call its rank had not begun: start, length, call.
+    early: Vec<(u32, u32, i64)>,
+    /// Whether peers `get` from it: then the rank's own writes are veiled too, for them.
+    remote_readers: bool,
+}
+
+impl Place {
+    pub(super) fn new(rank: u32, data: Data, remote_readers: bool) -> Place {
+        Place { rank, data, veils: vec![], early: vec![], remote_readers }
+    }
+
+    /// Whether a write of these elements changes nothing.
+    pub(super) fn holds(&self, start: u32, data: &Data) -> bool {
+        self.data.slice(start as usize, data.len()) == *data
+    }
+
+    /// All that a reader may see, the newest first; `fresh` says which writes it must see.
+    pub(super) fn variants(&self, start: u32, len: u32, fresh: impl Fn(&Writer) -> bool) -> Vec<Data> {
+        let end = start + len;
+        let now = self.data.slice(start as usize, len as usize);
+        if !self.veils.iter().any(|v| v.meets(start, end) && !fresh(&v.writer)) {
+            return vec![now];
+        }
+        let mut out = vec![now.clone()];
+        let mut view = now;
+        let mut open = vec![true; len as usize];
+        for v in self.veils.iter().rev().filter(|v| v.meets(start, end)) {
+            let (lo, hi) = (v.start.max(start), v.end().min(end));
+            if fresh(&v.writer) {
+                open[(lo - start) as usize..(hi - start) as usize].fill(false);
+                continue;
+            }
+            for i in lo..hi {
+                if open[(i - start) as usize] {
+                    let same = view.copy_from((i - start) as usize, &v.old, (i - v.start) as usize, 1);
+                    debug_assert!(same, "a place has one type");
+                }
+            }
+            if !out.contains(&view) {
+                out.push(view.clone());
+            }
+        }
+        out
+    }
+
+    /// A write takes place.
+    pub(super) fn write(&mut self, start: u32, data: &Data, writer: Writer) {
+        let (lo, hi) = (start, start + data.len() as u32);
+        if lo == hi {
+            return;
+        }
+        let own = writer.rank == self.rank && !self.remote_readers;
+        if own {
+            // The rank sees its own writes at once, so that nobody sees what was there.
+            self.veils.retain(|v| !v.inside(lo, hi));
+        }
+        if !own || self.veils.iter().any(|v| v.meets(lo, hi)) {
+            if self.veils.len() == REMEMBERED {
+                self.veils.remove(0);
+            }
+            let old = self.data.slice(lo as usize, data.len());
+            self.veils.push(Veil { start, old, writer });
+        }
+        let same = self.data.copy_from(lo as usize, data, 0, data.len());
+        debug_assert!(same, "types were compared before");
+    }
+
+    /// A peer, or another stream of the rank, writes for a call that the rank's host has not begun.
+    pub(super) fn ahead(&mut self, start: u32, len: u32, call: i64) {
+        self.early.push((start, len, call));
+    }
+
+    /// A call begins on the rank: everything but what was written for it is forgotten.
+    pub(super) fn begin_call(&mut self, call: i64) {
+        self.early.retain(|e| e.2 >= call);
+        let mut fresh = poison(self.data.dtype(), self.data.len());
+        for (start, len, _) in &self.early {
+            let same = fresh.copy_from(*start as usize, &self.data, *start as usize, *len as usize);
+            debug_assert!(same, "a place has one type");
+        }
+        let kept = std::mem::take(&mut self.early);
+        self.veils.retain_mut(|v| {
+            v.old = poison(v.old.dtype(), v.old.len());
+            kept.iter().any(|(start, len, _)| v.meets(*start, start + len))
+        });
+        self.data = fresh;
+        self.early = kept.into_iter().filter(|e| e.2 > call).collect();
+    }
+}

@@ -1,0 +1,185 @@
+//! Where the data of puts and gets is on a package, and the controllers of its memories.
+//!
+//! Owns the settings `data` and `hbm_channels`, which channel of a controller has which byte, and the machine that bounds
+//! look at where data is not at its device (ADR 027). What a controller does in time is the event engine's; addresses
+//! are [`crate::memory`]'s.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kbc_diag::{Diagnostic, Spanned};
+
+use super::quantity::{Dimension, Quantity};
+use super::settings::{SettingValue, amounts};
+use super::{DeviceId, LinkRate, Topology};
+use kbc_ir::types::MemKind;
+
+/// Where the data of puts and gets is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Data {
+    /// At its device, whatever memory a buffer or window names.
+    Pe,
+    /// In the memory that its buffer or window names.
+    Named,
+}
+
+impl Data {
+    /// Both, by name.
+    pub const ALL: [(&'static str, Data); 2] = [("pe", Data::Pe), ("named", Data::Named)];
+}
+
+/// The channels of a memory's controller, each a FIFO of its own. A burst of addresses belongs to one channel, the next
+/// burst to the next channel: with 8 channels and bursts of 256 bytes address bits 10 to 8 are the channel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Controller {
+    /// Channels, 1 to [`MOST_CHANNELS`].
+    pub channels: u32,
+    /// Bytes a second of each.
+    pub bandwidth: f64,
+    /// Bytes of a burst, at least 1.
+    pub burst: u64,
+}
+
+/// Most channels of a controller.
+pub const MOST_CHANNELS: u32 = 64;
+/// Larger bursts are refused, so that a round of all channels fits 64 bits with room.
+const MOST_BURST: f64 = (1u64 << 30) as f64;
+
+impl Controller {
+    /// Bursts of a channel in `address .. address + bytes`. A burst of which a part is there counts.
+    pub fn bursts(&self, channel: u32, address: u64, bytes: u64) -> u64 {
+        let (burst, of) = (u128::from(self.burst), u128::from(self.channels));
+        let end = (u128::from(address) + u128::from(bytes)).div_ceil(burst);
+        // Of the first `n` bursts of the memory.
+        let before = |n: u128| n / of + u128::from(n % of > u128::from(channel));
+        let from = u128::from(address) / burst;
+        // At most `bytes`.
+        if bytes == 0 { 0 } else { (before(end) - before(from)) as u64 }
+    }
+
+    /// `hbm_channels: 8, 32 GB/s, 256 B`
+    pub(super) fn read(
+        name: &Spanned<String>,
+        values: &[Spanned<SettingValue>],
+    ) -> Result<Controller, Diagnostic> {
+        let fault = |title: &str| {
+            let span = values.first().map_or(name.span, |v| v.span);
+            let help = format!(
+                "channels of a controller, 1 to {MOST_CHANNELS}, bandwidth of each, whole bytes of a burst: `{}: 8, 32 GB/s, 256 B`",
+                name.node
+            );
+            Err(Diagnostic::error("E445", format!("`{}` {title}", name.node))
+                .primary(span, "here")
+                .help(help))
+        };
+        let [count, rest @ ..] = values else { return fault("takes three values") };
+        if rest.len() != 2 {
+            return fault("takes three values");
+        }
+        let channels = match count.node {
+            SettingValue::Number(n) if n.fract() == 0.0 && (1.0..=f64::from(MOST_CHANNELS)).contains(&n) => {
+                n as u32
+            }
+            _ => return fault("has no such number of channels"),
+        };
+        let wanted = [("bandwidth", Dimension::BytesPerSecond, true), ("burst", Dimension::Bytes, true)];
+        let v = amounts(name, rest, wanted)?;
+        if v[1].fract() != 0.0 || v[1] > MOST_BURST {
+            return fault("has no such burst");
+        }
+        Ok(Controller { channels, bandwidth: v[0], burst: v[1] as u64 })
+    }
+}
+
+impl fmt::Display for Controller {
+    /// `8, 32 GB/s, 256 B`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |amount, dimension| Quantity { amount, dimension };
+        let each = text(self.bandwidth, Dimension::BytesPerSecond);
+        write!(f, "{}, {each}, {}", self.channels, text(self.burst as f64, Dimension::Bytes))
+    }
+}
+
+impl Topology {
+    /// The node where the data of puts and gets that names this memory is: its port on a machine that says
+    /// `data: named`, otherwise the device.
+    pub fn data_port(&self, device: DeviceId, kind: MemKind) -> DeviceId {
+        match self.settings().package.data() {
+            Data::Named if self.is_package() => self.memory_port(device, kind),
+            _ => device,
+        }
+    }
+
+    /// The controller at a memory of a device; None where it has no channels that messages wait for.
+    pub fn controller(&self, kind: MemKind) -> Option<Controller> {
+        let package = &self.settings().package;
+        let named = self.is_package() && package.data() == Data::Named;
+        package.channels().filter(|_| named && kind == MemKind::Hbm)
+    }
+
+    /// The machine that bounds look at: where data is in the memories of a package, every device has links as fast as
+    /// those of all memories that may hold its data together, and as short as the shortest. No schedule is faster on the machine
+    /// itself, as what leaves or enters a rank's memories passes those links. None where data is at its device.
+    pub(crate) fn for_bounds(&self) -> Arc<Option<Topology>> {
+        self.remembered("machine for bounds", vec![], || self.nearer())
+    }
+
+    fn nearer(&self) -> Option<Topology> {
+        if !self.is_package() || self.settings().package.data() == Data::Pe {
+            return None;
+        }
+        let mut out = self.clone();
+        for device in self.devices() {
+            let Some(router) = self.links_from(device).first().map(|l| l.to) else { continue };
+            for leaving in [true, false] {
+                let links = |kind| {
+                    let port = self.memory_port(device, kind);
+                    let (from, to) = if leaving { (port, router) } else { (router, port) };
+                    self.links_between(from, to)
+                };
+                let mut all = LinkRate { bandwidth: 0.0, latency_ns: f64::INFINITY };
+                for kind in [MemKind::Tcm, MemKind::Hbm, MemKind::Sram] {
+                    let channels = self.controller(kind);
+                    let most = channels.map_or(f64::INFINITY, |c| c.bandwidth * f64::from(c.channels));
+                    for link in links(kind) {
+                        all.bandwidth += link.rate.bandwidth.min(most);
+                        all.latency_ns = all.latency_ns.min(link.rate.latency_ns);
+                    }
+                }
+                for link in links(MemKind::Tcm) {
+                    let set = out.set_rate(link.id, all);
+                    debug_assert!(set.is_ok(), "a rate made of rates, for {}", self.link_name(link.id));
+                }
+            }
+        }
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_go_to_channels_in_turn() {
+        for (channels, burst) in [(8u32, 256u64), (3, 7), (1, 64), (64, 1)] {
+            let c = Controller { channels, bandwidth: 1e9, burst };
+            for address in [0u64, 1, 5, 255, 256, 700, 2047, 2048, 100_001] {
+                for bytes in [0u64, 1, 6, 7, 8, 100, 256, 257, 2048, 5000] {
+                    let touched: std::collections::BTreeSet<u64> =
+                        (address..address + bytes).map(|b| b / burst).collect();
+                    let mut want = vec![0u64; channels as usize];
+                    for b in touched {
+                        want[(b % u64::from(channels)) as usize] += 1;
+                    }
+                    let got: Vec<u64> = (0..channels).map(|i| c.bursts(i, address, bytes)).collect();
+                    assert_eq!(got, want, "{c} {address} {bytes}");
+                }
+            }
+        }
+        // Address bits 10 to 8.
+        let c = Controller { channels: 8, bandwidth: 32e9, burst: 256 };
+        assert_eq!((0..8).position(|i| c.bursts(i, 0x1_2345, 1) == 1), Some(0x1_2345 >> 8 & 7));
+        assert_eq!(c.bursts(7, u64::MAX, u64::MAX), (1 << 53) + 1);
+    }
+}

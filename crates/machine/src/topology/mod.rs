@@ -1,0 +1,604 @@
+//! The machine: devices with structural coordinates, switches, directed links, rates.
+//!
+//! Owns the generators of PROGRAMS.md 1, their settings and text, the numbering of links and routing. A machine is a
+//! product of axes, each a line, a ring, complete, or a tree of switches (TOPO-1), which computes and stores no table a
+//! device or a link, so 65,536 devices are ordinary; or a list of links between devices and relays, which is what
+//! `graph` and `package` are. It leaves time to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
+//! [`kbc_ir::types::Mesh`].
+
+pub mod cores;
+mod data;
+mod graph;
+mod line;
+mod links;
+mod memo;
+mod package;
+pub mod perturb;
+mod quantity;
+pub mod queue;
+mod route;
+mod settings;
+mod shape;
+mod symmetry;
+mod text;
+mod wiring;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, FileId, Span};
+
+use crate::memory::Placements;
+use crate::placement::Interior;
+use kbc_ir::types::MemKind;
+use line::Kind;
+use memo::Memo;
+use wiring::Wiring;
+
+pub use data::{Controller, Data, MOST_CHANNELS};
+pub use graph::MAX_NODES;
+pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
+pub use package::{PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
+pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
+pub use route::{Route, RouteCost};
+pub use settings::{
+    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
+};
+pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
+pub use text::{Described, Fragment, Written};
+
+/// Names of a machine's axes, first slowest.
+pub const AXIS_NAMES: [&str; 16] =
+    ["x", "y", "z", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"];
+
+/// A device, by its place in the linear order of the axes (last axis fastest), or a switch, which have the numbers
+/// behind those of the devices. Printed by [`Topology::name`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceId(pub u32);
+
+/// A directed link; dense from 0 to [`Topology::link_count`]. Printed by [`Topology::link_name`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u32);
+
+/// A way along an axis. On a complete axis the direction of a link says which end has the larger coordinate; in a tree
+/// plus is up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Direction {
+    /// Towards higher coordinates, around the wrap from the last to the first.
+    Plus,
+    /// Towards lower ones.
+    Minus,
+}
+
+/// A directed link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link {
+    /// Its number.
+    pub id: LinkId,
+    /// Sender.
+    pub from: DeviceId,
+    /// Receiver.
+    pub to: DeviceId,
+    /// The axis it runs along, by position.
+    pub axis: usize,
+    /// Which way.
+    pub direction: Direction,
+    /// Its rate.
+    pub rate: LinkRate,
+}
+
+/// How a device differs from the settings: what perturbs it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pace {
+    /// Arithmetic, memory and vector work take so many times as long; positive and finite.
+    pub slower: [f64; 3],
+    /// Its ranks start so many ns after the others.
+    pub late_ns: f64,
+}
+
+impl Pace {
+    /// That of a device like all others.
+    pub const NORMAL: Pace = Pace { slower: [1.0; 3], late_ns: 0.0 };
+}
+
+/// A machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Topology {
+    shape: Shape,
+    settings: Settings,
+    wiring: Wiring,
+    /// Rates that differ from the settings.
+    own: BTreeMap<LinkId, LinkRate>,
+    /// Devices that are not as the settings say.
+    paces: BTreeMap<DeviceId, Pace>,
+    /// How tensors are placed inside devices.
+    placements: Placements,
+    memo: Memo,
+}
+
+impl Topology {
+    /// The machine of that shape. `at` is where the shape was written, or [`Span::NONE`].
+    ///
+    /// # Errors
+    /// E443 for no device, more than [`MAX_DEVICES`], more than 16 axes, or more than [`MAX_NODES`] nodes of a list of
+    /// links; E445 for a setting that this shape has no use for.
+    pub fn build(shape: Shape, settings: Settings, at: Span) -> Result<Topology, Diagnostic> {
+        settings.fit(&shape, at)?;
+        match device_count(&shape, &settings) {
+            Some(1..=MAX_DEVICES) => {}
+            Some(n) => return Err(shape::out_of_range(format!("{shape} has {n} devices"), at)),
+            None => return Err(shape::out_of_range(format!("{shape} has more than 2^64 devices"), at)),
+        }
+        let axes = shape.axes();
+        if axes > AXIS_NAMES.len() {
+            let title = format!("{shape} has {axes} axes, and a machine at most {}", AXIS_NAMES.len());
+            return Err(shape::out_of_range(title, at));
+        }
+        if let (Shape::Package { cubes, pes, .. }, Some(n)) = (&shape, settings.package.first())
+            && u64::from(n) > (u64::from(cubes[0]) * u64::from(cubes[1])).saturating_mul((*pes).into())
+        {
+            let title = format!("{n} PEs are more than a SIP of {shape} has");
+            return Err(shape::out_of_range(title, at));
+        }
+        let nodes = match &shape {
+            Shape::Graph { devices, relays } => u64::from(*devices) + u64::from(*relays),
+            Shape::Package { sips, cubes, pes } => package::nodes(sips, *cubes, *pes, &settings.package),
+            _ => 0,
+        };
+        if nodes > u64::from(MAX_NODES) {
+            let title = format!("{shape} has {nodes} nodes, and a list of links at most {MAX_NODES}");
+            return Err(shape::out_of_range(title, at)
+                .note("next links are kept for every destination, so the memory grows with the square"));
+        }
+        let wiring = Wiring::new(&shape, &settings);
+        Ok(Topology {
+            shape,
+            settings,
+            wiring,
+            own: BTreeMap::new(),
+            paces: BTreeMap::new(),
+            placements: Placements::default(),
+            memo: Memo::default(),
+        })
+    }
+
+    /// Reads `torus(2, 3)` or `torus(2, 3) { link: 50 GB/s, 500 ns }`; spans point into `file`.
+    ///
+    /// # Errors
+    /// E440, E442 to E446 as [`Shape::from_call`] and [`Settings::set`].
+    pub fn parse_shape(text: &str, file: FileId) -> Result<Written, Diagnostic> {
+        text::parse(text, file)
+    }
+
+    /// Reads settings without a shape: `forward: drain; launch: 1 us`.
+    ///
+    /// # Errors
+    /// E444 to E446 as [`Settings::set`].
+    pub fn parse_settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
+        text::settings(text, file)
+    }
+
+    /// Reads and builds a machine from its text, as `Display` prints it.
+    ///
+    /// # Errors
+    /// Those of [`Topology::parse_shape`] and [`Topology::build`].
+    pub fn parse(text: &str, file: FileId) -> Result<Topology, Diagnostic> {
+        let Written { shape, settings, links } = text::parse(text, file)?;
+        let mut topo = Topology::build(shape, settings, Span::new(file, 0, text.len()))?;
+        topo.set_links(&links)?;
+        topo.connected(Span::new(file, 0, text.len()))?;
+        Ok(topo)
+    }
+
+    /// Checks that every device reaches every other, which a list of links has to see to.
+    ///
+    /// # Errors
+    /// E443.
+    pub fn connected(&self, at: Span) -> Result<(), Diagnostic> {
+        let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
+        let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
+        let d = Diagnostic::error("E443", format!("no way leads from {a} to {b} in {}", self.shape))
+            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns` in a machine file or on the command line, and of one back"));
+        Err(if at.is_none() { d } else { d.primary(at, "this machine") })
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Its settings as given; their methods fill in the defaults.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The machine with tensors placed inside its devices. Local work follows these placements ([`crate::share`]).
+    #[must_use]
+    pub fn with_placements(self, placements: Placements) -> Topology {
+        Topology { placements, ..self }
+    }
+
+    /// How tensors are placed inside devices.
+    pub fn placements(&self) -> &Placements {
+        &self.placements
+    }
+
+    /// Whether the PEs of a device share its local work: there are several, and a placement says who holds what.
+    pub fn shares_work(&self) -> bool {
+        !self.placements.is_empty() && Interior::of(self).count() > 1
+    }
+
+    /// Number of devices.
+    pub fn device_count(&self) -> usize {
+        self.wiring.devices as usize
+    }
+
+    /// Number of devices and switches.
+    pub fn node_count(&self) -> usize {
+        self.wiring.nodes as usize
+    }
+
+    /// Size of an axis; 1 of one that does not exist.
+    pub fn size(&self, axis: usize) -> u32 {
+        self.wiring.axes.get(axis).map_or(1, |a| a.size)
+    }
+
+    /// Sizes of the axes, first slowest.
+    pub fn sizes(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.wiring.axes.iter().map(|a| a.size)
+    }
+
+    /// All devices in their linear order.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
+        (0..self.device_count() as u32).map(DeviceId)
+    }
+
+    /// Names and sizes of the axes, first slowest.
+    pub fn axes(&self) -> impl ExactSizeIterator<Item = (&'static str, u32)> {
+        self.wiring.axes.iter().zip(&self.wiring.names).map(|(axis, name)| (*name, axis.size))
+    }
+
+    /// Coordinate of a device on an axis; 0 on an axis that does not exist.
+    pub fn coordinate(&self, device: DeviceId, axis: usize) -> u32 {
+        self.wiring.axes.get(axis).map_or(0, |a| a.coordinate(device.0))
+    }
+
+    /// Coordinates of a device, one an axis.
+    pub fn coordinates(&self, device: DeviceId) -> Vec<u32> {
+        self.wiring.axes.iter().map(|a| a.coordinate(device.0)).collect()
+    }
+
+    /// Where a device is, as its name says: its coordinates, or of a machine whose devices are some PEs those of the PE.
+    pub fn place(&self, device: DeviceId) -> Vec<u32> {
+        match self.node(device) {
+            Node::Device(at) => at,
+            _ => vec![],
+        }
+    }
+
+    /// The device at these coordinates, one an axis.
+    pub fn device(&self, coordinates: &[u32]) -> Option<DeviceId> {
+        let axes = &self.wiring.axes;
+        if coordinates.len() != axes.len() || coordinates.iter().zip(axes).any(|(c, a)| *c >= a.size) {
+            return None;
+        }
+        Some(DeviceId(coordinates.iter().zip(axes).map(|(c, a)| c * a.stride).sum()))
+    }
+
+    /// `(1,0)`; a switch is `x.1#2`: of the first level along x, number 2 of all those; a relay of a list `#2`, of a
+    /// package `router(0,1,3)`.
+    pub fn name(&self, node: DeviceId) -> String {
+        self.node(node).to_string()
+    }
+
+    /// Number of directed links; at most 65,536 x 65,535, which fits a [`LinkId`].
+    pub fn link_count(&self) -> u64 {
+        self.wiring.links
+    }
+
+    /// All links in order of their numbers.
+    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+        // Below 2^32 by the limit on devices.
+        (0..self.link_count() as u32).filter_map(|id| self.link(LinkId(id)))
+    }
+
+    /// A link by its number.
+    pub fn link(&self, id: LinkId) -> Option<Link> {
+        if u64::from(id.0) >= self.link_count() {
+            return None;
+        }
+        let (from, to, axis, direction) = self.wiring.ends(id);
+        Some(Link { id, from, to, axis, direction, rate: self.rate(id) })
+    }
+
+    /// The links that leave a node: by axis, positive direction first; by receiver on a complete axis; by number in a list.
+    pub fn links_from(&self, node: DeviceId) -> Vec<Link> {
+        self.wiring.from(node).into_iter().filter_map(|(id, _)| self.link(id)).collect()
+    }
+
+    /// The links that reach a node.
+    pub fn links_into(&self, node: DeviceId) -> Vec<Link> {
+        match &self.wiring.graph {
+            Some(graph) => graph.reaching(node.0).filter_map(|id| self.link(id)).collect(),
+            None => {
+                let mut near: Vec<DeviceId> = self.wiring.from(node).into_iter().map(|l| l.1).collect();
+                near.dedup();
+                near.into_iter().flat_map(|n| self.links_between(n, node)).collect()
+            }
+        }
+    }
+
+    /// The only axis with links, of a machine that is a single cycle or path.
+    pub fn only_axis(&self) -> Option<usize> {
+        let has_links = |a: &line::Axis| a.kind.links(a.size) > 0;
+        let mut linked = self.wiring.axes.iter().enumerate().filter(|(_, a)| has_links(a));
+        let (first, axis) = linked.next()?;
+        let chain = matches!(axis.kind, Kind::Line | Kind::Ring { .. });
+        (chain && linked.next().is_none()).then_some(first)
+    }
+
+    /// Number of links that leave a device; as many arrive, but in a list.
+    pub fn degree(&self, device: DeviceId) -> u32 {
+        if let Some(graph) = &self.wiring.graph {
+            return graph.leaving(device.0).count() as u32;
+        }
+        let of = |axis: &line::Axis| match axis.kind {
+            Kind::Full => axis.size - 1,
+            _ => axis.neighbours(axis.spot(device)).len() as u32,
+        };
+        self.wiring.axes.iter().map(of).sum()
+    }
+
+    /// Linked pairs of neighbours in a line along an axis: pair c joins coordinates c and c + 1, the last pair of a
+    /// wrap the last coordinate with the first. 0 on a complete axis, in a tree and in a list, which have no lines.
+    pub fn pairs(&self, axis: usize) -> u32 {
+        self.wiring.axes.get(axis).map_or(0, |a| a.kind.pairs(a.size))
+    }
+
+    /// The links from one node to another: none, one, two around a wrap of size two, connections of two ports.
+    pub fn links_between(&self, from: DeviceId, to: DeviceId) -> Vec<Link> {
+        let both = from.0 < self.wiring.devices && to.0 < self.wiring.devices;
+        // Of a complete machine, whose devices have many links, the route is the link.
+        if both && self.is_complete() {
+            return self.route(from, to, None).filter_map(|l| self.link(l)).collect();
+        }
+        self.links_from(from).into_iter().filter(|l| l.to == to).collect()
+    }
+
+    /// `(1,0)->(2,0)`; with `+x` or `-x` behind it where two links join the same devices, in a package with `#2` for the
+    /// second of several.
+    pub fn link_name(&self, id: LinkId) -> String {
+        let Some(link) = self.link(id) else {
+            return format!("link {}", id.0);
+        };
+        let name = format!("{}->{}", self.name(link.from), self.name(link.to));
+        let alike = self.links_between(link.from, link.to);
+        if alike.len() < 2 {
+            return name;
+        }
+        if self.is_listed() {
+            let place = alike.iter().position(|l| l.id == id).unwrap_or(0);
+            return format!("{name} #{}", place + 1);
+        }
+        let axis = self.axes().nth(link.axis).map_or("", |a| a.0);
+        format!("{name} {}{axis}", if link.direction == Direction::Plus { '+' } else { '-' })
+    }
+
+    /// Rate of a link.
+    pub fn rate(&self, id: LinkId) -> LinkRate {
+        if self.own.is_empty() {
+            return self.common(id);
+        }
+        self.own.get(&id).copied().unwrap_or_else(|| self.common(id))
+    }
+
+    /// Rate of a link that has none of its own.
+    fn common(&self, id: LinkId) -> LinkRate {
+        match &self.wiring.graph {
+            Some(graph) if u64::from(id.0) < graph.links() => graph.edge(id).rate,
+            _ => self.settings.link(),
+        }
+    }
+
+    /// Whether every link has the rate of the settings; never of a list, whose links have their own.
+    pub fn has_uniform_links(&self) -> bool {
+        self.own.is_empty() && !self.is_listed()
+    }
+
+    /// Whether it is a package of cubes of PEs.
+    pub fn is_package(&self) -> bool {
+        matches!(self.shape, Shape::Package { .. })
+    }
+
+    /// Whether the links are a list: `graph` and `package`. Then no symmetry and no closed form holds.
+    pub fn is_listed(&self) -> bool {
+        self.wiring.graph.is_some()
+    }
+
+    /// Whether two devices are joined by two links, of which the way that a peer is written picks one.
+    pub fn has_ways(&self) -> bool {
+        let way = |e: &graph::Edge| matches!(e.parallel, graph::Parallel::Way(_));
+        match &self.wiring.graph {
+            Some(graph) => graph.edges().any(|(_, e)| way(e)),
+            None => self.wiring.axes.iter().any(|a| a.size == 2 && a.kind.pairs(a.size) == 2),
+        }
+    }
+
+    /// The node at which a device's memory of a kind is reached: a relay of a package; otherwise, and for the memory that
+    /// is the device's own, the device.
+    pub fn memory_port(&self, device: DeviceId, kind: MemKind) -> DeviceId {
+        let part = match kind {
+            MemKind::Tcm | MemKind::Ub => return device,
+            kind => kind.name(),
+        };
+        let Some(graph) = &self.wiring.graph else { return device };
+        let Node::Device(at) = self.node(device) else { return device };
+        // A device's router is its only neighbour.
+        let router = graph.leaving(device.0).next().map(|l| graph.edge(l).to);
+        let ports = router.into_iter().flat_map(|r| graph.leaving(r)).map(|l| graph.edge(l).to);
+        let is = |node: &u32| {
+            let relay = node.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
+            relay.is_some_and(|r| r.part == part && (kind == MemKind::Sram || r.at == at))
+        };
+        ports.into_iter().find(is).map_or(device, DeviceId)
+    }
+
+    /// Whether all links are alike and all devices are: the machine has every symmetry of its shape. Of one that is not,
+    /// [`Topology::turns`] says which axes it may be turned along.
+    pub fn is_uniform(&self) -> bool {
+        self.has_uniform_links() && self.paces.is_empty()
+    }
+
+    /// Whether it is a complete graph, whose devices can be exchanged at will.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.shape, Shape::Full(_))
+    }
+
+    /// Whether there are switches: nodes that pass messages on and hold no rank.
+    pub fn has_switches(&self) -> bool {
+        self.wiring.nodes > self.wiring.devices
+    }
+
+    /// Whether all devices are linked alike: every axis is a ring or complete, and all links have one rate.
+    pub fn is_transitive(&self) -> bool {
+        let alike = |a: &line::Axis| a.size <= 2 || matches!(a.kind, Kind::Ring { .. } | Kind::Full);
+        self.has_uniform_links() && !self.has_switches() && self.wiring.axes.iter().all(alike)
+    }
+
+    /// How a device differs from the settings.
+    pub fn pace(&self, device: DeviceId) -> Pace {
+        self.paces.get(&device).copied().unwrap_or(Pace::NORMAL)
+    }
+
+    /// Devices that differ from the settings.
+    pub fn paces(&self) -> impl Iterator<Item = (DeviceId, Pace)> + '_ {
+        self.paces.iter().map(|(d, p)| (*d, *p))
+    }
+
+    /// Makes a device different from the settings.
+    ///
+    /// # Errors
+    /// E447 if there is no such device, E445 for a factor that is not above zero, a time below zero, or either without
+    /// an end.
+    pub fn set_pace(&mut self, device: DeviceId, pace: Pace) -> Result<(), Diagnostic> {
+        let n = self.device_count() as u32;
+        if device.0 >= n {
+            let title = format!("device {} of {} does not exist", device.0, self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has devices 0 to {}", n - 1)));
+        }
+        let factor = |f: &f64| f.is_finite() && *f > 0.0;
+        if !pace.slower.iter().all(factor) || !pace.late_ns.is_finite() || pace.late_ns < 0.0 {
+            let title = format!("device {} cannot have this pace", self.name(device));
+            return Err(Diagnostic::error("E445", title)
+                .help("a factor is above zero and finite, a time not below zero and finite"));
+        }
+        self.memo = Memo::default();
+        if pace == Pace::NORMAL {
+            self.paces.remove(&device);
+        } else {
+            self.paces.insert(device, pace);
+        }
+        Ok(())
+    }
+
+    /// Links with a rate of their own: of a list all.
+    pub fn own_rates(&self) -> impl Iterator<Item = (LinkId, LinkRate)> + '_ {
+        let listed = self.wiring.graph.iter().flat_map(|g| g.edges());
+        let own = self.own.iter().filter(|_| !self.is_listed()).map(|(id, rate)| (*id, *rate));
+        listed.map(|(id, _)| (id, self.rate(id))).chain(own)
+    }
+
+    /// Gives every link from one node to another (two, around a doubled wrap) a rate of its own.
+    ///
+    /// # Errors
+    /// E447 if there is no such link, E445 for a rate out of range.
+    pub fn set_link(&mut self, from: DeviceId, to: DeviceId, rate: LinkRate) -> Result<(), Diagnostic> {
+        let n = self.node_count() as u32;
+        if from.0 >= n || to.0 >= n {
+            let title = format!("node {} of {} does not exist", from.0.max(to.0), self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has nodes 0 to {}", n - 1)));
+        }
+        let links = self.links_between(from, to);
+        if links.is_empty() {
+            let near: Vec<String> = self.links_from(from).iter().take(8).map(|l| self.name(l.to)).collect();
+            let title = format!("{} has no link {}->{}", self.shape, self.name(from), self.name(to));
+            return Err(Diagnostic::error("E447", title).help(format!("links lead to {}", near.join(", "))));
+        }
+        links.into_iter().try_for_each(|l| self.set_rate(l.id, rate))
+    }
+
+    /// Gives one link a rate of its own.
+    ///
+    /// # Errors
+    /// E447 if there is no such link, E445 for a rate out of range.
+    pub fn set_rate(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
+        if u64::from(id.0) >= self.link_count() {
+            let title = format!("link {} of {} does not exist", id.0, self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has {} links", self.link_count())));
+        }
+        let bandwidth = rate.bandwidth > 0.0 && (rate.bandwidth.is_finite() || self.is_listed());
+        if !bandwidth || !rate.latency_ns.is_finite() || rate.latency_ns < 0.0 {
+            let title = format!("link {} cannot have this rate", self.link_name(id));
+            return Err(Diagnostic::error("E445", title)
+                .help("a bandwidth is above zero and finite, a latency not below zero and finite"));
+        }
+        self.memo = Memo::default();
+        if rate == self.common(id) {
+            self.own.remove(&id);
+        } else {
+            self.own.insert(id, rate);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Topology {
+    /// Shape, given settings and rates of single links; [`Topology::parse`] reads it. What perturbs devices belongs to a
+    /// run and has no text here.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.settings.parts();
+        parts.extend(self.own_parts());
+        match &parts[..] {
+            [] => write!(f, "{}", self.shape),
+            some => write!(f, "{} {{ {} }}", self.shape, some.join("; ")),
+        }
+    }
+}
+
+/// Links that are listed one by one in headers and captions.
+const LISTED: usize = 4;
+
+/// The text of a machine as headers and captions have it: of more than a few links that are listed only their number.
+pub fn brief(machine: &str) -> String {
+    let Some((shape, inner)) = machine.split_once(" { ") else { return machine.to_owned() };
+    let inner = inner.strip_suffix(" }").unwrap_or(inner);
+    let (links, mut rest): (Vec<&str>, Vec<&str>) = inner.split("; ").partition(|p| p.starts_with("link "));
+    if links.len() <= LISTED {
+        return machine.to_owned();
+    }
+    let number = match shape.starts_with("graph(") {
+        true => format!("{} links", links.len()),
+        false => format!("{} links with rates of their own", links.len()),
+    };
+    rest.push(&number);
+    format!("{shape} {{ {} }}", rest.join("; "))
+}
+
+/// Devices of a shape with these settings; None if they do not fit 64 bits.
+pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
+    match shape {
+        Shape::Package { sips, cubes, pes } => package::devices(sips, *cubes, *pes, &settings.package),
+        _ => shape.devices(),
+    }
+}
+
+/// An unknown word: the nearest one if it is near, and all of them.
+fn unknown(code: &'static str, kind: &str, word: &str, valid: &[&str], span: Span) -> Diagnostic {
+    let list = valid.join(", ");
+    let help = match nearest(word, valid.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? There are {list}"),
+        None => format!("there are {list}"),
+    };
+    Diagnostic::error(code, format!("unknown {kind} `{word}`")).primary(span, "not known").help(help)
+}

@@ -1,0 +1,307 @@
+//! The queues of a machine, as the kernbench simulator has them between its PEs: slots, their memory, what an access to a slot costs, credits, back-pressure.
+//!
+//! Owns these settings, their defaults with the source and their text. What a queue does in time is the event engine's;
+//! which schedules use queues at all is `enqueue`'s.
+
+use std::fmt;
+
+use kbc_diag::{Diagnostic, Spanned};
+
+use super::quantity::{Dimension, Quantity};
+use super::settings::{SettingValue, amounts};
+use kbc_ir::types::MemKind;
+
+/// Names of the settings, in the order they are printed.
+pub(super) const NAMES: [&str; 9] =
+    ["queue", "slots", "credit", "backpressure", "slot_tcm", "slot_sram", "slot_hbm", "hop_sram", "hop_hbm"];
+
+/// Which costs of slots are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotModel {
+    /// None: an access to a slot is free.
+    Free,
+    /// The memory alone.
+    Memory,
+    /// The memory, and the way to it where it is not the device's own (sram and hbm).
+    Hop,
+}
+
+impl SlotModel {
+    /// All, by their numbers 0, 1, 2.
+    pub const ALL: [SlotModel; 3] = [SlotModel::Free, SlotModel::Memory, SlotModel::Hop];
+
+    /// Its number in a machine's text.
+    pub fn number(self) -> usize {
+        self as usize
+    }
+}
+
+/// What a sender does while a queue is full.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Backpressure {
+    /// It sleeps, and goes on when the credit arrives.
+    Sleep,
+    /// It looks every so many nanoseconds (above zero) from when it found the queue full, and goes on when it sees the
+    /// credit.
+    Poll(f64),
+}
+
+/// What one access to a slot costs: `setup + bytes / bandwidth + bytes / hop`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Access {
+    /// Bytes a second of the memory.
+    pub bandwidth: f64,
+    /// Nanoseconds of every access.
+    pub setup_ns: f64,
+    /// Bytes a second of the way between device and memory; infinite where it is not counted.
+    pub hop: f64,
+}
+
+impl Access {
+    /// Nanoseconds of so many accesses that take so many bytes together.
+    pub fn ns(&self, bytes: u64, accesses: u64) -> f64 {
+        let bytes = bytes as f64;
+        self.setup_ns * accesses as f64 + 1e9 * (bytes / self.bandwidth + bytes / self.hop)
+    }
+}
+
+/// Accesses of model 1 by kind of memory, and of model 2 where it differs (source: the kernbench simulator).
+const TCM: Access = Access { bandwidth: 512e9, setup_ns: 0.0, hop: f64::INFINITY };
+const SRAM: Access = Access { bandwidth: 128e9, setup_ns: 2.0, hop: f64::INFINITY };
+const HBM: Access = Access { bandwidth: 32e9, setup_ns: 6.0, hop: f64::INFINITY };
+const HOP_SRAM: Access = Access { bandwidth: 512e9, setup_ns: 2.0, hop: 128e9 };
+const HOP_HBM: Access = Access { bandwidth: 256e9, setup_ns: 6.0, hop: 256e9 };
+
+/// What was given about queues; [`QueueSettings::queues`] fills in the defaults.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct QueueSettings {
+    /// `queue: tcm | sram | hbm, 0 | 1 | 2`: the memory of slots and the model of their cost.
+    pub queue: Option<(MemKind, SlotModel)>,
+    /// `slots: N, bytes`: slots of a queue, and how large they are.
+    pub slots: Option<(u64, u64)>,
+    /// `credit: bytes`.
+    pub credit: Option<u64>,
+    /// `backpressure: sleep`, or `poll, ns`.
+    pub backpressure: Option<Backpressure>,
+    /// `slot_KIND: bandwidth, setup` for tcm, sram, hbm.
+    pub memory: [Option<Access>; 3],
+    /// `hop_KIND: bandwidth, setup, bandwidth of the way` for sram, hbm.
+    pub hop: [Option<Access>; 2],
+}
+
+/// The queues of a machine that has them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Queues {
+    /// Where slots are.
+    pub memory: MemKind,
+    /// Which costs are counted.
+    pub model: SlotModel,
+    /// Slots of a queue.
+    pub slots: u64,
+    /// Bytes of a slot.
+    pub slot_bytes: u64,
+    /// Bytes of a credit.
+    pub credit_bytes: u64,
+    /// What a sender does while a queue is full.
+    pub backpressure: Backpressure,
+    /// What an access to a slot costs; None where it is free.
+    pub access: Option<Access>,
+}
+
+/// Slots and bytes of a slot where nothing is said (source: `n_slots`, `slot_size` of a kernbench `ccl.yaml`).
+const SLOTS: (u64, u64) = (4, 4096);
+/// Bytes of a credit (source: `ipcq_credit_size_bytes` of a kernbench `ccl.yaml`).
+const CREDIT: u64 = 16;
+/// More slots, or larger ones, are refused.
+const MOST: f64 = (1u64 << 40) as f64;
+
+impl QueueSettings {
+    /// The machine's queues; None unless it says `queue`.
+    pub fn queues(&self) -> Option<Queues> {
+        let (memory, model) = self.queue?;
+        let (slots, slot_bytes) = self.slots.unwrap_or(SLOTS);
+        let [tcm, sram, hbm] = self.memory;
+        let access = match (model, memory) {
+            (SlotModel::Free, _) => None,
+            (SlotModel::Memory, MemKind::Sram) => Some(sram.unwrap_or(SRAM)),
+            (SlotModel::Memory, MemKind::Hbm) => Some(hbm.unwrap_or(HBM)),
+            (SlotModel::Hop, MemKind::Sram) => Some(self.hop[0].unwrap_or(HOP_SRAM)),
+            (SlotModel::Hop, MemKind::Hbm) => Some(self.hop[1].unwrap_or(HOP_HBM)),
+            (_, MemKind::Tcm | MemKind::Ub) => Some(tcm.unwrap_or(TCM)),
+        };
+        let credit_bytes = self.credit.unwrap_or(CREDIT);
+        let backpressure = self.backpressure.unwrap_or(Backpressure::Sleep);
+        Some(Queues { memory, model, slots, slot_bytes, credit_bytes, backpressure, access })
+    }
+
+    /// These settings, and where they give none, those of `base`.
+    pub(super) fn over(&self, base: &QueueSettings) -> QueueSettings {
+        QueueSettings {
+            queue: self.queue.or(base.queue),
+            slots: self.slots.or(base.slots),
+            credit: self.credit.or(base.credit),
+            backpressure: self.backpressure.or(base.backpressure),
+            memory: std::array::from_fn(|i| self.memory[i].or(base.memory[i])),
+            hop: std::array::from_fn(|i| self.hop[i].or(base.hop[i])),
+        }
+    }
+
+    /// Takes one of [`NAMES`]; whether it had been given already.
+    pub(super) fn set(
+        &mut self,
+        name: &Spanned<String>,
+        values: &[Spanned<SettingValue>],
+    ) -> Result<bool, Diagnostic> {
+        const BANDWIDTH: (&str, Dimension, bool) = ("bandwidth", Dimension::BytesPerSecond, true);
+        const SETUP: (&str, Dimension, bool) = ("set-up time", Dimension::Nanoseconds, false);
+        let memory = |i| {
+            let v = amounts(name, values, [BANDWIDTH, SETUP])?;
+            Ok((i, Access { bandwidth: v[0], setup_ns: v[1], hop: f64::INFINITY }))
+        };
+        let hop = |i| {
+            let way = ("bandwidth of the way", Dimension::BytesPerSecond, true);
+            let v = amounts(name, values, [BANDWIDTH, SETUP, way])?;
+            Ok((i, Access { bandwidth: v[0], setup_ns: v[1], hop: v[2] }))
+        };
+        Ok(match name.node.as_str() {
+            "queue" => self.queue.replace(kind(name, values)?).is_some(),
+            "slots" => self.slots.replace(slots(name, values)?).is_some(),
+            "credit" => {
+                let v = amounts(name, values, [("size", Dimension::Bytes, false)])?;
+                let bytes = whole(v[0], "a credit", name, values)?;
+                self.credit.replace(bytes).is_some()
+            }
+            "backpressure" => self.backpressure.replace(backpressure(name, values)?).is_some(),
+            "hop_sram" | "hop_hbm" => {
+                let (i, access) = hop(usize::from(name.node == "hop_hbm"))?;
+                self.hop[i].replace(access).is_some()
+            }
+            kind => {
+                let (i, access) = memory(match kind {
+                    "slot_tcm" => 0,
+                    "slot_sram" => 1,
+                    _ => 2,
+                })?;
+                self.memory[i].replace(access).is_some()
+            }
+        })
+    }
+
+    /// The settings as a machine's text has them: `queue: sram, 1; slots: 4, 4096 B`.
+    pub fn text(&self) -> String {
+        let mut parts = vec![];
+        self.parts(&mut parts);
+        parts.join("; ")
+    }
+
+    /// What was given, each as `name: value`.
+    pub(super) fn parts(&self, parts: &mut Vec<String>) {
+        let text = |amount, dimension| Quantity { amount, dimension }.to_string();
+        let access = |a: &Access| {
+            let rate = text(a.bandwidth, Dimension::BytesPerSecond);
+            format!("{rate}, {}", text(a.setup_ns, Dimension::Nanoseconds))
+        };
+        if let Some((kind, model)) = self.queue {
+            parts.push(format!("queue: {kind}, {}", model.number()));
+        }
+        if let Some((n, bytes)) = self.slots {
+            parts.push(format!("slots: {n}, {}", text(bytes as f64, Dimension::Bytes)));
+        }
+        if let Some(bytes) = self.credit {
+            parts.push(format!("credit: {}", text(bytes as f64, Dimension::Bytes)));
+        }
+        if let Some(b) = self.backpressure {
+            parts.push(format!("backpressure: {b}"));
+        }
+        for (name, a) in NAMES[4..7].iter().zip(&self.memory) {
+            parts.extend(a.iter().map(|a| format!("{name}: {}", access(a))));
+        }
+        for (name, a) in NAMES[7..].iter().zip(&self.hop) {
+            let way = |a: &Access| text(a.hop, Dimension::BytesPerSecond);
+            parts.extend(a.iter().map(|a| format!("{name}: {}, {}", access(a), way(a))));
+        }
+    }
+}
+
+impl fmt::Display for Backpressure {
+    /// `sleep`, or `poll, 10 ns`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Backpressure::Sleep => f.write_str("sleep"),
+            Backpressure::Poll(ns) => {
+                write!(f, "poll, {}", Quantity { amount: *ns, dimension: Dimension::Nanoseconds })
+            }
+        }
+    }
+}
+
+/// E445, with what the setting takes.
+fn fault(title: String, name: &Spanned<String>, values: &[Spanned<SettingValue>], takes: &str) -> Diagnostic {
+    let span = values.first().map_or(name.span, |v| v.span);
+    Diagnostic::error("E445", title).primary(span, "here").help(format!("`{}` takes {takes}", name.node))
+}
+
+/// `tcm, 1`
+fn kind(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+) -> Result<(MemKind, SlotModel), Diagnostic> {
+    let takes = "the memory of slots, tcm, sram or hbm, then the model of their cost: 0 (none), 1 (the memory), 2 (and \
+                 the way to it)";
+    let nodes: Vec<&SettingValue> = values.iter().map(|v| &v.node).collect();
+    let (word, model) = match nodes[..] {
+        [SettingValue::Name(word)] => (word, Some(SlotModel::Free)),
+        [SettingValue::Name(word), SettingValue::Number(n)] => {
+            (word, SlotModel::ALL.into_iter().find(|m| m.number() as f64 == *n))
+        }
+        _ => return Err(fault("`queue` is no memory and model".into(), name, values, takes)),
+    };
+    let memory = MemKind::parse(word).filter(|m| *m != MemKind::Ub);
+    memory.zip(model).ok_or_else(|| fault("`queue` has no such memory or model".into(), name, values, takes))
+}
+
+/// `4, 4096 B`
+fn slots(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<(u64, u64), Diagnostic> {
+    let takes = "how many slots a queue has, then how large they are: `4, 4096 B`";
+    let wrong = || fault("`slots` is no number and size".into(), name, values, takes);
+    let [count, size] = values else { return Err(wrong()) };
+    let SettingValue::Number(n) = count.node else { return Err(wrong()) };
+    if n.fract() != 0.0 || !(1.0..=MOST).contains(&n) {
+        return Err(fault(format!("a queue cannot have {n} slots"), name, values, takes));
+    }
+    let bytes = amounts(name, std::slice::from_ref(size), [("size", Dimension::Bytes, true)])?;
+    Ok((n as u64, whole(bytes[0], "a slot", name, values)?))
+}
+
+/// A number of bytes that is one.
+fn whole(
+    bytes: f64,
+    what: &str,
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+) -> Result<u64, Diagnostic> {
+    if bytes.fract() != 0.0 || bytes > MOST {
+        let title = format!("{what} cannot have {bytes} bytes");
+        return Err(fault(title, name, values, "whole bytes, up to 1 TiB"));
+    }
+    Ok(bytes as u64)
+}
+
+/// `sleep`, or `poll, 10 ns`
+fn backpressure(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+) -> Result<Backpressure, Diagnostic> {
+    match values {
+        [Spanned { node: SettingValue::Name(word), .. }] if word == "sleep" => Ok(Backpressure::Sleep),
+        [Spanned { node: SettingValue::Name(word), .. }, period] if word == "poll" => {
+            let wanted = [("period", Dimension::Nanoseconds, true)];
+            Ok(Backpressure::Poll(amounts(name, std::slice::from_ref(period), wanted)?[0]))
+        }
+        _ => {
+            let takes =
+                "`sleep` (a sender goes on when the credit arrives) or `poll, 10 ns` (it looks every 10 ns)";
+            Err(fault("`backpressure` is neither sleep nor poll".into(), name, values, takes))
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! Settings of a generated machine: rates of links and devices, cost of fences and signals.
+//!
+//! Owns the table of settings, their defaults (SEMANTICS.md 6) and their text. What is given and what is default
+//! stays apart, so that a report can say which numbers nobody chose and `--topology` can keep those of the program.
+
+use std::fmt;
+
+use kbc_diag::{Diagnostic, Span, Spanned};
+
+use super::package::{PACKAGE_SETTING_NAMES, PackageSettings};
+use super::quantity::{Dimension, Quantity};
+use super::shape::Shape;
+use kbc_ir::types::MemKind;
+
+/// What a bandwidth without a limit is written as.
+const UNLIMITED: &str = "unlimited";
+use super::cores::{self, CoreSettings};
+use super::queue::{self, QueueSettings, Queues};
+
+/// Rate of one directed link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkRate {
+    /// Bytes a second; positive, and infinite only for links of `graph` and `package`.
+    pub bandwidth: f64,
+    /// Nanoseconds a hop; not negative.
+    pub latency_ns: f64,
+}
+
+/// Rates of one device.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DeviceRate {
+    /// Floating-point operations a second.
+    pub flops: f64,
+    /// Bytes of memory traffic a second.
+    pub memory: f64,
+}
+
+/// The link of a machine that does not say: 50 GB/s each way, 500 ns a hop. Reports name it as a default.
+pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
+
+/// Names of the settings, in the order they are printed.
+pub const SETTING_NAMES: [&str; 31] = [
+    "link",
+    "device",
+    "vector",
+    "fence",
+    "signal",
+    "wrap2",
+    "forward",
+    "round",
+    "endpoint",
+    "launch",
+    "compute",
+    "dma",
+    "hbm_size",
+    "sram_size",
+    "tcm_size",
+    "ub_size",
+    // Those of cores, in the order of [`super::cores`].
+    cores::NAMES[0],
+    cores::NAMES[1],
+    cores::NAMES[2],
+    cores::NAMES[3],
+    cores::NAMES[4],
+    cores::NAMES[5],
+    // Those of queues, in the order of [`super::queue`].
+    queue::NAMES[0],
+    queue::NAMES[1],
+    queue::NAMES[2],
+    queue::NAMES[3],
+    queue::NAMES[4],
+    queue::NAMES[5],
+    queue::NAMES[6],
+    queue::NAMES[7],
+    queue::NAMES[8],
+];
+
+/// How a message goes on at the end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Forward {
+    /// At once with its first byte: latencies add, the bytes are paid once.
+    CutThrough,
+    /// With its last byte: every link costs latency and bytes.
+    StoreAndForward,
+    /// At once, and the whole message drains over the slowest link of its way at its end: waiting on the way does not let
+    /// its tail catch up.
+    Drain,
+}
+
+impl Forward {
+    /// All, by name.
+    pub const ALL: [(&'static str, Forward); 3] = [
+        ("cut_through", Forward::CutThrough),
+        ("store_and_forward", Forward::StoreAndForward),
+        ("drain", Forward::Drain),
+    ];
+
+    /// Its name in a machine's text.
+    pub fn name(self) -> &'static str {
+        Forward::ALL.iter().find(|f| f.1 == self).map_or("", |f| f.0)
+    }
+}
+
+/// Whether arithmetic and vector work of a device wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Compute {
+    /// They have a unit each.
+    Separate,
+    /// They share one slot.
+    Shared,
+}
+
+impl Compute {
+    /// Both, by name.
+    pub const ALL: [(&'static str, Compute); 2] =
+        [("separate", Compute::Separate), ("shared", Compute::Shared)];
+}
+
+/// A value of a setting, as written.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SettingValue {
+    /// A plain number.
+    Number(f64),
+    /// A number with a unit.
+    Quantity(Quantity),
+    /// A word.
+    Name(String),
+}
+
+/// What was given; the methods fill in the defaults.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Settings {
+    /// `link: bandwidth, latency`.
+    pub link: Option<LinkRate>,
+    /// `device: FLOP/s, memory bytes/s`.
+    pub device: Option<DeviceRate>,
+    /// `vector: bytes/s` reduced by a device.
+    pub vector: Option<f64>,
+    /// `vector: bytes/s, bytes`: so many at a time, of which a part takes as long as all.
+    pub vector_step: Option<f64>,
+    /// `fence: ns`.
+    pub fence: Option<f64>,
+    /// `signal: bytes` of a notify that travels alone.
+    pub signal: Option<f64>,
+    /// `wrap2: 1 | 2`: links each way of a wrap of size two.
+    pub wrap2: Option<u8>,
+    /// `forward: cut_through | store_and_forward`.
+    pub forward: Option<Forward>,
+    /// `round: ns`: times of links are rounded down to multiples of it.
+    pub round: Option<f64>,
+    /// `endpoint: ns` of a rank before each of its messages and once at its end.
+    pub endpoint: Option<f64>,
+    /// `launch: ns` from the common start of all ranks to their first operation.
+    pub launch: Option<f64>,
+    /// `compute: separate | shared`.
+    pub compute: Option<Compute>,
+    /// `dma: n` transfers of a device each way at a time, for a round trip each.
+    pub dma: Option<u32>,
+    /// `hbm_size: bytes` and its like: a device's memory, in the order of [`MemKind::ALL`].
+    pub sizes: [Option<f64>; 4],
+    /// Those of cores.
+    pub cores: CoreSettings,
+    /// Those of `package(..)` alone.
+    pub package: PackageSettings,
+    /// Those of queues.
+    pub queue: QueueSettings,
+}
+
+impl Settings {
+    /// Rate of every link that has none of its own; [`DEFAULT_LINK`] if not given.
+    pub fn link(&self) -> LinkRate {
+        self.link.unwrap_or(DEFAULT_LINK)
+    }
+
+    /// Floating-point operations a second; infinite if not given.
+    pub fn flops(&self) -> f64 {
+        self.device.map_or(f64::INFINITY, |d| d.flops)
+    }
+
+    /// Bytes of memory traffic a second; infinite if not given.
+    pub fn memory(&self) -> f64 {
+        self.device.map_or(f64::INFINITY, |d| d.memory)
+    }
+
+    /// Bytes a device reduces in a second; infinite if not given.
+    pub fn vector(&self) -> f64 {
+        self.vector.unwrap_or(f64::INFINITY)
+    }
+
+    /// What the vector unit works on for so many bytes: whole steps.
+    pub fn vector_bytes(&self, bytes: f64) -> f64 {
+        self.vector_step.map_or(bytes, |step| (bytes / step).ceil() * step)
+    }
+
+    /// Nanoseconds a fence takes; 0 if not given.
+    pub fn fence_ns(&self) -> f64 {
+        self.fence.unwrap_or(0.0)
+    }
+
+    /// Bytes a notify or credit moves when it travels alone; 0 if not given.
+    pub fn signal_bytes(&self) -> f64 {
+        self.signal.unwrap_or(0.0)
+    }
+
+    /// Links each way of a wrap of size two; 1 if not given.
+    pub fn wrap2(&self) -> u8 {
+        self.wrap2.unwrap_or(1)
+    }
+
+    /// How messages go on at the end of a link; cut-through if not given.
+    pub fn forward(&self) -> Forward {
+        self.forward.unwrap_or(Forward::CutThrough)
+    }
+
+    /// What times of links are rounded down to, in ns; None if they are exact.
+    pub fn round_ns(&self) -> Option<f64> {
+        self.round
+    }
+
+    /// Nanoseconds of a rank before each of its messages, and once at its end; 0 if not given.
+    pub fn endpoint_ns(&self) -> f64 {
+        self.endpoint.unwrap_or(0.0)
+    }
+
+    /// Nanoseconds from the common start to the first operation of every rank; 0 if not given.
+    pub fn launch_ns(&self) -> f64 {
+        self.launch.unwrap_or(0.0)
+    }
+
+    /// Whether arithmetic and vector work share one slot of a device; they do not if not given.
+    pub fn shares_compute(&self) -> bool {
+        self.compute == Some(Compute::Shared)
+    }
+
+    /// The machine's queues; None unless it says `queue`.
+    pub fn queues(&self) -> Option<Queues> {
+        self.queue.queues()
+    }
+
+    /// A time as the links of this machine count it.
+    pub fn rounded(&self, ns: f64) -> f64 {
+        self.round.map_or(ns, |q| (ns / q).floor() * q)
+    }
+
+    /// A time that the links of this machine count at least, whatever a multiple of the quantum is in their numbers: 2,000 times
+    /// 0.01 ns may be a little more than 20 ns, and 20 ns are then 1,999 of them.
+    pub fn rounded_at_least(&self, ns: f64) -> f64 {
+        self.round.map_or(ns, |q| {
+            let exact = q.fract() == 0.0 && ns.fract() == 0.0;
+            (ns / q * if exact { 1.0 } else { 1.0 - 1e-12 }).floor() * q
+        })
+    }
+
+    /// The rates that were not given, with their defaults in words, for reports.
+    pub fn defaulted(&self) -> Vec<&'static str> {
+        let mut out = vec![];
+        let mut say = |given: bool, words| {
+            if !given {
+                out.push(words);
+            }
+        };
+        say(self.link.is_some(), "link: 50 GB/s, 500 ns");
+        say(self.device.is_some(), "device: unlimited");
+        say(self.vector.is_some(), "vector: unlimited");
+        say(self.fence.is_some(), "fence: 0 ns");
+        say(self.signal.is_some(), "signal: 0 B");
+        say(self.wrap2.is_some(), "wrap2: 1");
+        out
+    }
+
+    /// These settings, and where they give none, those of `base`.
+    pub fn over(&self, base: &Settings) -> Settings {
+        Settings {
+            link: self.link.or(base.link),
+            device: self.device.or(base.device),
+            vector: self.vector.or(base.vector),
+            // A rate comes with its own step.
+            vector_step: if self.vector.is_some() { self.vector_step } else { base.vector_step },
+            fence: self.fence.or(base.fence),
+            signal: self.signal.or(base.signal),
+            wrap2: self.wrap2.or(base.wrap2),
+            forward: self.forward.or(base.forward),
+            round: self.round.or(base.round),
+            endpoint: self.endpoint.or(base.endpoint),
+            launch: self.launch.or(base.launch),
+            compute: self.compute.or(base.compute),
+            dma: self.dma.or(base.dma),
+            sizes: std::array::from_fn(|i| self.sizes[i].or(base.sizes[i])),
+            cores: self.cores.over(&base.cores),
+            package: self.package.over(&base.package),
+            queue: self.queue.over(&base.queue),
+        }
+    }
+
+    /// Bytes of a device's memory of a kind; of `package(..)` the SRAM of its cube. None if not given: without a limit.
+    pub fn size(&self, kind: MemKind) -> Option<f64> {
+        MemKind::ALL.iter().position(|k| *k == kind).and_then(|i| self.sizes[i])
+    }
+
+    /// Those of these settings that hold on a machine, each as `name: value`.
+    pub fn holding(&self, machine: &Settings) -> Vec<String> {
+        let all = machine.parts();
+        self.parts().into_iter().filter(|p| all.contains(p)).collect()
+    }
+
+    /// Names of all settings, those of `package(..)` last.
+    pub fn names() -> Vec<&'static str> {
+        SETTING_NAMES.into_iter().chain(PACKAGE_SETTING_NAMES).collect()
+    }
+
+    /// Without what a shape has no use for: where a shape replaces another, whose settings these are.
+    pub fn fitting(&self, shape: &Shape) -> Settings {
+        let listed = shape.has_own_links();
+        let package = matches!(shape, Shape::Package { .. });
+        Settings {
+            link: self.link.filter(|_| !listed),
+            wrap2: self.wrap2.filter(|_| !listed || package),
+            package: if package { self.package } else { PackageSettings::default() },
+            ..*self
+        }
+    }
+
+    /// E445 for a setting that the shape has no use for, or that needs another one.
+    pub(super) fn fit(&self, shape: &Shape, at: Span) -> Result<(), Diagnostic> {
+        if let Some(d) = self.cores.fault() {
+            return Err(if at.is_none() { d } else { d.primary(at, "this machine") });
+        }
+        let (mine, fitting) = (self.parts(), self.fitting(shape).parts());
+        let Some(extra) = mine.iter().find(|p| !fitting.contains(p)) else { return Ok(()) };
+        let name = extra.split(':').next().unwrap_or_default();
+        let d = Diagnostic::error("E445", format!("setting `{name}` has no meaning for `{}`", shape.name()));
+        let d = match PACKAGE_SETTING_NAMES.contains(&name) {
+            true => d.help("it belongs to machines that are written `package(sips, cubes, pes)`"),
+            false => d.help("its links have rates of their own: leave the setting out"),
+        };
+        Err(if at.is_none() { d } else { d.primary(at, "this machine") })
+    }
+
+    /// Whether nothing was given.
+    pub fn is_empty(&self) -> bool {
+        *self == Settings::default()
+    }
+
+    /// Takes one `name: value, ..`.
+    ///
+    /// # Errors
+    /// E444 for an unknown name; E445 for a wrong number of values, a wrong unit, a value out of range, or a name
+    /// given twice.
+    pub fn set(
+        &mut self,
+        name: &Spanned<String>,
+        values: &[Spanned<SettingValue>],
+    ) -> Result<(), Diagnostic> {
+        const BANDWIDTH: (&str, Dimension, bool) = ("bandwidth", Dimension::BytesPerSecond, true);
+        let twice = match name.node.as_str() {
+            "link" => {
+                let v = amounts(name, values, [BANDWIDTH, ("latency", Dimension::Nanoseconds, false)])?;
+                self.link.replace(LinkRate { bandwidth: v[0], latency_ns: v[1] }).is_some()
+            }
+            "device" => {
+                let wanted = [
+                    ("arithmetic", Dimension::FlopPerSecond, true),
+                    ("memory", Dimension::BytesPerSecond, true),
+                ];
+                let v = amounts(name, values, wanted)?;
+                self.device.replace(DeviceRate { flops: v[0], memory: v[1] }).is_some()
+            }
+            "vector" => {
+                let (rate, step) = match values {
+                    [_, at] => {
+                        let [rate, step] =
+                            amounts(name, values, [BANDWIDTH, ("step", Dimension::Bytes, true)])?;
+                        if step.fract() != 0.0 {
+                            let title = format!("a step of `vector` cannot have {step} bytes");
+                            let d = Diagnostic::error("E445", title).primary(at.span, "here");
+                            return Err(d.help("`vector: 512 GB/s, 512 B` works on whole steps of 512 bytes"));
+                        }
+                        (rate, Some(step))
+                    }
+                    _ => (amounts(name, values, [BANDWIDTH])?[0], None),
+                };
+                self.vector_step = step;
+                self.vector.replace(rate).is_some()
+            }
+            "fence" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.fence.replace(v[0]).is_some()
+            }
+            "signal" => {
+                let v = amounts(name, values, [("size", Dimension::Bytes, false)])?;
+                self.signal.replace(v[0]).is_some()
+            }
+            "wrap2" => self.wrap2.replace(links(name, values)?).is_some(),
+            "forward" => {
+                let help = "`forward: cut_through` passes the first byte on at once, `forward: store_and_forward` waits \
+                            for the last, `forward: drain` charges the bytes at the end";
+                self.forward.replace(word(name, values, &Forward::ALL, help)?).is_some()
+            }
+            "round" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, true)])?;
+                self.round.replace(v[0]).is_some()
+            }
+            "endpoint" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.endpoint.replace(v[0]).is_some()
+            }
+            "launch" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.launch.replace(v[0]).is_some()
+            }
+            "compute" => {
+                let help =
+                    "`compute: shared` lets arithmetic and vector work of a device wait for each other";
+                self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
+            }
+            "dma" => self.dma.replace(transfers(name, values)?).is_some(),
+            other if memory(other).is_some() => {
+                let v = amounts(name, values, [("size", Dimension::Bytes, true)])?;
+                memory(other).and_then(|i| self.sizes[i].replace(v[0])).is_some()
+            }
+            other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
+            other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
+            other if cores::NAMES.contains(&other) => self.cores.set(name, values)?,
+            other => {
+                return Err(super::unknown("E444", "setting", other, &Settings::names(), name.span));
+            }
+        };
+        if twice {
+            let title = format!("setting `{}` is given twice", name.node);
+            return Err(Diagnostic::error("E445", title).primary(name.span, "given again here"));
+        }
+        Ok(())
+    }
+}
+
+/// Which kind of memory a setting is the size of, by its place in [`MemKind::ALL`].
+fn memory(name: &str) -> Option<usize> {
+    let kind = MemKind::parse(name.strip_suffix("_size")?)?;
+    MemKind::ALL.iter().position(|k| *k == kind)
+}
+
+/// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
+pub(super) fn amounts<const N: usize>(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+    wanted: [(&str, Dimension, bool); N],
+) -> Result<[f64; N], Diagnostic> {
+    let form = || {
+        let list: Vec<&str> = wanted.iter().map(|w| w.1.example()).collect();
+        format!("`{}` takes {}", name.node, list.join(", then "))
+    };
+    if values.len() != N {
+        let title = format!("setting `{}` has {} values and takes {N}", name.node, values.len());
+        return Err(Diagnostic::error("E445", title).primary(name.span, "here").help(form()));
+    }
+    let mut out = [0.0; N];
+    for ((value, (what, dimension, positive)), out) in values.iter().zip(wanted).zip(&mut out) {
+        let fault = match value.node {
+            SettingValue::Quantity(q) if q.dimension == dimension => {
+                if !q.amount.is_finite() || q.amount < 0.0 || (positive && q.amount == 0.0) {
+                    Some(format!("{what} of `{}` is out of range", name.node))
+                } else {
+                    *out = q.amount;
+                    None
+                }
+            }
+            _ => Some(format!("{what} of `{}` has the wrong kind of value", name.node)),
+        };
+        if let Some(title) = fault {
+            let label =
+                format!("expected {}{}", dimension.example(), if positive { ", above zero" } else { "" });
+            return Err(Diagnostic::error("E445", title).primary(value.span, label).help(form()));
+        }
+    }
+    Ok(out)
+}
+
+/// The rate that a single link is given by `bandwidth, latency`; the bandwidth may be `unlimited`, for links of a list.
+/// `at` is where the setting is written.
+///
+/// # Errors
+/// E445 as [`Settings::set`].
+pub fn link_rate(at: Span, values: &[Spanned<SettingValue>]) -> Result<LinkRate, Diagnostic> {
+    let name = Spanned::new("link".to_owned(), at);
+    if let [Spanned { node: SettingValue::Name(word), .. }, latency] = values
+        && word == UNLIMITED
+    {
+        let wanted = [("latency", Dimension::Nanoseconds, false)];
+        let v = amounts(&name, std::slice::from_ref(latency), wanted)?;
+        return Ok(LinkRate { bandwidth: f64::INFINITY, latency_ns: v[0] });
+    }
+    let mut settings = Settings::default();
+    settings.set(&name, values)?;
+    Ok(settings.link())
+}
+
+/// One of several words.
+pub(super) fn word<T: Copy>(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+    words: &[(&str, T)],
+    help: &str,
+) -> Result<T, Diagnostic> {
+    if let [Spanned { node: SettingValue::Name(word), .. }] = values
+        && let Some((_, found)) = words.iter().find(|w| w.0 == word)
+    {
+        return Ok(*found);
+    }
+    let span = values.first().map_or(name.span, |v| v.span);
+    let list: Vec<&str> = words.iter().map(|w| w.0).collect();
+    let title = format!("`{}` is none of {}", name.node, list.join(", "));
+    Err(Diagnostic::error("E445", title).primary(span, "here").help(help))
+}
+
+/// How many transfers at a time.
+fn transfers(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u32, Diagnostic> {
+    match values {
+        [Spanned { node: SettingValue::Number(n), .. }]
+            if n.fract() == 0.0 && (1.0..=65_536.0).contains(n) =>
+        {
+            Ok(*n as u32)
+        }
+        _ => {
+            let span = values.first().map_or(name.span, |v| v.span);
+            Err(Diagnostic::error("E445", "`dma` is no whole number from 1 to 65,536")
+                .primary(span, "here")
+                .help("`dma: 1`: a device has one transfer each way under way at a time, until it is acknowledged"))
+        }
+    }
+}
+
+fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8, Diagnostic> {
+    match values {
+        [Spanned { node: SettingValue::Number(1.0), .. }] => Ok(1),
+        [Spanned { node: SettingValue::Number(2.0), .. }] => Ok(2),
+        _ => {
+            let span = values.first().map_or(name.span, |v| v.span);
+            Err(Diagnostic::error("E445", "`wrap2` is neither 1 nor 2")
+                .primary(span, "here")
+                .help("`wrap2: 1` joins a wrap of size two by one link each way, `wrap2: 2` by two"))
+        }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    /// `50 GB/s, 500 ns`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bandwidth = Quantity { amount: self.bandwidth, dimension: Dimension::BytesPerSecond };
+        let latency = Quantity { amount: self.latency_ns, dimension: Dimension::Nanoseconds };
+        if self.bandwidth == f64::INFINITY {
+            return write!(f, "{UNLIMITED}, {latency}");
+        }
+        write!(f, "{bandwidth}, {latency}")
+    }
+}
+
+impl Settings {
+    /// What was given, each as `name: value`.
+    pub(super) fn parts(&self) -> Vec<String> {
+        let mut parts: Vec<String> = vec![];
+        let text = |amount, dimension| Quantity { amount, dimension }.to_string();
+        if let Some(l) = self.link {
+            parts.push(format!("link: {l}"));
+        }
+        if let Some(d) = self.device {
+            let flops = text(d.flops, Dimension::FlopPerSecond);
+            parts.push(format!("device: {flops}, {}", text(d.memory, Dimension::BytesPerSecond)));
+        }
+        if let Some(v) = self.vector {
+            let step = self.vector_step.map_or(String::new(), |s| format!(", {}", text(s, Dimension::Bytes)));
+            parts.push(format!("vector: {}{step}", text(v, Dimension::BytesPerSecond)));
+        }
+        if let Some(v) = self.fence {
+            parts.push(format!("fence: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some(v) = self.signal {
+            parts.push(format!("signal: {}", text(v, Dimension::Bytes)));
+        }
+        if let Some(v) = self.wrap2 {
+            parts.push(format!("wrap2: {v}"));
+        }
+        if let Some(v) = self.forward {
+            parts.push(format!("forward: {}", v.name()));
+        }
+        if let Some(v) = self.round {
+            parts.push(format!("round: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some(v) = self.endpoint {
+            parts.push(format!("endpoint: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some(v) = self.launch {
+            parts.push(format!("launch: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some((name, _)) = Compute::ALL.iter().find(|c| Some(c.1) == self.compute) {
+            parts.push(format!("compute: {name}"));
+        }
+        if let Some(v) = self.dma {
+            parts.push(format!("dma: {v}"));
+        }
+        for (kind, size) in MemKind::ALL.iter().zip(self.sizes) {
+            if let Some(v) = size {
+                parts.push(format!("{kind}_size: {}", text(v, Dimension::Bytes)));
+            }
+        }
+        self.cores.parts(&mut parts);
+        parts.extend(self.package.parts());
+        self.queue.parts(&mut parts);
+        parts
+    }
+}
+
+impl fmt::Display for Settings {
+    /// ` { link: 50 GB/s, 500 ns; fence: 20 ns }` with what was given, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts();
+        if parts.is_empty() { Ok(()) } else { write!(f, " {{ {} }}", parts.join("; ")) }
+    }
+}

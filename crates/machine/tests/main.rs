@@ -1,0 +1,6 @@
+//! Tests of `kbc-machine`; one binary, a module per subject.
+
+mod bounds;
+mod graph;
+mod memory;
+mod topology;

@@ -1,0 +1,461 @@
+//! What the local operations of a schedule mean on tensors.
+//!
+//! Owns shapes, broadcasting and the layout of lines; arithmetic is [`crate::numbers`], [`crate::scalar_eval`] and
+//! [`crate::gemm`]. It knows nothing of ranks or of what memory holds: callers give whole operands and get what is to
+//! be written where.
+
+use crate::gemm;
+use crate::numbers::{self, Refusal};
+use crate::scalar_eval;
+use crate::tensor::{Data, Tensor, count};
+use crate::tiles;
+use kbc_ir::schedule::{Filling, LocalOp};
+use kbc_ir::shape::ShapeOp;
+use kbc_ir::types::{CutRule, DType, ReduceOp};
+
+/// What a local operation touches on one rank: element ranges `(start, len)` of its sources, in the order of
+/// [`LocalOp::srcs`], and of its destination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Footprint {
+    /// Read.
+    pub reads: Vec<(u64, u64)>,
+    /// Written.
+    pub write: (u64, u64),
+}
+
+/// The most parts a line may have; empty ones are walked too.
+const MAX_PARTS: u64 = 1 << 24;
+
+/// The block of a line that part `at` is: `line` elements, `unit` of them for one element of the cut dimension.
+pub fn block(line: u64, unit: u64, parts: u64, rule: &CutRule, at: i64) -> Result<(u64, u64), Refusal> {
+    let index = u64::try_from(at).ok().filter(|i| *i < parts).ok_or_else(|| {
+        Refusal::new(
+            format!("part {at} of {parts}"),
+            "parts are numbered from 0; the last one is `parts - 1`",
+        )
+    })?;
+    let n = line.checked_div(unit).unwrap_or(0);
+    let (lo, hi) = (rule.boundary(n, index, parts), rule.boundary(n, index + 1, parts));
+    Ok((lo * unit, (hi - lo) * unit))
+}
+
+/// Elements before, along and behind a dimension.
+pub fn outer_inner(shape: &[u64], dim: u32) -> Result<(u64, u64, u64), Refusal> {
+    let d = dim as usize;
+    let n = *shape.get(d).ok_or_else(|| {
+        Refusal::new(format!("dimension {dim} of a tensor of {} dimensions", shape.len()), "count from 0")
+    })?;
+    let size =
+        |s| count(s).ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"));
+    Ok((size(&shape[..d])?, n, size(&shape[d + 1..])?))
+}
+
+fn whole(shape: &[u64]) -> Result<(u64, u64), Refusal> {
+    let n = count(shape)
+        .ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
+    Ok((0, n))
+}
+
+/// What an operation touches. `part` is the value of its `at` or `index` expression on this rank, if it has one.
+pub fn footprint(
+    op: &LocalOp,
+    dst: &[u64],
+    srcs: &[&[u64]],
+    part: Option<i64>,
+) -> Result<Footprint, Refusal> {
+    let reads = srcs.iter().map(|s| whole(s)).collect::<Result<Vec<_>, _>>()?;
+    let mut out = Footprint { reads, write: whole(dst)? };
+    if let LocalOp::Pack { parts, .. } | LocalOp::Unpack { parts, .. } = op
+        && !(1..=MAX_PARTS).contains(parts)
+    {
+        return Err(Refusal::new(
+            format!("a line of {parts} parts"),
+            format!("a dimension is cut over ranks: at least 1 part, at most {MAX_PARTS}"),
+        ));
+    }
+    match (op, part, srcs.first()) {
+        (LocalOp::Pack { dim, parts, rule, .. }, Some(at), Some(src)) => {
+            let (outer, _, inner) = outer_inner(src, *dim)?;
+            out.write = block(out.write.1, outer.saturating_mul(inner), *parts, rule, at)?;
+        }
+        (LocalOp::Unpack { dim, parts, rule, .. }, Some(at), Some(_)) => {
+            let (outer, _, inner) = outer_inner(dst, *dim)?;
+            out.reads[0] = block(out.reads[0].1, outer.saturating_mul(inner), *parts, rule, at)?;
+        }
+        _ => {}
+    }
+    Ok(out)
+}
+
+/// Carries out an operation: the elements to write from `footprint(..).write.0` on. Sources are whole tensors, but the
+/// one of an `Unpack` with `at` is only the block that its footprint names.
+pub fn apply(
+    op: &LocalOp,
+    dst: (&[u64], DType),
+    srcs: &[&Tensor],
+    part: Option<i64>,
+) -> Result<Data, Refusal> {
+    let (shape, dtype) = dst;
+    let shapes: Vec<&[u64]> = srcs.iter().map(|t| t.shape()).collect();
+    let (_, n) = match op {
+        // Its source is already the block, and its footprint would look for a block of the block.
+        LocalOp::Unpack { .. } if part.is_some() => whole(shape)?,
+        _ => footprint(op, shape, &shapes, part)?.write,
+    };
+    let src = |i: usize| {
+        srcs.get(i)
+            .copied()
+            .ok_or_else(|| Refusal::new(format!("operand {i} is missing"), "give every operand"))
+    };
+    let data = match op {
+        LocalOp::Compute { func, .. } => {
+            let args = srcs.iter().map(|t| broadcast(t, shape)).collect::<Result<Vec<_>, _>>()?;
+            let args: Vec<&Data> = args.iter().collect();
+            scalar_eval::map(func, &args, n as usize, dtype)?
+        }
+        LocalOp::Matmul { .. } => matmul(src(0)?, src(1)?, shape, dtype)?,
+        LocalOp::Tiles { kernel, .. } => tiles::run(kernel, srcs, shape)?,
+        LocalOp::Grouped { .. } => {
+            let (x, w) = (src(0)?, src(1)?);
+            multiplied(x, w, products(op, (x.shape(), w.shape()), shape, part)?, dtype)?
+        }
+        LocalOp::ReduceDim { op, mean, dim, .. } => reduce_dim(*op, *mean, src(0)?, *dim, (n, dtype))?,
+        LocalOp::Cast { .. } => numbers::cast(src(0)?.data(), dtype),
+        LocalOp::Copy { .. } => src(0)?.data().clone(),
+        LocalOp::Pack { dim, parts, rule, .. } => {
+            let t = src(0)?;
+            let (outer, size, inner) = outer_inner(t.shape(), *dim)?;
+            match part {
+                Some(_) => t.data().clone(),
+                None => relayout(t.data(), outer, size, inner, *parts, rule, true),
+            }
+        }
+        LocalOp::Unpack { dim, parts, rule, .. } => {
+            let t = src(0)?;
+            let (outer, size, inner) = outer_inner(shape, *dim)?;
+            match part {
+                Some(_) => t.data().clone(),
+                None => relayout(t.data(), outer, size, inner, *parts, rule, false),
+            }
+        }
+        LocalOp::Transpose { perm, .. } => {
+            let t = src(0)?;
+            pick(t.data(), &transposed(t.shape(), perm)?)
+        }
+        LocalOp::Fill { with, .. } => filled(with, shape, dtype, part.unwrap_or(0))?,
+        LocalOp::Embedding { .. } => rows(src(0)?, src(1)?, part.unwrap_or(0))?,
+        LocalOp::Slice { dim, of, rule, .. } => {
+            let t = src(0)?;
+            let (_, size, _) = outer_inner(t.shape(), *dim)?;
+            let (lo, len) = block(size, 1, *of, rule, part.unwrap_or(0))?;
+            let mut bounds: Vec<(u64, u64)> = t.shape().iter().map(|n| (0, *n)).collect();
+            bounds[*dim as usize] = (lo, lo + len);
+            t.extract(&bounds).map(Tensor::into_data).unwrap_or_else(|| Data::zeros(dtype, 0))
+        }
+    };
+    if data.dtype() != dtype || data.len() as u64 != n {
+        return Err(Refusal::new(
+            format!("{} {} elements for a destination of {n} {dtype}", data.len(), data.dtype()),
+            "sizes and types of a local operation must agree; a change of type is a `cast`",
+        ));
+    }
+    Ok(data)
+}
+
+/// Elements by their place: a number, or the index along a dimension from `first` on.
+fn filled(with: &Filling, shape: &[u64], dtype: DType, first: i64) -> Result<Data, Refusal> {
+    let (_, n) = whole(shape)?;
+    match with {
+        Filling::Number(v) => Ok(numbers::from_f64(dtype, &vec![*v; n as usize])),
+        Filling::Place { dim, .. } => {
+            let (outer, size, inner) = outer_inner(shape, *dim)?;
+            let one = (0..size as i64).flat_map(|i| (0..inner).map(move |_| first + i));
+            let values: Vec<i64> = (0..outer).flat_map(|_| one.clone()).collect();
+            Ok(numbers::from_i64(dtype, &values))
+        }
+    }
+}
+
+/// Row `id - first` of a table for each id, zeros where there is none.
+fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
+    let (_, n, row) = outer_inner(table.shape(), 0)?;
+    let ids = ids.data().to_i64().ok_or_else(|| {
+        Refusal::new("rows by numbers that are no integers", "rows are numbered by i32 or i64")
+    })?;
+    let mut out = Data::zeros(table.dtype(), ids.len() * row as usize);
+    for (i, id) in ids.iter().enumerate() {
+        let at = id.checked_sub(first).and_then(|at| u64::try_from(at).ok()).filter(|at| *at < n);
+        if let Some(at) = at {
+            let (to, from) = (i * row as usize, (at * row) as usize);
+            assert!(out.copy_from(to, table.data(), from, row as usize), "the row was found in the table");
+        }
+    }
+    Ok(out)
+}
+
+/// The elements of a tensor repeated to a larger shape, dimensions aligned from the right.
+pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
+    let refuse = || {
+        Refusal::new(
+            format!("{:?} does not broadcast to {shape:?}", t.shape()),
+            "aligned from the right, each dimension must be equal or 1",
+        )
+    };
+    let lead = shape.len().checked_sub(t.shape().len()).ok_or_else(refuse)?;
+    if t.shape().iter().zip(&shape[lead..]).any(|(a, b)| a != b && *a != 1) {
+        return Err(refuse());
+    }
+    if t.shape() == &shape[lead..] && shape[..lead].iter().all(|d| *d == 1) {
+        return Ok(t.data().clone());
+    }
+    let (_, n) = whole(shape)?;
+    if n == 0 {
+        return Ok(Data::zeros(t.dtype(), 0));
+    }
+    // Stride of each dimension of the result in the operand; 0 where it is repeated.
+    let mut strides = vec![0usize; shape.len()];
+    let mut stride = 1;
+    for (d, size) in t.shape().iter().enumerate().rev() {
+        strides[lead + d] = if *size == 1 { 0 } else { stride };
+        stride *= *size as usize;
+    }
+    Ok(pick(t.data(), &walk(shape, &strides, n as usize)))
+}
+
+/// For each dimension of a transpose, its size and its stride in the operand, in elements.
+pub fn permuted(shape: &[u64], perm: &[u32]) -> Result<Vec<(u64, u64)>, Refusal> {
+    let (_, _) = whole(shape)?;
+    let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
+    op.sizes(&[shape.to_vec()])
+        .map_err(|why| Refusal::new(why, "a permutation names every dimension of the operand once"))?;
+    let strides: Vec<u64> = (0..shape.len()).map(|d| shape[d + 1..].iter().product()).collect();
+    Ok(perm.iter().map(|d| (shape[*d as usize], strides[*d as usize])).collect())
+}
+
+/// The numbers of the operand's elements in the order of its transpose.
+fn transposed(shape: &[u64], perm: &[u32]) -> Result<Vec<usize>, Refusal> {
+    let (_, n) = whole(shape)?;
+    let (sizes, strides): (Vec<u64>, Vec<u64>) = permuted(shape, perm)?.into_iter().unzip();
+    let strides: Vec<usize> = strides.into_iter().map(|s| s as usize).collect();
+    Ok(walk(&sizes, &strides, n as usize))
+}
+
+/// The numbers of `n` elements, row by row through a shape, with these strides.
+fn walk(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
+    let mut index = vec![0u64; shape.len()];
+    let mut order = Vec::with_capacity(n);
+    let mut at = 0usize;
+    for _ in 0..n {
+        order.push(at);
+        for d in (0..shape.len()).rev() {
+            index[d] += 1;
+            at += strides[d];
+            if index[d] < shape[d] {
+                break;
+            }
+            at -= strides[d] * shape[d] as usize;
+            index[d] = 0;
+        }
+    }
+    order
+}
+
+/// The elements with these numbers; all of them exist.
+fn pick(data: &Data, order: &[usize]) -> Data {
+    macro_rules! arms {
+        ($($v:ident),*) => { match data { $(Data::$v(x) => Data::$v(order.iter().map(|i| x[*i]).collect()),)* } };
+    }
+    arms!(F32, F16, BF16, I32, I8, U8, I16, I64)
+}
+
+/// Tensor `[outer, n, inner]` to the line of the parts of n, or (`pack` false) back.
+fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: &CutRule, pack: bool) -> Data {
+    let mut out = Data::zeros(src.dtype(), src.len());
+    let mut line = 0;
+    for b in 0..parts {
+        let (lo, hi) = (rule.boundary(n, b, parts), rule.boundary(n, b + 1, parts));
+        let run = ((hi - lo) * inner) as usize;
+        if run == 0 {
+            continue;
+        }
+        for o in 0..outer {
+            let tensor = ((o * n + lo) * inner) as usize;
+            let (to, from) = if pack { (line, tensor) } else { (tensor, line) };
+            // A source of another size than the shape says is caught by the caller, which compares lengths.
+            let _ = out.copy_from(to, src, from, run);
+            line += run;
+        }
+    }
+    out
+}
+
+/// `want`: how many elements of which type the destination has.
+fn reduce_dim(
+    op: ReduceOp,
+    mean: Option<u64>,
+    t: &Tensor,
+    dim: u32,
+    want: (u64, DType),
+) -> Result<Data, Refusal> {
+    let (outer, n, inner) = outer_inner(t.shape(), dim)?;
+    if outer.checked_mul(inner) != Some(want.0) {
+        return Err(Refusal::new(
+            format!("dimension {dim} of {:?} reduced into {} elements", t.shape(), want.0),
+            "the result has the other dimensions",
+        ));
+    }
+    let (outer, n, inner) = (outer as usize, n as usize, inner as usize);
+    if t.dtype() == DType::I32 && mean.is_some() {
+        return Err(Refusal::new("the mean of i32 is no i32", "cast to f32 first"));
+    }
+    fn fold<T: Copy>(v: &[T], dims: [usize; 3], none: T, f: impl Fn(T, T) -> T) -> Vec<T> {
+        let [outer, n, inner] = dims;
+        let mut out = Vec::with_capacity(outer * inner);
+        for o in 0..outer {
+            for i in 0..inner {
+                let mut all = (0..n).map(|j| v[(o * n + j) * inner + i]);
+                let first = all.next();
+                out.push(first.map_or(none, |first| all.fold(first, &f)));
+            }
+        }
+        out
+    }
+    let dims = [outer, n, inner];
+    if let Data::I32(v) = t.data() {
+        return Ok(Data::I32(fold(v, dims, numbers::identity_i32(op), |a, b| {
+            numbers::combine_i32(op, a, b)
+        })));
+    }
+    let wide = numbers::widen(t.data())?;
+    let mut out = fold(&wide, dims, numbers::identity_f32(op), |a, b| numbers::combine_f32(op, a, b));
+    if let Some(k) = mean {
+        out.iter_mut().for_each(|x| *x /= k as f32);
+    }
+    numbers::narrow(out, want.1)
+}
+
+/// Splits `[.., r, c]` into leading sizes, r and c.
+fn matrix(shape: &[u64]) -> Result<(&[u64], u64, u64), Refusal> {
+    match shape {
+        [lead @ .., r, c] => Ok((lead, *r, *c)),
+        _ => Err(Refusal::new(
+            format!("a matrix product of a tensor of {} dimensions", shape.len()),
+            "operands of matmul have at least two dimensions",
+        )),
+    }
+}
+
+/// For each matrix of the result, the number of the matrix of an operand that has these leading sizes.
+fn batches(lead: &[u64], result: &[u64]) -> Result<Vec<usize>, Refusal> {
+    let n =
+        count(lead).ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
+    let numbers: Vec<i64> = (0..n as i64).collect();
+    let t = Tensor::new(lead, Data::I64(numbers))
+        .ok_or_else(|| Refusal::new("no such shape", "use smaller sizes"))?;
+    match broadcast(&t, result)? {
+        Data::I64(v) => Ok(v.into_iter().map(|i| i as usize).collect()),
+        _ => Ok(vec![]),
+    }
+}
+
+/// A matrix product, or many: sizes M, K, N, and for each matrix of the result those of the operands.
+pub struct Product {
+    /// M, K and N.
+    pub sizes: (usize, usize, usize),
+    /// For each matrix of the result, the numbers of its two operands.
+    pub pairs: Vec<(usize, usize)>,
+}
+
+/// The matrix products that `[.., M, K] x [.., K, N]` into `dst` is; none of them where the result is empty.
+pub fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refusal> {
+    let (a, b) = operands;
+    let (lead_a, m, k) = matrix(a)?;
+    let (lead_b, k2, n) = matrix(b)?;
+    let lead = match dst {
+        [lead @ .., dm, dn] if (*dm, *dn) == (m, n) && k == k2 => lead,
+        _ => {
+            return Err(Refusal::new(
+                format!("{a:?} x {b:?} into {dst:?}"),
+                "[.., M, K] x [.., K, N] gives [.., M, N]",
+            ));
+        }
+    };
+    let sizes = (m as usize, k as usize, n as usize);
+    if whole(dst)?.1 == 0 {
+        return Ok(Product { sizes, pairs: vec![] });
+    }
+    let pairs = batches(lead_a, lead)?.into_iter().zip(batches(lead_b, lead)?).collect();
+    Ok(Product { sizes, pairs })
+}
+
+/// The matrix products of an operation that has some; those of a grouped one are a row each.
+pub fn products(
+    op: &LocalOp,
+    (x, w): (&[u64], &[u64]),
+    dst: &[u64],
+    at: Option<i64>,
+) -> Result<Product, Refusal> {
+    let LocalOp::Grouped { runs, places, .. } = op else { return product((x, w), dst) };
+    let ([rows, d], [matrices, k, n], [r, f]) = (x, w, dst) else {
+        return Err(Refusal::new("a grouped product of other dimensions", "[T, D] x [G, D, F] gives [T, F]"));
+    };
+    if (d, n, rows) != (k, f, r) {
+        return Err(Refusal::new(format!("{x:?} x {w:?} into {dst:?}"), "[T, D] x [G, D, F] gives [T, F]"));
+    }
+    let place = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| places.get(at));
+    let Some((row, matrix)) = place else {
+        return Err(Refusal::new("a grouped product at no place", "list one for each rank"));
+    };
+    let all = runs.matrices(*row, *rows);
+    let mine = |m: &u64| m.checked_sub(*matrix).filter(|m| m < matrices).map(|m| m as usize);
+    let pairs: Option<Vec<(usize, usize)>> =
+        all.iter().enumerate().map(|(i, m)| Some((i, mine(m)?))).collect();
+    match pairs.filter(|p| p.len() as u64 == *rows) {
+        // Nothing to multiply is nothing to do.
+        Some(pairs) if whole(dst)?.1 > 0 => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs }),
+        Some(_) => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs: vec![] }),
+        None => Err(Refusal::new(
+            format!("rows {row}..{} meet matrices {all:?} of {matrix}..{}", row + rows, matrix + matrices),
+            "every row has its matrix on its rank",
+        )),
+    }
+}
+
+fn matmul(a: &Tensor, b: &Tensor, dst: &[u64], dtype: DType) -> Result<Data, Refusal> {
+    multiplied(a, b, product((a.shape(), b.shape()), dst)?, dtype)
+}
+
+fn multiplied(a: &Tensor, b: &Tensor, by: Product, dtype: DType) -> Result<Data, Refusal> {
+    let Product { sizes: (m, k, n), pairs } = by;
+    if a.dtype() != b.dtype() {
+        return Err(Refusal::new(
+            format!("{} x {}", a.dtype(), b.dtype()),
+            "cast one operand to the type of the other",
+        ));
+    }
+    if pairs.is_empty() {
+        return Ok(Data::zeros(dtype, 0));
+    }
+    fn each_batch<T: Copy + Default>(
+        pairs: impl Iterator<Item = (usize, usize)>,
+        (m, k, n): (usize, usize, usize),
+        (a, b): (&[T], &[T]),
+        len: usize,
+        gemm: impl Fn(usize, usize, usize, &[T], &[T], &mut [T]) -> Option<()>,
+    ) -> Option<Vec<T>> {
+        let mut out = vec![T::default(); len];
+        for (i, (x, y)) in pairs.enumerate() {
+            let c = out.get_mut(i * m * n..(i + 1) * m * n)?;
+            gemm(m, k, n, &a[x * m * k..(x + 1) * m * k], &b[y * k * n..(y + 1) * k * n], c)?;
+        }
+        Some(out)
+    }
+    let len = pairs.len() * m * n;
+    let pairs = pairs.into_iter();
+    let sizes = || Refusal::new("sizes of a matrix product do not fit in memory", "use smaller sizes");
+    if let (Data::I32(x), Data::I32(y)) = (a.data(), b.data()) {
+        return Ok(Data::I32(each_batch(pairs, (m, k, n), (x, y), len, gemm::i32).ok_or_else(sizes)?));
+    }
+    let (x, y) = (numbers::widen(a.data())?, numbers::widen(b.data())?);
+    numbers::narrow(each_batch(pairs, (m, k, n), (&x[..], &y[..]), len, gemm::f32).ok_or_else(sizes)?, dtype)
+}

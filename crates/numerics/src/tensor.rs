@@ -1,0 +1,373 @@
+//! Tensors: typed elements in row-major order, boxes of them, and comparison bit for bit.
+//!
+//! Owns storage and addressing. What arithmetic means is [`crate::numbers`]; which rank holds which box is
+//! [`crate::shard`].
+
+use half::{bf16, f16};
+use kbc_ir::types::DType;
+use std::fmt;
+
+/// Elements of one type.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names are the types")]
+pub enum Data {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    BF16(Vec<bf16>),
+    I32(Vec<i32>),
+    I8(Vec<i8>),
+    U8(Vec<u8>),
+    I16(Vec<i16>),
+    I64(Vec<i64>),
+}
+
+/// Evaluates an expression on the vector inside, whatever its type.
+#[macro_export]
+macro_rules! each_element_type {
+    ($data:expr, $v:ident => $e:expr) => {
+        match $data {
+            $crate::tensor::Data::F32($v) => $e,
+            $crate::tensor::Data::F16($v) => $e,
+            $crate::tensor::Data::BF16($v) => $e,
+            $crate::tensor::Data::I32($v) => $e,
+            $crate::tensor::Data::I8($v) => $e,
+            $crate::tensor::Data::U8($v) => $e,
+            $crate::tensor::Data::I16($v) => $e,
+            $crate::tensor::Data::I64($v) => $e,
+        }
+    };
+}
+use each_element_type as each;
+
+/// Evaluates an expression on two vectors of the same type, and another one where the types differ.
+macro_rules! both {
+    ($x:expr, $y:expr, $a:ident, $b:ident => $e:expr, $other:expr) => {
+        match ($x, $y) {
+            (Data::F32($a), $crate::tensor::Data::F32($b)) => $e,
+            (Data::F16($a), $crate::tensor::Data::F16($b)) => $e,
+            (Data::BF16($a), $crate::tensor::Data::BF16($b)) => $e,
+            (Data::I32($a), $crate::tensor::Data::I32($b)) => $e,
+            (Data::I8($a), $crate::tensor::Data::I8($b)) => $e,
+            (Data::U8($a), $crate::tensor::Data::U8($b)) => $e,
+            (Data::I16($a), $crate::tensor::Data::I16($b)) => $e,
+            (Data::I64($a), $crate::tensor::Data::I64($b)) => $e,
+            _ => $other,
+        }
+    };
+}
+
+/// One element, for messages and comparisons: exact for every type.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub enum Value {
+    /// Of a floating-point type.
+    Float(f64),
+    /// Of an integer type.
+    Int(i64),
+}
+
+impl Value {
+    /// As a number; an integer beyond 2^53 is rounded.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Value::Float(v) => v,
+            Value::Int(v) => v as f64,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Float(v) => write!(f, "{v:?}"),
+            Value::Int(v) => write!(f, "{v}"),
+        }
+    }
+}
+
+/// Element access that differs from type to type.
+trait Element: Copy {
+    fn value(self) -> Value;
+    fn same(self, other: Self) -> bool;
+}
+
+macro_rules! float_element {
+    ($($t:ty),*) => {$(impl Element for $t {
+        fn value(self) -> Value { Value::Float(f64::from(self)) }
+        fn same(self, other: Self) -> bool {
+            self.to_bits() == other.to_bits() || (self.is_nan() && other.is_nan())
+        }
+    })*};
+}
+macro_rules! int_element {
+    ($($t:ty),*) => {$(impl Element for $t {
+        fn value(self) -> Value { Value::Int(i64::from(self)) }
+        fn same(self, other: Self) -> bool { self == other }
+    })*};
+}
+float_element!(f32, f16, bf16);
+int_element!(i32, i8, u8, i16, i64);
+
+impl Data {
+    /// `n` zeros.
+    pub fn zeros(dtype: DType, n: usize) -> Data {
+        match dtype {
+            DType::F32 => Data::F32(vec![0.0; n]),
+            DType::F16 => Data::F16(vec![f16::ZERO; n]),
+            DType::BF16 => Data::BF16(vec![bf16::ZERO; n]),
+            DType::I32 => Data::I32(vec![0; n]),
+            DType::I8 => Data::I8(vec![0; n]),
+            DType::U8 => Data::U8(vec![0; n]),
+            DType::I16 => Data::I16(vec![0; n]),
+            DType::I64 => Data::I64(vec![0; n]),
+        }
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Data::F32(_) => DType::F32,
+            Data::F16(_) => DType::F16,
+            Data::BF16(_) => DType::BF16,
+            Data::I32(_) => DType::I32,
+            Data::I8(_) => DType::I8,
+            Data::U8(_) => DType::U8,
+            Data::I16(_) => DType::I16,
+            Data::I64(_) => DType::I64,
+        }
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        each!(self, v => v.len())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Element `i`; none past the end.
+    pub fn get(&self, i: usize) -> Option<Value> {
+        each!(self, v => v.get(i).map(|x| x.value()))
+    }
+
+    /// The bits of element `i`, above them those of its sign or zeros; none past the end.
+    pub fn bits(&self, i: usize) -> Option<i64> {
+        Some(match self {
+            Data::F32(v) => i64::from(v.get(i)?.to_bits()),
+            Data::F16(v) => i64::from(v.get(i)?.to_bits()),
+            Data::BF16(v) => i64::from(v.get(i)?.to_bits()),
+            Data::I32(v) => i64::from(*v.get(i)?),
+            Data::I8(v) => i64::from(*v.get(i)?),
+            Data::U8(v) => i64::from(*v.get(i)?),
+            Data::I16(v) => i64::from(*v.get(i)?),
+            Data::I64(v) => *v.get(i)?,
+        })
+    }
+
+    /// A copy of elements `start .. start + len`; cut off at the end.
+    pub fn slice(&self, start: usize, len: usize) -> Data {
+        let cut = |n: usize| start.min(n)..start.saturating_add(len).min(n);
+        match self {
+            Data::F32(v) => Data::F32(v[cut(v.len())].to_vec()),
+            Data::F16(v) => Data::F16(v[cut(v.len())].to_vec()),
+            Data::BF16(v) => Data::BF16(v[cut(v.len())].to_vec()),
+            Data::I32(v) => Data::I32(v[cut(v.len())].to_vec()),
+            Data::I8(v) => Data::I8(v[cut(v.len())].to_vec()),
+            Data::U8(v) => Data::U8(v[cut(v.len())].to_vec()),
+            Data::I16(v) => Data::I16(v[cut(v.len())].to_vec()),
+            Data::I64(v) => Data::I64(v[cut(v.len())].to_vec()),
+        }
+    }
+
+    /// Overwrites elements from `start` on with elements `from .. from + len` of another vector. False, and nothing
+    /// is changed, if the types differ or a range does not fit.
+    #[must_use]
+    pub fn copy_from(&mut self, start: usize, src: &Data, from: usize, len: usize) -> bool {
+        both!(self, src, d, s => {
+            match (d.get_mut(start..start.saturating_add(len)), s.get(from..from.saturating_add(len))) {
+                (Some(d), Some(s)) => { d.copy_from_slice(s); true }
+                _ => false,
+            }
+        }, false)
+    }
+
+    /// Makes it `n` elements long, new ones zero.
+    pub fn grow(&mut self, n: usize) {
+        each!(self, v => if v.len() < n { v.resize(n, Default::default()) });
+    }
+
+    /// The first element in which two vectors differ: bit for bit, any NaN equal to any NaN, -0 and +0 different.
+    /// Different types or lengths differ at the first element that only one of them has.
+    pub fn first_difference(&self, other: &Data) -> Option<usize> {
+        both!(self, other, a, b => {
+            let short = a.len().min(b.len());
+            (0..short).find(|&i| !a[i].same(b[i])).or((a.len() != b.len()).then_some(short))
+        }, Some(0))
+    }
+
+    /// The numbers as f64: exact but for 64-bit integers beyond 2^53, which are rounded.
+    pub fn to_f64(&self) -> Vec<f64> {
+        each!(self, v => v.iter().map(|x| x.value().as_f64()).collect())
+    }
+
+    /// The integers, if the type is an integer type.
+    pub fn to_i64(&self) -> Option<Vec<i64>> {
+        (!self.dtype().is_float()).then(|| {
+            each!(self, v => v
+                .iter()
+                .map(|x| match x.value() {
+                    Value::Int(i) => i,
+                    Value::Float(f) => f as i64,
+                })
+                .collect())
+        })
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Data) -> bool {
+        self.dtype() == other.dtype() && self.first_difference(other).is_none()
+    }
+}
+
+/// A dense tensor, row-major. The number of elements is the product of the sizes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tensor {
+    shape: Vec<u64>,
+    data: Data,
+}
+
+impl Tensor {
+    /// A tensor of that shape; none if the number of elements differs.
+    pub fn new(shape: impl Into<Vec<u64>>, data: Data) -> Option<Tensor> {
+        let shape = shape.into();
+        (count(&shape)? == data.len() as u64).then_some(Tensor { shape, data })
+    }
+
+    /// A vector.
+    pub fn line(data: Data) -> Tensor {
+        Tensor { shape: vec![data.len() as u64], data }
+    }
+
+    /// Zeros; none if the number of elements is more than memory can address.
+    pub fn zeros(dtype: DType, shape: impl Into<Vec<u64>>) -> Option<Tensor> {
+        let shape = shape.into();
+        let n = usize::try_from(count(&shape)?).ok()?;
+        Some(Tensor { shape, data: Data::zeros(dtype, n) })
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.data.dtype()
+    }
+
+    /// Sizes, first slowest.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The elements.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// The elements, on their own.
+    pub fn into_data(self) -> Data {
+        self.data
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.data.len()
+    }
+
+    /// The same elements in another shape; none if their number differs.
+    pub fn reshaped(self, shape: impl Into<Vec<u64>>) -> Option<Tensor> {
+        Tensor::new(shape, self.data)
+    }
+
+    /// The elements inside half-open ranges, one a dimension; none if a range is outside or their number is wrong.
+    pub fn extract(&self, bounds: &[(u64, u64)]) -> Option<Tensor> {
+        if bounds.len() != self.shape.len()
+            || bounds.iter().zip(&self.shape).any(|(b, n)| b.0 > b.1 || b.1 > *n)
+        {
+            return None;
+        }
+        let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
+        let mut out = Tensor::zeros(self.dtype(), shape)?;
+        let mut at = 0;
+        for_rows(&self.shape, bounds, |start, len| {
+            let fits = out.data.copy_from(at, &self.data, start, len);
+            debug_assert!(fits, "rows of a box lie inside the tensor");
+            at += len;
+        });
+        Some(out)
+    }
+}
+
+impl Tensor {
+    /// Writes a tensor to the elements inside half-open ranges; none, and nothing is written, where it is of another size or type.
+    pub fn insert(&mut self, bounds: &[(u64, u64)], from: &Tensor) -> Option<()> {
+        let inside = bounds.iter().zip(&self.shape).all(|(b, n)| b.0 <= b.1 && b.1 <= *n);
+        let same = bounds.iter().map(|b| b.1.wrapping_sub(b.0)).eq(from.shape.iter().copied());
+        if !inside || !same || bounds.len() != self.shape.len() || self.dtype() != from.dtype() {
+            return None;
+        }
+        let mut at = 0;
+        let data = &mut self.data;
+        for_rows(&self.shape, bounds, |start, len| {
+            let fits = data.copy_from(start, &from.data, at, len);
+            debug_assert!(fits, "rows of a box lie inside the tensor");
+            at += len;
+        });
+        Some(())
+    }
+}
+
+/// Product of sizes; none if it does not fit.
+pub fn count(shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d))
+}
+
+/// Calls `f` with the start and the length of each contiguous run of a box inside a row-major tensor, in order.
+pub fn for_rows(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usize, usize)) {
+    if bounds.iter().any(|b| b.0 >= b.1) {
+        return;
+    }
+    let Some((last, outer)) = bounds.split_last() else {
+        return f(0, 1);
+    };
+    let mut index: Vec<u64> = outer.iter().map(|b| b.0).collect();
+    let width = shape[shape.len() - 1];
+    loop {
+        let row = index.iter().zip(shape).fold(0, |n, (i, d)| n * d + i);
+        f((row * width + last.0) as usize, (last.1 - last.0) as usize);
+        let mut d = outer.len();
+        loop {
+            if d == 0 {
+                return;
+            }
+            d -= 1;
+            index[d] += 1;
+            if index[d] < outer[d].1 {
+                break;
+            }
+            index[d] = outer[d].0;
+        }
+    }
+}
+
+/// The position of element `i` of a row-major tensor, one number a dimension.
+pub fn multi_index(shape: &[u64], i: u64) -> Vec<u64> {
+    let mut rest = i;
+    let mut out = vec![0; shape.len()];
+    for (o, d) in out.iter_mut().zip(shape).rev() {
+        *o = rest % (*d).max(1);
+        rest /= (*d).max(1);
+    }
+    out
+}

@@ -1,0 +1,27 @@
+//! Tests of `kbc-passes`; one binary, a module per subject.
+
+mod common;
+mod stack;
+
+mod allocate;
+mod docs;
+mod enqueue;
+mod expand;
+mod expand_graph;
+mod files;
+mod library;
+mod library_counts;
+mod link_loads;
+mod lower_queues;
+mod minimal;
+mod options;
+mod orbits;
+mod order;
+mod overlap;
+mod pipeline;
+mod pull;
+mod reshard;
+mod rounds;
+mod shapes;
+mod synchronize;
+mod turns;

@@ -1,0 +1,331 @@
+//! Matrix products: values, sums of absolute values, and propagated bounds.
+
+use super::precision::{F32, Precision, common_grain};
+use super::reduce::{Sum, store};
+use super::scalar::{broadcast_order, broadcast_shape};
+use super::{Pending, RefTensor, Step, Value};
+use kbc_diag::Diagnostic;
+use kbc_ir::grouped::Runs;
+use kbc_ir::types::{DType, ReduceOp};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// `[.., M, K] x [.., K, N]`, leading dimensions broadcast.
+pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -> Result<Value, Diagnostic> {
+    let ([lead_a @ .., m, k], [lead_b @ .., k2, n]) = (&a.t.shape[..], &b.t.shape[..]) else {
+        return Err(step.broken("operands of matmul have at least two dimensions"));
+    };
+    let lead = broadcast_shape(&[lead_a, lead_b]).filter(|_| k == k2);
+    let lead = lead.ok_or_else(|| step.broken("[.., M, K] x [.., K, N] gives [.., M, N]"))?;
+    let dtype = a.t.dtype;
+    if dtype != b.t.dtype {
+        return Err(step.broken("operands of matmul have one element type"));
+    }
+    let mut shape = lead.clone();
+    shape.extend([*m, *n]);
+    let len = step.room(&shape)?;
+    let sizes = (*m as usize, *k as usize, *n as usize);
+    let batches = len.checked_div(sizes.0 * sizes.2).unwrap_or(0);
+    let orders = [broadcast_order(lead_a, &lead, batches), broadcast_order(lead_b, &lead, batches)];
+    products(step, (a, b), (shape, sizes), orders, accumulate_f32)
+}
+
+/// Rows `[T, D]`, each with its matrix of `[G, D, F]`.
+pub(super) fn grouped(step: &Step<'_>, x: &Value, w: &Value, runs: &Runs) -> Result<Value, Diagnostic> {
+    let ([rows, d], [matrices, k, f]) = (&x.t.shape[..], &w.t.shape[..]) else {
+        return Err(step.broken("rows have two dimensions, matrices three"));
+    };
+    runs.fit(*rows, *matrices).map_err(|why| step.broken(&why))?;
+    if d != k || x.t.dtype != w.t.dtype {
+        return Err(step.broken("[T, D] x [G, D, F] gives [T, F], all of one type"));
+    }
+    let shape = vec![*rows, *f];
+    step.room(&shape)?;
+    let order = runs.matrices(0, *rows).into_iter().map(|m| m as usize).collect();
+    let sizes = (1, *d as usize, *f as usize);
+    products(step, (x, w), (shape, sizes), [None, Some(order)], false)
+}
+
+/// Products of matrices; `orders` say which of each operand, none where they are in order.
+fn products(
+    step: &Step<'_>,
+    (a, b): (&Value, &Value),
+    (shape, (m, k, n)): (Vec<u64>, (usize, usize, usize)),
+    [of_a, of_b]: [Option<Vec<usize>>; 2],
+    accumulate_f32: bool,
+) -> Result<Value, Diagnostic> {
+    let dtype = a.t.dtype;
+    let len = step.room(&shape)?;
+    let batches = len.checked_div(m * n).unwrap_or(0);
+    let job = |i: usize| {
+        let (x, y) = (of_a.as_ref().map_or(i, |o| o[i]), of_b.as_ref().map_or(i, |o| o[i]));
+        (x * m * k..(x + 1) * m * k, y * k * n..(y + 1) * k * n)
+    };
+    let sizes = (m, k, n);
+    if dtype == DType::I32 && !accumulate_f32 {
+        let (mut exact, mut bound) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        for (ra, rb) in (0..batches).map(job) {
+            let (v, e) = integers(step, (&a.t, ra), (&b.t, rb), sizes)?;
+            exact.extend(v);
+            bound.extend(e);
+        }
+        return Ok(Value::whole(RefTensor::integers(dtype, shape, exact, bound)));
+    }
+    let result = if accumulate_f32 { DType::F32 } else { dtype };
+    let (Some(_), Some(stored)) = (Precision::of(dtype), Precision::of(result)) else {
+        return Err(step.broken("this type moves and does not compute"));
+    };
+    let shared = step.partial() == Some(ReduceOp::Sum);
+    let (pa, pb) = (a.pending_for(step.partial()), b.pending_for(step.partial()));
+    if pa.is_some() && pb.is_some() {
+        return Err(step.broken("a product of two partial values is not the product of their sums"));
+    }
+    if step.terms.is_some() {
+        let mut bound = Vec::with_capacity(len);
+        for (ra, rb) in (0..batches).map(job) {
+            let (left, right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
+            let left: Vec<f64> = left.size().iter().map(|x| super::OUTER * x.abs()).collect();
+            bound.extend(by_columns(sizes, &left, |at, out| absolute(&right.size()[at], out)));
+        }
+        return Ok(Value::whole(RefTensor::real(result, shape, vec![0.0; len], bound)));
+    }
+    // Additions across the ranks of an operand that is still partial come on top of those along K.
+    let earlier = [pa, pb].into_iter().flatten().map(|p| p.parts).fold(1.0, f64::max);
+    let parts = if shared { step.parts.max(earlier) } else { 1.0 };
+    let roundings = k as f64;
+    let roundings = if step.probe { roundings.min(3.0 * roundings.sqrt()) } else { roundings };
+    let gamma = F32.gamma(roundings + earlier - 1.0);
+    let (mut value, mut bound, mut size) = (Vec::with_capacity(len), Vec::with_capacity(len), vec![]);
+    let mut least = f64::INFINITY;
+    for (ra, rb) in (0..batches).map(job) {
+        let (mut left, mut right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
+        let exact_rows = !step.probe && left.has_exact_row(k);
+        if exact_rows {
+            left.find_grains((m, k), false, pa.map(|p| p.grain));
+            right.find_grains((k, n), true, pb.map(|p| p.grain));
+        }
+        let sums =
+            if step.probe { Sums::probe(&left, &right, sizes) } else { Sums::new(&left, &right, sizes) };
+        for (at, (i, j)) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).enumerate() {
+            let (v, s, propagated) = (sums.value[at], sums.size[at], sums.propagated(at));
+            let q = if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
+            let exact = propagated == 0.0 && F32.exact(s, q);
+            let own = if exact { 0.0 } else { gamma * (s + propagated) + 0.5 * k as f64 * earlier * F32.eta };
+            let sum = Sum { v, size: s, grain: q, propagated, own };
+            let (v, e) = store(&stored, sum, parts);
+            value.push(v);
+            bound.push(e);
+            if shared {
+                size.push(s);
+                if e == 0.0 {
+                    least = least.min(q);
+                }
+            }
+        }
+    }
+    let t = Arc::new(RefTensor::real(result, shape, value, bound));
+    let pending = Pending { op: ReduceOp::Sum, parts, size, grain: least };
+    Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
+}
+
+/// One operand of one product.
+struct Side<'a> {
+    value: &'a [f64],
+    /// None: all 0.
+    bound: Option<&'a [f64]>,
+    /// The sums of the absolute values of the parts, where it is partial; otherwise they are those of the values.
+    parts: Option<&'a [f64]>,
+    /// Of each row (left) or column (right).
+    grain: Vec<f64>,
+}
+
+impl<'a> Side<'a> {
+    fn new(x: &'a Value, pending: Option<&'a Pending>, range: Range<usize>) -> Side<'a> {
+        let bound = &x.t.bound[range.clone()];
+        let bound = (!x.exact && bound.iter().any(|e| *e != 0.0)).then_some(bound);
+        Side {
+            value: &x.t.value[range.clone()],
+            bound,
+            parts: pending.map(|p| &p.size[range]),
+            grain: vec![],
+        }
+    }
+
+    /// Finds the grains of rows or columns; `common` is that of the parts of a partial value.
+    fn find_grains(&mut self, (rows, cols): (usize, usize), columns: bool, common: Option<f64>) {
+        let n = if columns { cols } else { rows };
+        self.grain = match common {
+            Some(q) => vec![q; n],
+            None if columns => {
+                let mut out = vec![f64::INFINITY; cols];
+                for row in self.value.chunks(cols.max(1)) {
+                    out.iter_mut().zip(row).for_each(|(q, v)| *q = q.min(super::precision::grain(*v)));
+                }
+                out
+            }
+            None if cols == 0 => vec![f64::INFINITY; rows],
+            None => self.value.chunks(cols).map(|row| common_grain(row.iter().copied())).collect(),
+        };
+    }
+
+    /// Whether all elements of some row have bound 0.
+    fn has_exact_row(&self, cols: usize) -> bool {
+        self.bound.is_none_or(|e| cols == 0 || e.chunks(cols).any(|row| row.iter().all(|e| *e == 0.0)))
+    }
+
+    /// What the absolute values are those of.
+    fn size(&self) -> &'a [f64] {
+        self.parts.unwrap_or(self.value)
+    }
+}
+
+/// The sums that value and bound need.
+struct Sums {
+    value: Vec<f64>,
+    /// `sum |a| |b|`.
+    size: Vec<f64>,
+    /// `sum e_a (|b| + e_b)` and `sum |a| e_b`, where there are bounds.
+    errors: Vec<Vec<f64>>,
+}
+
+impl Sums {
+    /// Of operands without bounds, quickly: `size` is what Cauchy and Schwarz say of it.
+    fn probe(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+        let value = product(sizes, a.value, b.value);
+        Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
+    }
+
+    fn new(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+        let (m, k, n) = sizes;
+        let value = product(sizes, a.value, b.value);
+        // Rows below each other that are all multiplied by the same columns: those are read once.
+        let mut left: Vec<f64> = a.size().iter().map(|x| x.abs()).collect();
+        let mut errors = vec![];
+        if let Some(eb) = b.bound {
+            errors.push(product(sizes, &left, eb));
+        }
+        let size = match (a.bound, b.bound) {
+            (Some(ea), None) => {
+                left.extend_from_slice(ea);
+                let mut both = by_columns((2 * m, k, n), &left, |at, out| absolute(&b.size()[at], out));
+                errors.push(both.split_off(m * n));
+                both
+            }
+            (ea, eb) => {
+                if let (Some(ea), Some(eb)) = (ea, eb) {
+                    errors.push(by_columns(sizes, ea, |at, out| {
+                        let reach = b.size()[at.clone()].iter().zip(&eb[at]);
+                        out.iter_mut().zip(reach).for_each(|(o, (x, e))| *o = x.abs() + e);
+                    }));
+                }
+                by_columns(sizes, &left, |at, out| absolute(&b.size()[at], out))
+            }
+        };
+        Sums { value, size, errors }
+    }
+
+    fn propagated(&self, at: usize) -> f64 {
+        let e: f64 = self.errors.iter().map(|s| s[at]).sum();
+        // Infinity times zero: a factor about which nothing is known.
+        if e.is_nan() { f64::INFINITY } else { e }
+    }
+}
+
+/// The products of the norms of the rows of `a` and the columns of `b`.
+fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
+    let mut columns = vec![0.0; n];
+    for row in b.chunks_exact(n.max(1)).take(k) {
+        columns.iter_mut().zip(row).for_each(|(c, x)| *c += x * x);
+    }
+    let row = |i: usize| a[i * k..(i + 1) * k].iter().map(|x| x * x).sum::<f64>();
+    let rows: Vec<f64> = (0..m).map(row).collect();
+    rows.iter().flat_map(|r| columns.iter().map(move |c| (r * c).sqrt())).collect()
+}
+
+/// `a b`, for row-major `a` of m x k and `b` of k x n.
+fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    kbc_numerics::gemm::f64(m, k, n, a, b, &mut c).expect("the slices are those of the sizes");
+    c
+}
+
+/// Elements of the right side that are made at a time: they stay in the cache until they are multiplied.
+const MADE: usize = 1 << 15;
+
+/// `a b` for row-major `a` of m x k, and `b` of k x n as `right` makes it: runs of elements of a row.
+fn by_columns(
+    (m, k, n): (usize, usize, usize),
+    a: &[f64],
+    right: impl Fn(Range<usize>, &mut [f64]),
+) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    if c.is_empty() {
+        return c;
+    }
+    let width = (MADE / k.max(1)).clamp(16, n.max(16));
+    let mut made = vec![0.0; k * width.min(n)];
+    for j in (0..n).step_by(width) {
+        let w = width.min(n - j);
+        let columns = &mut made[..k * w];
+        columns.chunks_exact_mut(w).enumerate().for_each(|(i, row)| right(i * n + j..i * n + j + w, row));
+        for (row, of) in c.chunks_exact_mut(n).zip(product((m, k, w), a, columns).chunks_exact(w)) {
+            row[j..j + w].copy_from_slice(of);
+        }
+    }
+    c
+}
+
+fn absolute(x: &[f64], out: &mut [f64]) {
+    out.iter_mut().zip(x).for_each(|(o, x)| *o = x.abs());
+}
+
+type Block<'a> = (&'a RefTensor, Range<usize>);
+
+/// The product in wrapping i32, with bounds where operands have some.
+fn integers(
+    step: &Step<'_>,
+    (a, ra): Block<'_>,
+    (b, rb): Block<'_>,
+    (m, k, n): (usize, usize, usize),
+) -> Result<(Vec<i64>, Vec<f64>), Diagnostic> {
+    let (Some(xa), Some(xb)) = (&a.exact, &b.exact) else {
+        return Err(step.broken("its integers have no values"));
+    };
+    let (xa, xb) = (&xa[ra.clone()], &xb[rb.clone()]);
+    let mut out = vec![0i32; m * n];
+    for i in 0..m {
+        let row = &mut out[i * n..(i + 1) * n];
+        for j in 0..k {
+            let x = xa[i * k + j] as i32;
+            let other = &xb[j * n..(j + 1) * n];
+            row.iter_mut().zip(other).for_each(|(c, y)| *c = c.wrapping_add(x.wrapping_mul(*y as i32)));
+        }
+    }
+    let exact: Vec<i64> = out.into_iter().map(i64::from).collect();
+    let (ea, eb) = (&a.bound[ra], &b.bound[rb]);
+    if ea.iter().chain(eb).all(|e| *e == 0.0) {
+        let bound = vec![0.0; exact.len()];
+        return Ok((exact, bound));
+    }
+    let abs = |x: &[i64]| x.iter().map(|v| v.unsigned_abs() as f64).collect::<Vec<f64>>();
+    let add = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x + y).collect::<Vec<f64>>();
+    let (sa, sb) = (abs(xa), abs(xb));
+    let size = product((m, k, n), &sa, &sb);
+    let reach = product((m, k, n), &add(&sa, ea), &add(&sb, eb));
+    // Where the sum may wrap, a small change of an operand may change all of it.
+    let limit = f64::from(i32::MAX);
+    let bound = size
+        .iter()
+        .zip(&reach)
+        .map(|(s, r)| {
+            if r == s {
+                0.0
+            } else if *r <= limit {
+                (r - s).ceil()
+            } else {
+                f64::INFINITY
+            }
+        })
+        .collect();
+    Ok((exact, bound))
+}

@@ -1,0 +1,377 @@
+//! Reductions: of a dimension, and of the leading one of a partial input.
+
+use super::precision::{F32, Precision, common_grain, grain, significant_bits, times};
+use super::{Pending, RefTensor, Step, Value};
+use kbc_diag::Diagnostic;
+use kbc_ir::graph::Input;
+use kbc_ir::types::{DType, ReduceOp};
+use kbc_numerics::tensor::Tensor;
+use std::sync::Arc;
+
+/// A sum of products or of elements, computed in f32 but not yet stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    pub v: f64,
+    /// Sum of the absolute values of what is added.
+    pub size: f64,
+    /// What is added are multiples of it.
+    pub grain: f64,
+    /// Error that comes from the operands.
+    pub propagated: f64,
+    /// Error of the operation's own f32 roundings; 0 if all partial results are exact.
+    pub own: f64,
+}
+
+/// Stores a sum: shared by `parts` ranks, each rounds its part and the parts are added in the type.
+pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
+    if !s.v.is_finite() {
+        return (s.v, if s.propagated == 0.0 { 0.0 } else { f64::INFINITY });
+    }
+    let e = s.propagated + s.own;
+    let reach = s.size + e;
+    // An order of the additions might overflow: f32 for the sum itself, the stored type for parts of it.
+    if e.is_nan() || reach > F32.max || (parts > 1.0 && reach > stored.max) {
+        return (s.v, f64::INFINITY);
+    }
+    let narrow = *stored != F32;
+    if e == 0.0 && (if parts > 1.0 { stored.exact(s.size, s.grain) } else { stored.holds(s.v) }) {
+        return (s.v, 0.0);
+    }
+    match () {
+        () if !narrow => (s.v, e),
+        () if parts > 1.0 => (s.v, e + stored.gamma(parts) * reach + 0.5 * parts * stored.eta),
+        () => super::scalar::rounded(stored, s.v, e, true),
+    }
+}
+
+/// An element to be reduced: value, bound, and size as in [`Pending`].
+pub type Item = (f64, f64, f64);
+
+/// The product of items in any order: value, bound, and how far partial products may be from 1, as a factor. `whole`:
+/// all of them, and all their parts, are integers.
+pub(super) fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64, f64) {
+    let (mut v, mut e) = (1.0f64, 0.0f64);
+    let (mut hi, mut lo, mut bits) = (1.0f64, 1.0f64, 0);
+    for (x, ex, size) in items {
+        let reach = x.abs() + ex;
+        e = v.abs() * ex + e * reach;
+        v *= x;
+        hi *= reach.max(*size).max(1.0);
+        if *x != 0.0 {
+            let least = x.abs() - ex;
+            lo *= if least > 0.0 { least.min(1.0) } else { 0.0 };
+        }
+        bits += significant_bits(*x);
+    }
+    if let Some((x, ..)) = items.iter().find(|i| !i.0.is_finite()) {
+        let v = if x.is_nan() { f64::NAN } else { v };
+        return (v, if items.iter().all(|i| i.1 == 0.0) { 0.0 } else { f64::INFINITY }, f64::INFINITY);
+    }
+    let spread = hi.max(1.0 / lo);
+    // Beyond these limits some order of the factors overflows or underflows on the way.
+    if e.is_nan() || spread * (1.0 + 1e-6) >= p.max.min(1.0 / p.tiny) {
+        return (v, f64::INFINITY, spread);
+    }
+    // The odd part of a partial product divides that of the product, so it has no more bits.
+    if e == 0.0 && (bits <= p.bits || (whole && p.exact(hi, 1.0))) {
+        return (v, 0.0, spread);
+    }
+    let roundings = items.len().saturating_sub(1) as f64;
+    (v, e + times(p.gamma(roundings), v.abs() + e), spread)
+}
+
+/// The smallest or largest: NaN if one is NaN.
+pub(super) fn extreme(op: ReduceOp, items: &[Item]) -> (f64, f64) {
+    let pick = |f: &dyn Fn(&Item) -> f64| {
+        let all = items.iter().map(f);
+        if op == ReduceOp::Min {
+            all.fold(f64::INFINITY, f64::min)
+        } else {
+            all.fold(f64::NEG_INFINITY, f64::max)
+        }
+    };
+    if let Some((_, e, _)) = items.iter().find(|i| i.0.is_nan()) {
+        return (f64::NAN, *e);
+    }
+    let v = pick(&|i| i.0);
+    if items.iter().all(|i| i.1 == 0.0) {
+        return (v, 0.0);
+    }
+    if items.iter().any(|i| i.1.is_infinite()) {
+        return (v, f64::INFINITY);
+    }
+    let (lo, hi) = (pick(&|i| i.0 - i.1), pick(&|i| i.0 + i.1));
+    if v.is_infinite() { (v, 0.0) } else { (v, (hi - v).max(v - lo)) }
+}
+
+/// Calls `f` with the elements `o, 0.., i` of `[outer, n, inner]`, in order of the result.
+fn each(outer: usize, n: usize, inner: usize, mut f: impl FnMut(&mut dyn Iterator<Item = usize>)) {
+    for o in 0..outer {
+        for i in 0..inner {
+            f(&mut (0..n).map(|j| (o * n + j) * inner + i));
+        }
+    }
+}
+
+/// Reduction of one dimension.
+pub(super) fn run(
+    step: &Step<'_>,
+    x: &Value,
+    op: ReduceOp,
+    mean: bool,
+    dim: usize,
+    keep: bool,
+) -> Result<Value, Diagnostic> {
+    let mut shape = x.t.shape.clone();
+    let Some(&size) = shape.get(dim) else {
+        return Err(step.broken("it reduces a dimension that its operand has not"));
+    };
+    let (outer, inner) = (step.room(&shape[..dim])?, step.room(&shape[dim + 1..])?);
+    if keep {
+        shape[dim] = 1;
+    } else {
+        shape.remove(dim);
+    }
+    let n = size as usize;
+    if mean && (op != ReduceOp::Sum || !x.t.dtype.is_float()) {
+        return Err(step.broken("a mean is a sum of floats, divided"));
+    }
+    if let Some(values) = &x.t.exact {
+        if x.t.dtype != DType::I32 {
+            return Err(step.broken("this type moves and does not compute"));
+        }
+        let (mut exact, mut bound) = (vec![], vec![]);
+        each(outer, n, inner, |at| {
+            let items: Vec<(i64, f64)> = at.map(|i| (values[i], x.t.bound[i])).collect();
+            let (v, e) = integers(op, &items);
+            exact.push(v);
+            bound.push(e);
+        });
+        return Ok(Value::whole(RefTensor::integers(DType::I32, shape, exact, bound)));
+    }
+    let Some(stored) = Precision::of(x.t.dtype) else {
+        return Err(step.broken("this type moves and does not compute"));
+    };
+    let pending = x.pending_for(step.partial());
+    let earlier = pending.map_or(1.0, |p| p.parts);
+    let shared = step.partial() == Some(op) && matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+    let parts = if shared { step.parts.max(earlier) } else { 1.0 };
+    let item = |i: usize| {
+        let v = x.t.value[i];
+        (v, x.t.bound[i], pending.map_or(v.abs(), |p| p.size[i]))
+    };
+    let (mut value, mut bound, mut sizes, mut least) = (vec![], vec![], vec![], f64::INFINITY);
+    let mut items: Vec<Item> = Vec::with_capacity(n);
+    each(outer, n, inner, |at| {
+        items.clear();
+        items.extend(at.map(item));
+        let common = || pending.map_or_else(|| common_grain(items.iter().map(|i| i.0)), |p| p.grain);
+        let (v, e, size, grain) = match op {
+            ReduceOp::Sum => {
+                let mut sum = total(&items, common(), mean, parts, earlier);
+                if step.terms.is_some() {
+                    sum.own = 0.0;
+                }
+                let (v, e) = store(&stored, sum, parts);
+                (v, e, sum.size, sum.grain)
+            }
+            ReduceOp::Prod => {
+                let whole = match pending {
+                    Some(p) => p.grain == 1.0,
+                    None => items.iter().all(|i| i.0.fract() == 0.0),
+                };
+                product(&stored, &items, whole, parts, earlier)
+            }
+            ReduceOp::Min | ReduceOp::Max => {
+                let (v, e) = extreme(op, &items);
+                (v, e, 0.0, 0.0)
+            }
+        };
+        value.push(v);
+        bound.push(e);
+        if shared {
+            sizes.push(size);
+            if e == 0.0 {
+                least = least.min(grain);
+            }
+        }
+    });
+    let t = Arc::new(RefTensor::real(x.t.dtype, shape, value, bound));
+    let pending = Pending { op, parts, size: sizes, grain: least };
+    Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
+}
+
+/// The sum, or mean, of items in f32, by each of `parts` ranks that share it; `earlier` ranks hold parts of each item.
+fn total(items: &[Item], common: f64, mean: bool, parts: f64, earlier: f64) -> Sum {
+    let n = items.len() as f64;
+    let v: f64 = items.iter().map(|i| i.0).sum();
+    let size: f64 = items.iter().map(|i| i.2).sum();
+    let propagated: f64 = items.iter().map(|i| i.1).sum();
+    let exact = propagated == 0.0 && F32.exact(size, common);
+    let additions = (n - 1.0 + earlier - 1.0).max(0.0);
+    if !mean {
+        let own = if exact { 0.0 } else { F32.gamma(additions) * (size + propagated) };
+        return Sum { v, size, grain: common, propagated, own };
+    }
+    if items.is_empty() {
+        return Sum { v: f64::NAN, size: 0.0, grain: 0.0, propagated: 0.0, own: 0.0 };
+    }
+    // Quotients by a power of two are exact above the subnormal numbers; another one may be, where there is only one.
+    let simple = grain(n) == n && common / n >= F32.eta;
+    let lucky = parts == 1.0 && F32.holds(n) && F32.holds(v / n) && v / n * n == v;
+    let own = if exact && (simple || lucky) {
+        0.0
+    } else {
+        F32.gamma(additions + 2.0) * (size + propagated) / n + parts * F32.eta
+    };
+    let grain = if simple { common / n } else { 0.0 };
+    Sum { v: v / n, size: size / n, grain, propagated: propagated / n, own }
+}
+
+/// The product of items: computed in f32 by each rank, stored once a rank, and the ranks' products multiplied.
+fn product(
+    stored: &Precision,
+    items: &[Item],
+    whole: bool,
+    parts: f64,
+    earlier: f64,
+) -> (f64, f64, f64, f64) {
+    let extra = if earlier > 1.0 { items.len() as f64 * earlier } else { 0.0 };
+    let exactly = if whole { 1.0 } else { 0.0 };
+    let (v, e, spread) = multiply(&F32, items, whole);
+    if *stored == F32 {
+        let e = if e == 0.0 { 0.0 } else { e + times(F32.gamma(extra), v.abs() + e) };
+        return (v, e, spread, exactly);
+    }
+    if parts == 1.0 {
+        let (v, e) = super::scalar::rounded(stored, v, e, true);
+        return (v, e, spread, exactly);
+    }
+    let (_, exact, _) = multiply(stored, items, whole);
+    if exact == 0.0 {
+        return (v, 0.0, spread, exactly);
+    }
+    // Unlike in a sum, the roundings of all parts reach the result: one a part, and one a product of two parts.
+    let narrow =
+        if exact.is_finite() { stored.gamma(2.0 * parts - 1.0) * (v.abs() + e) } else { f64::INFINITY };
+    (v, e + times(F32.gamma(extra), v.abs() + e) + narrow, spread, exactly)
+}
+
+/// The reduction of i32, wrapping; of none the neutral value.
+pub(super) fn integers(op: ReduceOp, items: &[(i64, f64)]) -> (i64, f64) {
+    let v = items.iter().map(|i| i.0 as i32);
+    let value = match op {
+        ReduceOp::Sum => v.fold(0, i32::wrapping_add),
+        ReduceOp::Prod => v.fold(1, i32::wrapping_mul),
+        ReduceOp::Min => v.fold(i32::MAX, i32::min),
+        ReduceOp::Max => v.fold(i32::MIN, i32::max),
+    };
+    if items.iter().all(|i| i.1 == 0.0) {
+        return (i64::from(value), 0.0);
+    }
+    let floats: Vec<Item> = items.iter().map(|(v, e)| (*v as f64, *e, v.unsigned_abs() as f64)).collect();
+    let sum = |f: &dyn Fn(&Item) -> f64| floats.iter().map(f).sum::<f64>();
+    let (reach, e) = match op {
+        ReduceOp::Sum => (sum(&|i| i.2 + i.1), sum(&|i| i.1)),
+        ReduceOp::Prod => {
+            let top: f64 = floats.iter().map(|i| i.2 + i.1).product();
+            (
+                floats.iter().map(|i| (i.2 + i.1).max(1.0)).product(),
+                top - floats.iter().map(|i| i.2).product::<f64>(),
+            )
+        }
+        ReduceOp::Min | ReduceOp::Max => (0.0, extreme(op, &floats).1),
+    };
+    (i64::from(value), if reach <= f64::from(i32::MAX) { e.ceil() } else { f64::INFINITY })
+}
+
+/// An input's value: the tensor, or the combination of the leading dimension if it is partial over ranks.
+pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnostic> {
+    let ty = &declared.ty;
+    let sizes = ty.sizes();
+    let wrong = |what: String| {
+        Diagnostic::error("E405", format!("the data for input `{}` {what}", declared.name))
+            .primary(declared.span, format!("declared as {ty}"))
+    };
+    if tensor.dtype() != ty.dtype {
+        return Err(wrong(format!("is {}, and it is declared {}", tensor.dtype(), ty.dtype))
+            .help(format!("declare it {} and cast it in the program, or convert the file", tensor.dtype())));
+    }
+    let elements = tensor.data().to_f64();
+    let exact = tensor.data().to_i64();
+    let Some((op, _)) = &ty.partial else {
+        if tensor.shape() != sizes {
+            return Err(wrong(format!("has the shape {:?}, and it is declared {sizes:?}", tensor.shape())));
+        }
+        let bound = vec![0.0; elements.len()];
+        let t = match exact {
+            Some(ints) => RefTensor::integers(ty.dtype, sizes, ints, bound),
+            None => RefTensor::real(ty.dtype, sizes, elements, bound),
+        };
+        return Ok(Value { exact: true, ..Value::whole(t) });
+    };
+    let p = match tensor.shape() {
+        [p, rest @ ..] if rest == sizes && *p > 0 => *p as usize,
+        other => {
+            return Err(wrong(format!(
+                "has the shape {other:?}; partial over ranks, it needs {sizes:?} for each rank"
+            ))
+            .help("put a leading dimension of the number of ranks before the declared ones"));
+        }
+    };
+    let inner = elements.len() / p;
+    if let Some(ints) = exact {
+        if ty.dtype != DType::I32 {
+            return Err(wrong(format!("is {}, which moves and does not combine", ty.dtype)));
+        }
+        let mut out = Vec::with_capacity(inner);
+        each(1, p, inner, |at| out.push(integers(*op, &at.map(|i| (ints[i], 0.0)).collect::<Vec<_>>()).0));
+        let bound = vec![0.0; inner];
+        return Ok(Value::whole(RefTensor::integers(ty.dtype, sizes, out, bound)));
+    }
+    let Some(stored) = Precision::of(ty.dtype) else {
+        return Err(wrong(format!("is {}, which moves and does not combine", ty.dtype)));
+    };
+    let (mut value, mut bound, mut size, mut least) = (vec![], vec![], vec![], f64::INFINITY);
+    each(1, p, inner, |at| {
+        let items: Vec<Item> = at.map(|i| (elements[i], 0.0, elements[i].abs())).collect();
+        let (v, e, s) = match op {
+            ReduceOp::Sum => {
+                let common = common_grain(items.iter().map(|i| i.0));
+                let (v, size) =
+                    (items.iter().map(|i| i.0).sum::<f64>(), items.iter().map(|i| i.2).sum::<f64>());
+                least = least.min(common);
+                (v, added(&stored, v, size, common, p), size)
+            }
+            ReduceOp::Prod => {
+                let whole = items.iter().all(|i| i.0.fract() == 0.0);
+                least = least.min(f64::from(whole));
+                multiply(&stored, &items, whole)
+            }
+            ReduceOp::Min | ReduceOp::Max => {
+                let (v, e) = extreme(*op, &items);
+                (v, e, 0.0)
+            }
+        };
+        value.push(v);
+        bound.push(e);
+        size.push(s);
+    });
+    let pending = Pending { op: *op, parts: p as f64, size, grain: least };
+    let keeps = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+    Ok(Value {
+        t: Arc::new(RefTensor::real(ty.dtype, sizes, value, bound)),
+        pending: keeps.then(|| Arc::new(pending)),
+        exact: false,
+    })
+}
+
+/// The bound of a sum of n values of a type, added in that type.
+fn added(stored: &Precision, v: f64, size: f64, common: f64, n: usize) -> f64 {
+    let own = stored.gamma(n as f64 - 1.0) * size;
+    match () {
+        () if !v.is_finite() || stored.exact(size, common) => 0.0,
+        () if size + own > stored.max => f64::INFINITY,
+        () => own,
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests of `kbc-rounds`; one binary, a module per subject.
+
+mod common;
+
+mod errors;
+mod garbled;
+mod language;
+mod library;
+mod mutants;

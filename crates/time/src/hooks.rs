@@ -1,0 +1,149 @@
+//! Where the engine tells its observer what happens. The engine's own modules only call these.
+
+use super::clock::Time;
+use super::engine::Engine;
+use super::links::Passage;
+use super::observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
+use super::state::Message;
+use super::work::{self, Unit};
+use super::{Delivery, MessageKind, Work};
+use kbc_ir::walk::Brief;
+use kbc_machine::topology::LinkId;
+
+impl Engine<'_, '_, '_> {
+    /// The message's name for observers.
+    fn id(&self, m: &Message) -> MessageId {
+        MessageId { thread: m.thread, sequence: self.sequence(m), reply: m.kind == MessageKind::Reply }
+    }
+
+    /// Its sender and its receiver. Whoever is observed is every rank.
+    fn ends(&self, m: &Message) -> (u64, u64) {
+        match m.kind {
+            MessageKind::Reply => (m.counter.into(), m.to.into()),
+            _ => (self.setup.rank(m.thread), m.to.into()),
+        }
+    }
+
+    /// A stream comes to a step, or to the end of its call.
+    pub(super) fn tell_turn(&mut self, thread: u32, (brief, op): &(Brief<'_>, u32)) {
+        let next = match brief {
+            Brief::Enter(r) => Next::Enter(*r),
+            Brief::Leave(r) => Next::Leave(*r),
+            Brief::Over => Next::End,
+            act => Next::Op(self.begun(thread, act, *op)),
+        };
+        let Some(o) = &mut self.observer else { return };
+        o.turn(&Turn {
+            rank: self.setup.rank(thread),
+            stream: thread % self.setup.streams as u32,
+            call: self.state.threads[thread as usize].call.into(),
+            at_ns: self.state.now.ns(),
+            next,
+        });
+    }
+
+    fn begun(&self, thread: u32, act: &Brief<'_>, op: u32) -> Begun {
+        let program = self.setup.program;
+        let (peer, bytes) = match act {
+            Brief::Put { peer, bytes } | Brief::Get { peer, bytes } => (Some(*peer), *bytes),
+            Brief::Notify { peer, .. } => (Some(*peer), 0),
+            Brief::Copy { to, .. } | Brief::Reduce { to, .. } => (None, *to),
+            // A size that cannot be told is the error of the operation itself, which comes next.
+            Brief::Local(l) => (None, work::made(program, l, self.setup.rank(thread)).unwrap_or(0)),
+            _ => (None, 0),
+        };
+        let info = &self.setup.ops[op as usize];
+        Begun { op, name: info.name, region: info.region, span: info.span, peer, bytes }
+    }
+
+    /// The operation that a stream has come to takes time.
+    pub(super) fn tell_held(&mut self, thread: u32) {
+        let Some(o) = &mut self.observer else { return };
+        o.holds(&Held {
+            rank: self.setup.rank(thread),
+            stream: thread % self.setup.streams as u32,
+            at_ns: self.state.now.ns(),
+        });
+    }
+
+    /// A blocked stream goes on; what woke it has just been told.
+    pub(super) fn tell_woken(&mut self, thread: u32) {
+        let Some(o) = &mut self.observer else { return };
+        o.woken(&Woken {
+            rank: self.setup.rank(thread),
+            stream: thread % self.setup.streams as u32,
+            at_ns: self.state.now.ns(),
+        });
+    }
+
+    /// A message leaves.
+    pub(super) fn tell_sent(&mut self, m: &Message) {
+        let (id, (from, to)) = (self.id(m), self.ends(m));
+        let Some(o) = &mut self.observer else { return };
+        let at_ns = self.state.now.ns();
+        o.sent(&Sent { id, kind: m.kind, op: m.op, from, to, bytes: m.bytes, at_ns });
+    }
+
+    /// A message gets a link.
+    pub(super) fn tell_pass(&mut self, place: u32, link: LinkId, passage: &Passage) {
+        let m = self.state.messages[place as usize];
+        let (id, (from, to)) = (self.id(&m), self.ends(&m));
+        let Some(o) = &mut self.observer else { return };
+        o.passes(&Pass {
+            id,
+            kind: m.kind,
+            op: m.op,
+            from,
+            to,
+            bytes: m.bytes,
+            link,
+            asked_ns: self.state.now.ns(),
+            start_ns: passage.start.ns(),
+            free_ns: passage.free.ns(),
+        });
+    }
+
+    /// A message has arrived.
+    pub(super) fn tell_delivered(&mut self, m: &Message, place: u32) {
+        let (id, (from, to), sent) = (self.id(m), self.ends(m), self.extra(place).sent);
+        let Some(o) = &mut self.observer else { return };
+        let info = &self.setup.ops[m.op as usize];
+        o.delivered(&Delivery {
+            id,
+            kind: m.kind,
+            op: m.op,
+            region: info.region,
+            span: info.span,
+            from,
+            to,
+            bytes: m.bytes,
+            sent_ns: sent.ns(),
+            delivered_ns: self.state.now.ns(),
+        });
+    }
+
+    /// A local operation has its units. `behind` is the one that it had to wait for.
+    pub(super) fn tell_work(
+        &mut self,
+        thread: u32,
+        (start, end, unit): (Time, Time, Unit),
+        behind: Option<Unit>,
+    ) {
+        let Some(o) = &mut self.observer else { return };
+        let (op, times, _) = self.state.asked[thread as usize];
+        let info = &self.setup.ops[op as usize];
+        o.works(&Work {
+            op,
+            region: info.region,
+            span: info.span,
+            rank: self.setup.rank(thread),
+            stream: thread % self.setup.streams as u32,
+            unit,
+            uses: times.map(|t| t > Time::ZERO),
+            behind,
+            asked_ns: self.state.now.ns(),
+            start_ns: start.ns(),
+            end_ns: end.ns(),
+        });
+    }
+}

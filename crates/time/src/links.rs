@@ -1,0 +1,189 @@
+//! Directed links as FIFOs with bandwidth and latency: when a message may enter, and how far its tail is behind.
+//!
+//! Owns occupancy, what passed, and the rules of a machine for its links (`forward`, `round`); who asks when is the
+//! engine's business. Links are made when first used on machines
+//! with too many of them.
+
+use super::clock::{Rate, Time};
+use kbc_machine::topology::{Forward, LinkId, LinkRate, Settings, Topology};
+use std::collections::{BTreeMap, HashMap};
+
+/// Up to this many links a machine has a place for each.
+const DENSE: u64 = 1 << 16;
+/// A link that was not used yet.
+const UNKNOWN: u32 = u32::MAX;
+
+/// A directed link.
+#[derive(Clone, Debug)]
+struct Link {
+    id: LinkId,
+    /// Number of its rate, or [`UNKNOWN`].
+    class: u32,
+    /// From when on the next message may enter.
+    free: Time,
+    /// When the last message's head came out; kept under [`Rules`] alone.
+    last: Time,
+    busy: Time,
+    /// How long heads waited for it, all together.
+    waited: Time,
+    bytes: u64,
+    messages: u64,
+}
+
+impl Link {
+    fn unused(id: LinkId) -> Link {
+        let zero = Time::ZERO;
+        Link { id, class: UNKNOWN, free: zero, last: zero, busy: zero, waited: zero, bytes: 0, messages: 0 }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    latency: Time,
+    bandwidth: Rate,
+}
+
+/// How messages pass links, where that is not cut-through in exact times.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    forward: Forward,
+    round: Option<Time>,
+}
+
+impl Rules {
+    /// None for the default.
+    fn of(settings: &Settings) -> Option<Rules> {
+        let forward = settings.forward();
+        let round = settings.round_ns().map(Time::from_ns);
+        (forward != Forward::CutThrough || round.is_some()).then_some(Rules { forward, round })
+    }
+
+    fn rounded(self, t: Time) -> Time {
+        self.round.map_or(t, |q| t.down_to(q))
+    }
+
+    /// As [`Links::pass`]. `service` is how long the bytes take on this link. A message comes out whole: its tail is
+    /// with its head where it is stored, and otherwise as far behind as the slowest link so far puts it, less what it
+    /// caught up while the head waited, unless it drains at its end.
+    fn pass(self, link: &mut Link, at: Time, lag: Time, latency: Time, service: Time) -> Passage {
+        let start = at.max(link.free);
+        let hold = self.rounded(service);
+        let whole = self.rounded(latency + service);
+        link.free = start + hold;
+        link.busy = link.busy + hold;
+        let waited = start.since(at);
+        link.waited = link.waited + waited;
+        let head = self.rounded(latency);
+        let (head, lag) = match self.forward {
+            Forward::StoreAndForward => (whole, Time::ZERO),
+            Forward::CutThrough => (head, whole.since(head).max(lag.since(waited))),
+            Forward::Drain => (head, whole.since(head).max(lag)),
+        };
+        // Rounded times could let a message overtake the one before it.
+        let head = (start + head).max(link.last);
+        link.last = head;
+        Passage { start, head, lag, free: link.free }
+    }
+}
+
+/// All links of a machine.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    list: Vec<Link>,
+    /// Where a link is in `list`, if not at its number. Looked up, never walked.
+    places: Option<HashMap<LinkId, u32>>,
+    classes: Vec<Class>,
+    numbers: BTreeMap<(u64, u64), u32>,
+    rules: Option<Rules>,
+}
+
+/// How a message passes a link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Passage {
+    /// Its head enters.
+    pub(super) start: Time,
+    /// Its head leaves at the other end.
+    pub(super) head: Time,
+    /// How long after its head its tail comes out.
+    pub(super) lag: Time,
+    /// From then on the next message may enter.
+    pub(super) free: Time,
+}
+
+/// What passed a link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Load {
+    pub(super) id: LinkId,
+    pub(super) busy: Time,
+    pub(super) waited: Time,
+    pub(super) bytes: u64,
+    pub(super) messages: u64,
+}
+
+impl Links {
+    pub(super) fn new(topo: &Topology) -> Links {
+        let count = topo.link_count();
+        let dense = count <= DENSE.max(16 * topo.device_count() as u64);
+        Links {
+            list: if dense { (0..count as u32).map(|i| Link::unused(LinkId(i))).collect() } else { vec![] },
+            places: (!dense).then(HashMap::new),
+            classes: vec![],
+            numbers: BTreeMap::new(),
+            rules: Rules::of(topo.settings()),
+        }
+    }
+
+    fn place(&mut self, id: LinkId) -> usize {
+        let Some(places) = &mut self.places else { return id.0 as usize };
+        let next = self.list.len() as u32;
+        let place = *places.entry(id).or_insert(next);
+        if place == next {
+            self.list.push(Link::unused(id));
+        }
+        place as usize
+    }
+
+    fn class(&mut self, rate: LinkRate) -> u32 {
+        let classes = &mut self.classes;
+        *self.numbers.entry((rate.bandwidth.to_bits(), rate.latency_ns.to_bits())).or_insert_with(|| {
+            classes.push(Class {
+                latency: Time::from_ns(rate.latency_ns),
+                bandwidth: Rate::new(rate.bandwidth),
+            });
+            classes.len() as u32 - 1
+        })
+    }
+
+    /// A message whose head comes to a link at `at`, with its tail `lag` behind. Calls come in the order of `at`.
+    pub(super) fn pass(&mut self, topo: &Topology, id: LinkId, at: Time, lag: Time, bytes: u64) -> Passage {
+        let place = self.place(id);
+        if self.list[place].class == UNKNOWN {
+            self.list[place].class = self.class(topo.rate(id));
+        }
+        let link = &mut self.list[place];
+        let class = &mut self.classes[link.class as usize];
+        let service = class.bandwidth.time(bytes);
+        link.bytes = link.bytes.saturating_add(bytes);
+        link.messages += 1;
+        if let Some(rules) = self.rules {
+            return rules.pass(link, at, lag, class.latency, service);
+        }
+        let start = at.max(link.free);
+        link.free = start + service;
+        let waited = start.since(at);
+        link.busy = link.busy + service;
+        link.waited = link.waited + waited;
+        // While the head waits, the tail comes closer.
+        Passage { start, head: start + class.latency, lag: service.max(lag.since(waited)), free: link.free }
+    }
+
+    /// The links that something passed, in order of their numbers.
+    pub(super) fn loads(&self) -> Vec<Load> {
+        let used = self.list.iter().filter(|l| l.messages > 0);
+        let mut out: Vec<Load> = used
+            .map(|l| Load { id: l.id, busy: l.busy, waited: l.waited, bytes: l.bytes, messages: l.messages })
+            .collect();
+        out.sort_by_key(|l| l.id);
+        out
+    }
+}

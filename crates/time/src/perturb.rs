@@ -1,0 +1,233 @@
+//! Perturbed machines: what a seed makes of a description of stragglers and slow links.
+//!
+//! Owns drawing. Every number comes from (seed, entry, effect, rank or link) alone, so that another entry, or another
+//! rank in it, changes nothing for the rest. The description is [`kbc_machine::topology::perturb`]'s; how fast the machine
+//! then is the engine finds out as for any other.
+
+use kbc_diag::{Diagnostic, Span};
+use kbc_machine::topology::perturb::{Chosen, Drawn, Perturb, RankName, Spread};
+use kbc_machine::topology::{DeviceId, LinkId, MAX_OWN_LINKS, Topology};
+use kbc_numerics::rng::{Rng, mix64};
+
+/// What a number is drawn for; apart in the generator.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Choice = 1,
+    Slow = 2,
+    Added = 3,
+}
+
+/// The machine of a run.
+///
+/// # Errors
+/// E465 for ranks or links that the machine does not have, more than it has, or more links than can have a rate of their
+/// own; E447 for links by name.
+pub fn perturbed(topo: &Topology, perturb: &Perturb, seed: u64) -> Result<Topology, Diagnostic> {
+    let mut out = topo.clone();
+    for (i, entry) in perturb.stragglers.iter().enumerate() {
+        let draws = Draws { seed, entry: 2 * i as u64 };
+        for id in draws.ranks(topo, &entry.who, perturb.span)? {
+            let mut pace = out.pace(DeviceId(id));
+            if let Some(spread) = &entry.slow {
+                let factor = draws.value(spread, Drawn::Factor, Purpose::Slow, id);
+                pace.slower.iter_mut().zip(entry.units).filter(|(_, u)| *u).for_each(|(s, _)| *s *= factor);
+            }
+            if let Some(spread) = &entry.late {
+                pace.late_ns += draws.value(spread, Drawn::Time, Purpose::Added, id);
+            }
+            out.set_pace(DeviceId(id), pace)?;
+        }
+    }
+    for (i, entry) in perturb.links.iter().enumerate() {
+        let draws = Draws { seed, entry: 2 * i as u64 + 1 };
+        for id in draws.links(topo, &entry.who, perturb.span)? {
+            let mut rate = out.rate(LinkId(id));
+            if let Some(spread) = &entry.slow {
+                rate.bandwidth /= draws.value(spread, Drawn::Factor, Purpose::Slow, id);
+            }
+            if let Some(spread) = &entry.latency {
+                rate.latency_ns += draws.value(spread, Drawn::Time, Purpose::Added, id);
+            }
+            out.set_rate(LinkId(id), rate)?;
+        }
+    }
+    Ok(out)
+}
+
+/// The numbers of an entry in a run.
+struct Draws {
+    seed: u64,
+    entry: u64,
+}
+
+impl Draws {
+    fn rng(&self, purpose: Purpose, element: u32) -> Rng {
+        let place = mix64(self.entry << 2 | purpose as u64) ^ u64::from(element);
+        Rng::new(mix64(self.seed) ^ mix64(place))
+    }
+
+    fn ranks(&self, topo: &Topology, who: &Chosen<RankName>, at: Span) -> Result<Vec<u32>, Diagnostic> {
+        let n = topo.device_count();
+        let Chosen::These(names) = who else { return self.some(n as u64, who, "ranks", at) };
+        let find = |name: &RankName| match name {
+            RankName::Number(k) => u32::try_from(*k).ok().filter(|k| (*k as usize) < n),
+            RankName::At(c) => topo.device(c).map(|d| d.0),
+        };
+        let mut out = vec![];
+        for name in names {
+            match find(&name.node) {
+                Some(id) => out.push(id),
+                None => {
+                    return Err(Diagnostic::error("E465", format!("{} has no such rank", topo.shape()))
+                        .primary(name.span, "this rank")
+                        .help(format!(
+                            "it has ranks 0 to {}, or coordinates like {}",
+                            n - 1,
+                            topo.name(DeviceId(n as u32 - 1))
+                        )));
+                }
+            }
+        }
+        Ok(once(out))
+    }
+
+    fn links(
+        &self,
+        topo: &Topology,
+        who: &Chosen<kbc_machine::topology::LinkSet>,
+        at: Span,
+    ) -> Result<Vec<u32>, Diagnostic> {
+        let Chosen::These(sets) = who else { return self.some(topo.link_count(), who, "links", at) };
+        let mut out = vec![];
+        for set in sets {
+            out.extend(topo.select(set)?.iter().map(|l| l.0));
+        }
+        Ok(once(out))
+    }
+
+    /// Some of `n`, in order: those whose random numbers are the smallest.
+    fn some<T>(&self, n: u64, who: &Chosen<T>, what: &str, at: Span) -> Result<Vec<u32>, Diagnostic> {
+        let (count, at) = match who {
+            Chosen::Share(share) => (((n as f64 * share).ceil() as u64).min(n), at),
+            Chosen::Count(count) => (count.node, count.span),
+            Chosen::These(_) => (0, at),
+        };
+        let fault = |title: String| Err(Diagnostic::error("E465", title).primary(at, "here"));
+        if count > n {
+            return fault(format!("the machine has {n} {what}, and {count} are to be perturbed"));
+        }
+        if count > MAX_OWN_LINKS {
+            return fault(format!(
+                "{count} {what} are more than {MAX_OWN_LINKS}, which is what can be perturbed"
+            ));
+        }
+        if n > 1 << 26 {
+            return fault(format!("{what} are chosen at random from up to 2^26, and the machine has {n}"));
+        }
+        // Below 2^32 by the check above.
+        let mut keys: Vec<(u64, u32)> =
+            (0..n as u32).map(|i| (self.rng(Purpose::Choice, i).bits(), i)).collect();
+        if (count as usize) < keys.len() {
+            keys.select_nth_unstable(count as usize);
+        }
+        let mut out: Vec<u32> = keys[..count as usize].iter().map(|k| k.1).collect();
+        out.sort_unstable();
+        Ok(out)
+    }
+
+    fn value(&self, spread: &Spread, of: Drawn, purpose: Purpose, element: u32) -> f64 {
+        draw(spread, of.least(), &mut self.rng(purpose, element))
+    }
+}
+
+/// Every number once, in order.
+fn once(mut list: Vec<u32>) -> Vec<u32> {
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// Evenly in 0..1, never 0 or 1.
+fn unit(rng: &mut Rng) -> f64 {
+    ((rng.bits() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
+}
+
+/// Standard normal (Box and Muller, 1958).
+fn normal(rng: &mut Rng) -> f64 {
+    let (u, v) = (unit(rng), unit(rng));
+    libm::sqrt(-2.0 * libm::log(u)) * libm::cos(2.0 * std::f64::consts::PI * v)
+}
+
+fn draw(spread: &Spread, least: f64, rng: &mut Rng) -> f64 {
+    match *spread {
+        Spread::Constant(x) => x,
+        Spread::Uniform(a, b) => a + (b - a) * unit(rng),
+        Spread::Exponential(mean) => least - (mean - least) * libm::log(unit(rng)),
+        Spread::Lognormal(median, sigma) => least + (median - least) * libm::exp(sigma * normal(rng)),
+        Spread::Normal(mean, deviation) => truncated(mean, deviation, mean - least, rng),
+    }
+}
+
+/// Normal within `reach` of its mean: by redrawing, from the distribution where most of it is inside, from the interval
+/// where most of it is outside. Either way at least 60 of 100 draws are kept.
+fn truncated(mean: f64, deviation: f64, reach: f64, rng: &mut Rng) -> f64 {
+    if deviation == 0.0 || reach == 0.0 {
+        return mean;
+    }
+    loop {
+        let off = if deviation <= reach {
+            normal(rng) * deviation
+        } else {
+            let off = reach * (2.0 * unit(rng) - 1.0);
+            let z = off / deviation;
+            if unit(rng) > libm::exp(-z * z / 2.0) {
+                continue;
+            }
+            off
+        };
+        if off.abs() <= reach {
+            return mean + off;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many(spread: Spread, of: Drawn) -> Vec<f64> {
+        let draws = Draws { seed: 5, entry: 0 };
+        let mut all: Vec<f64> = (0..40_000).map(|i| draws.value(&spread, of, Purpose::Slow, i)).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
+    fn mean(all: &[f64]) -> f64 {
+        all.iter().sum::<f64>() / all.len() as f64
+    }
+
+    #[test]
+    fn distributions_are_what_they_say() {
+        let uniform = many(Spread::Uniform(1.0, 3.0), Drawn::Factor);
+        assert!(uniform[0] >= 1.0 && uniform[39_999] <= 3.0 && (mean(&uniform) - 2.0).abs() < 0.02);
+        let exponential = many(Spread::Exponential(2.0), Drawn::Factor);
+        assert!(exponential[0] >= 1.0 && (mean(&exponential) - 2.0).abs() < 0.02);
+        // Half of an exponential distribution is below ln 2 of its mean.
+        assert!((exponential[20_000] - 1.0 - std::f64::consts::LN_2).abs() < 0.02);
+        let lognormal = many(Spread::Lognormal(10.0, 0.5), Drawn::Time);
+        assert!(lognormal[0] >= 0.0 && (lognormal[20_000] - 10.0).abs() < 0.2);
+        assert!((mean(&lognormal) - 10.0 * (0.125f64).exp()).abs() < 0.2);
+        for deviation in [0.1, 0.5, 1.0, 3.0, 1e9] {
+            let normal = many(Spread::Normal(2.0, deviation), Drawn::Factor);
+            assert!(normal[0] >= 1.0 && normal[39_999] <= 3.0, "{deviation}");
+            assert!((mean(&normal) - 2.0).abs() < 0.02, "{deviation}: {}", mean(&normal));
+        }
+        let narrow = many(Spread::Normal(2.0, 0.1), Drawn::Factor);
+        let variance = narrow.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / 40_000.0;
+        assert!((variance.sqrt() - 0.1).abs() < 0.002, "{variance}");
+        // Wider than its interval it is nearly even in it: variance of a unit interval's half width, 1/3.
+        let wide = many(Spread::Normal(2.0, 1e9), Drawn::Factor);
+        let variance = wide.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / 40_000.0;
+        assert!((variance - 1.0 / 3.0).abs() < 0.01, "{variance}");
+    }
+}

@@ -1,0 +1,354 @@
+//! Queues in time.
+//!
+//! Four tallies stand among the counters of a rank for each queue: what arrived, what was credited, what it sent, what
+//! it received. A sender goes on while it has sent fewer than the slots and the credits together. A message takes its
+//! links like a put. What follows depends on the machine. One that says what its queues are (`queue`) has an inlet at
+//! every rank, which takes one message in after another whether anybody waits for it or not: drain, slot write. The
+//! receiver pays the slot read, and a credit has a path of its own. On any other machine a credit is a notify of its own,
+//! and slots are free. Owns these rules; the critical path's words for them are [`super::report::Cause`]'s.
+
+use super::MessageKind;
+use super::agenda::Item;
+use super::clock::Time;
+use super::engine::{Engine, Letter};
+use super::log::{CREDIT, DRAIN, POLL, Record, SLOT_READ, SLOT_WRITE};
+use super::state::{Doing, Extra, Held, Message, NONE};
+use kbc_ir::walk::Brief;
+use kbc_machine::topology::queue::{Access, Backpressure, Queues};
+
+/// What is counted of a queue, at the rank that counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tally {
+    /// Messages that arrived.
+    Arrived,
+    /// Slots that were given back.
+    Credited,
+    /// Messages sent.
+    Sent,
+    /// Messages received.
+    Received,
+}
+
+impl Tally {
+    const ALL: [Tally; 4] = [Tally::Arrived, Tally::Credited, Tally::Sent, Tally::Received];
+}
+
+/// The queues of a machine, as far as they take time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    access: Option<Access>,
+    credit_bytes: u64,
+    /// How often a sender looks for a free slot; None if it sleeps until there is one.
+    poll: Option<Time>,
+}
+
+impl Costs {
+    pub(super) fn new(queues: &Queues) -> Costs {
+        let poll = match queues.backpressure {
+            Backpressure::Sleep => None,
+            Backpressure::Poll(ns) => Some(Time::from_ns(ns)),
+        };
+        Costs { access: queues.access, credit_bytes: queues.credit_bytes, poll }
+    }
+
+    /// One access to a slot.
+    fn access(&self, bytes: u64) -> Time {
+        self.access.map_or(Time::ZERO, |a| {
+            Time::from_ns(a.setup_ns) + Time::of(bytes, a.bandwidth) + Time::of(bytes, a.hop)
+        })
+    }
+}
+
+impl<'p> Engine<'_, 'p, '_> {
+    /// A thread comes to an operation on a queue, or is woken there; whether it goes on at once.
+    pub(super) fn queue(&mut self, thread: u32, held: Held<'p>) -> bool {
+        let (&Brief::Send { peer, queue, .. }
+        | &Brief::Recv { peer, queue, .. }
+        | &Brief::Room { peer, queue }) = &held.act
+        else {
+            return true;
+        };
+        let setup = self.setup;
+        let place = setup.place(thread);
+        let number = |tally| setup.counter(place, setup.tally(tally, peer, queue));
+        let counters = &self.state.counters;
+        // What must have come, and how often: the slots are there from the beginning.
+        let (gate, wanted) = match held.act {
+            Brief::Recv { .. } => (Tally::Arrived, i64::from(counters[number(Tally::Received)]) + 1),
+            _ => {
+                let depth = i64::try_from(setup.program.depth(queue)).unwrap_or(i64::MAX);
+                (Tally::Credited, i64::from(counters[number(Tally::Sent)]) + 1 - depth)
+            }
+        };
+        if i64::from(counters[number(gate)]) < wanted {
+            self.state.threads[thread as usize].doing =
+                Doing::Counter(setup.tally(gate, peer, queue), wanted);
+            self.state.held.insert(thread, held);
+            return false;
+        }
+        match held.act {
+            Brief::Send { bytes, .. } => {
+                let sent = &mut self.state.counters[number(Tally::Sent)];
+                *sent = sent.saturating_add(1);
+                self.conserved(place, setup.tally(Tally::Sent, peer, queue));
+                let counter = setup.tally(Tally::Arrived, setup.rank(thread), queue);
+                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter, spots: [0; 2] };
+                self.post(thread, held.op, letter);
+                true
+            }
+            Brief::Recv { bytes, .. } => self.take(thread, held, bytes),
+            _ => true,
+        }
+    }
+
+    /// A thread that was held at an operation on a queue goes on; whether it is done with it.
+    pub(super) fn resume(&mut self, thread: u32, held: Held<'p>) -> bool {
+        let Some(since) = held.since else {
+            self.taken(thread, &held);
+            return true;
+        };
+        // A sender that polls sees a credit when it looks next.
+        let period = self.setup.queues.and_then(|q| q.poll);
+        if let (Some(period), Brief::Send { .. } | Brief::Room { .. }) = (period, held.act) {
+            let start = self.state.now;
+            let end = since + start.since(since).up_to(period);
+            if end > start {
+                self.pay(thread, held.op, &[(POLL, end.since(start))]);
+                self.state.held.insert(thread, held);
+                return false;
+            }
+        }
+        self.queue(thread, held)
+    }
+
+    /// A message is in a slot: the receiver reads it, and then gives its slot back. Whether that is done at once.
+    fn take(&mut self, thread: u32, held: Held<'p>, bytes: u64) -> bool {
+        let access = self.setup.queues.map_or(Time::ZERO, |q| q.access(bytes));
+        if self.pay(thread, held.op, &[(SLOT_READ, access)]) {
+            self.state.held.insert(thread, Held { since: None, ..held });
+            return false;
+        }
+        self.taken(thread, &held);
+        true
+    }
+
+    /// The inlet of a rank takes a message in whose head is there: once it is through with those before, the bytes drain and
+    /// are written to a slot.
+    pub(super) fn grant_inlet(&mut self, item: Item) {
+        let place = item.message();
+        let m = self.state.messages[place as usize];
+        let drain = self.drain(&m);
+        let written = self.setup.queues.map_or(Time::ZERO, |q| q.access(m.bytes));
+        let inlet = &mut self.state.inlets[m.to as usize];
+        let start = self.state.now.max(*inlet);
+        let steps = [(DRAIN, start, start + drain), (SLOT_WRITE, start + drain, start + drain + written)];
+        *inlet = start + drain + written;
+        let mut last = m.last;
+        for (what, start, end) in steps.into_iter().filter(|(_, start, end)| end > start) {
+            last = self.record(last, Record { start, end, back: 0, thread: m.thread, op: m.op, what });
+        }
+        let m = &mut self.state.messages[place as usize];
+        (m.link, m.last) = (NONE, last);
+        self.at(start + drain + written, item);
+    }
+
+    /// How long the bytes of a message take to drain into its receiver once its head is there (`forward: drain`), over the
+    /// slowest link of its way. Under other rules they come in on the way.
+    fn drain(&self, m: &Message) -> Time {
+        let setup = self.setup;
+        let info = &setup.ops[m.op as usize];
+        if !info.drains {
+            return Time::ZERO;
+        }
+        let (from, to) = (setup.rank(m.thread), setup.turned(m.turn.into(), setup.first(m.to)));
+        let rates = setup.topo.route(setup.device(from), setup.device(to), info.hint);
+        let slowest = rates.map(|l| setup.topo.rate(l).bandwidth).fold(f64::INFINITY, f64::min);
+        Time::of(m.bytes, slowest)
+    }
+
+    /// Steps of a thread, one after another; whether they take any time. It goes on after the last one.
+    fn pay(&mut self, thread: u32, op: u32, steps: &[(u32, Time)]) -> bool {
+        let mut at = self.state.now;
+        let mut last = self.state.threads[thread as usize].last;
+        for &(what, time) in steps.iter().filter(|s| s.1 > Time::ZERO) {
+            let (start, end) = (at, at + time);
+            last = self.record(last, Record { start, end, back: 0, thread, op, what });
+            at = end;
+        }
+        if at == self.state.now {
+            return false;
+        }
+        let t = &mut self.state.threads[thread as usize];
+        (t.doing, t.last) = (Doing::Busy, last);
+        self.later(at, thread);
+        true
+    }
+
+    /// A message has been taken: its slot goes back to its sender.
+    fn taken(&mut self, thread: u32, held: &Held<'p>) {
+        let Brief::Recv { peer, queue, .. } = held.act else { return };
+        let setup = self.setup;
+        let tally = setup.tally(Tally::Received, peer, queue);
+        let received = &mut self.state.counters[setup.counter(setup.place(thread), tally)];
+        *received = received.saturating_add(1);
+        self.conserved(setup.place(thread), tally);
+        let counter = setup.tally(Tally::Credited, setup.rank(thread), queue);
+        match setup.queues {
+            Some(costs) => self.credit(thread, held.op, peer, counter, costs.credit_bytes),
+            None => {
+                let (kind, bytes) = (MessageKind::Notify, setup.signal_bytes);
+                let letter = Letter { kind, peer, bytes, reply: 0, counter, spots: [0; 2] };
+                self.post(thread, held.op, letter);
+            }
+        }
+    }
+
+    /// A credit on a path of its own: it takes as long as alone on the links back, and holds none of them.
+    fn credit(&mut self, thread: u32, op: u32, peer: u64, counter: u32, bytes: u64) {
+        let setup = self.setup;
+        let own = setup.rank(thread);
+        let mut latency = Time::ZERO;
+        let mut bottleneck = f64::INFINITY;
+        for link in setup.topo.route(setup.device(own), setup.device(peer), setup.ops[op as usize].hint) {
+            let rate = setup.topo.rate(link);
+            latency = latency + Time::from_ns(rate.latency_ns);
+            bottleneck = bottleneck.min(rate.bandwidth);
+        }
+        let start = self.state.now;
+        let end = start + latency + Time::of(bytes, bottleneck);
+        let before = self.state.threads[thread as usize].last;
+        let last = self.record(before, Record { start, end, back: 0, thread, op, what: CREDIT });
+        let (to, turn) = setup.split(peer);
+        let s = &mut self.state;
+        let t = &mut s.threads[thread as usize];
+        let sequence = t.sequence;
+        t.sequence += 1;
+        let message = Message {
+            kind: MessageKind::Notify,
+            thread,
+            sequence: sequence as u32,
+            op,
+            to,
+            turn: turn as u16,
+            bytes,
+            counter,
+            last,
+            link: NONE,
+            trip: NONE,
+        };
+        if own != peer {
+            s.accounts[setup.place(thread) as usize].sent += bytes;
+        }
+        if self.detail {
+            self.tell_sent(&message);
+        }
+        let s = &mut self.state;
+        let place = s.free.pop().unwrap_or(s.messages.len() as u32);
+        match s.messages.get_mut(place as usize) {
+            Some(free) => *free = message,
+            None => s.messages.push(message),
+        }
+        if setup.extra || self.observer.is_some() {
+            s.extra.resize(s.messages.len(), Extra::default());
+            s.extra[place as usize] = Extra { sent: start, ..Extra::default() };
+        }
+        self.at(end, Item::new(thread, sequence, place));
+    }
+
+    /// In debug builds: what must hold of a queue whenever one of its tallies has changed. Its messages and its credits are
+    /// conserved, it holds no more than its slots, and its sending end has this receiving end and no other.
+    pub(super) fn conserved(&self, place: u32, counter: u32) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let Some((here, peer, queue)) = self.setup.tallied(counter) else { return };
+        let own = self.setup.first(place);
+        let (from, to) = match here {
+            Tally::Sent | Tally::Credited => (own, peer),
+            Tally::Arrived | Tally::Received => (peer, own),
+        };
+        let count = |tally, rank: u64, other| {
+            let (place, _) = self.setup.split(rank);
+            let number = self.setup.tally(tally, other, queue);
+            debug_assert_eq!(
+                self.setup.tallied(number),
+                Some((tally, other, queue)),
+                "one ring has two ends"
+            );
+            u64::from(self.state.counters[self.setup.counter(place, number)])
+        };
+        let (sent, credited) = (count(Tally::Sent, from, to), count(Tally::Credited, from, to));
+        let (arrived, received) = (count(Tally::Arrived, to, from), count(Tally::Received, to, from));
+        let depth = self.setup.program.depth(queue);
+        debug_assert!(arrived <= sent && received <= arrived, "{received} of {arrived} of {sent} messages");
+        debug_assert!(credited <= received, "{credited} credits for {received} messages");
+        debug_assert!(sent - credited <= depth, "{} of {depth} slots in use", sent - credited);
+    }
+}
+
+impl super::setup::Setup<'_> {
+    /// The tally that a counter is, with the peer and the queue.
+    fn tallied(&self, counter: u32) -> Option<(Tally, u64, u32)> {
+        let queues = self.program.queue_base.last().copied().unwrap_or(0);
+        let row = counter.checked_sub(self.program.counters())?.checked_div(queues)?;
+        let (tally, peer) = (u64::from(row) / self.program.ranks(), u64::from(row) % self.program.ranks());
+        let queue = (counter - self.program.counters()) % queues;
+        Some((*Tally::ALL.get(tally as usize)?, peer, queue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TimeOptions;
+    use crate::setup::Setup;
+    use crate::state::State;
+    use kbc_diag::FileId;
+    use kbc_ir::walk::Program;
+    use kbc_machine::topology::Topology;
+
+    const SOURCE: &str = include_str!("../../ir/tests/kir/queues/two_directions.kir");
+
+    /// Runs a bit, spoils a tally, and goes on.
+    fn spoilt(tally: Tally, by: i64) {
+        let module = kbc_ir::text::parse(FileId(0), SOURCE).expect("a module");
+        let program = Program::compile(module.schedule().expect("a schedule")).expect("a program");
+        let machine = "ring(2) { link: 1 GB/s, 10 ns; queue: tcm, 1 }";
+        let topo = Topology::parse(machine, FileId(0)).expect("a machine");
+        let options = TimeOptions { calls: 4, ..TimeOptions::default() };
+        let setup = Setup::new(&program, &topo, &options).expect("a set-up");
+        let mut engine = Engine::new(&setup, State::new(&setup), None);
+        let mut steps = 0;
+        while engine.step().expect("no fault") {
+            steps += 1;
+            if steps == 20 {
+                let number = setup.counter(0, setup.tally(tally, 1, 0));
+                let value = &mut engine.state.counters[number];
+                *value = value.saturating_add_signed(by as i32);
+            }
+        }
+    }
+
+    #[test]
+    fn tallies_hold() {
+        spoilt(Tally::Sent, 0);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "slots in use"))]
+    fn too_many_messages_are_noticed() {
+        spoilt(Tally::Sent, 3);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "credits for"))]
+    fn credits_from_nowhere_are_noticed() {
+        spoilt(Tally::Credited, 2);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "messages"))]
+    fn messages_from_nowhere_are_noticed() {
+        spoilt(Tally::Arrived, 3);
+    }
+}

@@ -1,0 +1,316 @@
+//! Local work: how much arithmetic, memory traffic and vector work an operation is, and the units that do it.
+//!
+//! Owns the table of `docs/time.md` ("Local work"); shapes are checked where data is, not here.
+
+use super::clock::{Rate, Time};
+use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::tiles;
+use kbc_ir::walk::{Brief, Fault, Program};
+use kbc_machine::topology::Topology;
+use std::collections::BTreeMap;
+
+/// What a device works with. Each is a FIFO of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Unit {
+    /// Matrix products, in floating-point operations.
+    Arithmetic,
+    /// Memory traffic of local operations, in bytes read and written.
+    Memory,
+    /// Reductions, conversions and elementwise functions, in bytes.
+    Vector,
+}
+
+impl Unit {
+    /// All of them.
+    pub const ALL: [Unit; 3] = [Unit::Arithmetic, Unit::Memory, Unit::Vector];
+
+    /// How it is called in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Arithmetic => "arithmetic",
+            Unit::Memory => "memory",
+            Unit::Vector => "vector",
+        }
+    }
+}
+
+/// Work for each unit.
+pub(super) type Amounts = [u64; 3];
+
+/// The work of an operation; nothing for one that does not compute.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Job {
+    pub(super) all: Amounts,
+    /// Of a tile kernel, how it is made up of that.
+    pub(super) tiles: Option<tiles::Work>,
+}
+
+impl Job {
+    /// The work of an operation on a rank.
+    pub(super) fn of(program: &Program<'_>, act: &Brief<'_>, rank: u64) -> Result<Job, Fault> {
+        let all = match act {
+            Brief::Copy { to, from } => [0, to.saturating_add(*from), 0],
+            Brief::Reduce { to, from } => [0, to.saturating_mul(2).saturating_add(*from), *from],
+            Brief::Local(LocalOp::Tiles { kernel, args, .. }) => {
+                let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
+                let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
+                // What does not fit is an error of the data engines.
+                let work = kernel.work(&views).unwrap_or_default();
+                return Ok(Job { all: work.total(), tiles: Some(work) });
+            }
+            Brief::Local(op) => of_local(program, op, rank)?,
+            _ => [0; 3],
+        };
+        Ok(Job { all, tiles: None })
+    }
+}
+
+/// Work of an operation on a rank: floating-point operations, bytes of memory traffic, bytes of vector work.
+///
+/// # Errors
+/// E302: sizes that cannot be.
+pub fn amounts(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<[u64; 3], Fault> {
+    Ok(Job::of(program, &Brief::Local(op), rank)?.all)
+}
+
+/// How long an operation takes beside what its units take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Course {
+    /// PEs of the device fetch what they do not hold, for so long.
+    pub(super) fetched: Time,
+    /// Operands are preloaded then, for so long.
+    pub(super) preloaded: Time,
+    /// The rest takes so long at least..
+    pub(super) least: Time,
+    /// .. because of this unit.
+    pub(super) unit: Unit,
+    /// It sends its result to other PEs at the end, for so long.
+    pub(super) sent: Time,
+    /// PEs share the work: the rest takes `least`, whatever the units say.
+    pub(super) shared: bool,
+}
+
+impl Course {
+    /// No longer than units take.
+    pub(super) const NONE: Course = Course {
+        fetched: Time::ZERO,
+        preloaded: Time::ZERO,
+        least: Time::ZERO,
+        unit: Unit::Memory,
+        sent: Time::ZERO,
+        shared: false,
+    };
+
+    /// Whether nothing of it takes time.
+    pub(super) fn is_none(&self) -> bool {
+        [self.fetched, self.preloaded, self.least, self.sent] == [Time::ZERO; 4]
+    }
+}
+
+/// Bytes of the result of a local operation.
+pub(super) fn made(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<u64, Fault> {
+    let dims = program.dims(op.dst(), rank)?;
+    let width = program.schedule.buffer(op.dst()).dtype.bytes();
+    Ok(dims.iter().fold(width, |n, d| n.saturating_mul(*d)))
+}
+
+fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, Fault> {
+    let product = |dims: &[u64]| dims.iter().fold(1u64, |n, d| n.saturating_mul(*d));
+    let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
+    let results = product(&program.dims(op.dst(), rank)?);
+    // An operand that stands twice in it, as in `x * x`, is read once.
+    let mut reads = BTreeMap::new();
+    for b in op.srcs() {
+        reads.insert(b, product(&program.dims(b, rank)?));
+    }
+    // The part is the smaller side.
+    let moved = match op {
+        LocalOp::Pack { src, at: Some(_), .. } | LocalOp::Unpack { src, at: Some(_), .. } => {
+            results.min(reads.get(src).copied().unwrap_or(0))
+        }
+        _ => results,
+    };
+    let depth = match op {
+        LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
+            program.dims(*a, rank)?.last().copied().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    Ok(of_elements(op, &size, (results, moved), &reads, depth))
+}
+
+/// The work of making so many elements of a result, of which so many are moved where the operation only moves them, from so
+/// many elements of each operand; `depth` is how long the sums of a matrix product are.
+pub(super) fn of_elements(
+    op: &LocalOp,
+    size: &dyn Fn(BufferId) -> u64,
+    (results, moved): (u64, u64),
+    reads: &BTreeMap<BufferId, u64>,
+    depth: u64,
+) -> Amounts {
+    let bytes = |b: BufferId, n: u64| n.saturating_mul(size(b));
+    let read = reads.iter().fold(0u64, |sum, (b, n)| sum.saturating_add(bytes(*b, *n)));
+    let written = bytes(op.dst(), results);
+    let all = read.saturating_add(written);
+    match op {
+        LocalOp::Compute { .. } => [0, all, written],
+        LocalOp::ReduceDim { .. } => [0, all, read],
+        LocalOp::Cast { .. } => [0, all, read.max(written)],
+        LocalOp::Matmul { .. } | LocalOp::Grouped { .. } => {
+            [results.saturating_mul(depth).saturating_mul(2), all, 0]
+        }
+        // These read as much as they write.
+        // Of the table, the rows that are asked for.
+        LocalOp::Embedding { ids, .. } => {
+            let numbers = bytes(*ids, reads.get(ids).copied().unwrap_or(0));
+            [0, written.saturating_mul(2).saturating_add(numbers), 0]
+        }
+        // Those of loops: [`Job::of`].
+        LocalOp::Tiles { .. } => [0; 3],
+        LocalOp::Fill { .. } => [0, written, written],
+        LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
+            [0, written.saturating_mul(2), 0]
+        }
+        LocalOp::Pack { dst, .. } | LocalOp::Unpack { dst, .. } => {
+            [0, moved.saturating_mul(size(*dst)).saturating_mul(2), 0]
+        }
+    }
+}
+
+/// Rates of the units: those of the settings, and those of devices with a pace of their own.
+#[derive(Clone, Debug)]
+pub(super) struct Rates {
+    units: [Rate; 3],
+    /// By rank.
+    own: BTreeMap<u64, [Rate; 3]>,
+    /// Which of them take no time.
+    pub(super) unlimited: [bool; 3],
+    /// Bytes that the vector unit works on at a time.
+    step: u64,
+    /// Memory traffic of one core; how much slower that of a device is stands with the others of its rank.
+    core: f64,
+    slower: BTreeMap<u64, f64>,
+}
+
+impl Rates {
+    pub(super) fn new(topo: &Topology) -> Rates {
+        let settings = topo.settings();
+        let all = [settings.flops(), settings.memory(), settings.vector()];
+        let slower = |by: [f64; 3]| std::array::from_fn(|i| Rate::new(all[i] / by[i]));
+        let own = topo.paces().filter(|(_, p)| p.slower != [1.0; 3]);
+        let slow = topo.paces().map(|(d, p)| (u64::from(d.0), p.slower[1]));
+        Rates {
+            units: all.map(Rate::new),
+            own: own.map(|(d, p)| (u64::from(d.0), slower(p.slower))).collect(),
+            unlimited: all.map(|r| r == f64::INFINITY),
+            step: settings.vector_step.map_or(1, |s| s as u64),
+            core: settings.cores.memory(),
+            slower: slow.filter(|s| s.1 != 1.0).collect(),
+        }
+    }
+
+    /// Whether anything takes time.
+    pub(super) fn works(&self) -> bool {
+        self.unlimited.contains(&false) || self.core < f64::INFINITY
+    }
+
+    /// How long one core of a rank is at so many bytes read and written.
+    pub(super) fn of_core(&self, rank: u64, bytes: u64) -> Time {
+        Time::of(bytes, self.core / self.slower.get(&rank).copied().unwrap_or(1.0))
+    }
+
+    /// How long a tile kernel takes: what is preloaded comes first, and then tiles pass through the units one behind the other. A
+    /// unit begins when the first tiles have come to it, and what others do on the last ones follows its end.
+    pub(super) fn of_tiles(&mut self, rank: u64, work: &tiles::Work) -> Course {
+        let mut sum = |work: &Amounts| self.times(rank, work).into_iter().fold(Time::ZERO, |a, b| a + b);
+        let preloaded = sum(&[0, work.preloaded, 0]);
+        let mut course = Course { preloaded, ..Course::NONE };
+        for (i, unit) in Unit::ALL.into_iter().enumerate() {
+            let mut own = [0; 3];
+            own[i] = work.all[i];
+            let chain = sum(&work.before[i]) + sum(&own) + sum(&work.after[i]);
+            if chain > course.least {
+                course = Course { least: chain, unit, ..course };
+            }
+        }
+        course
+    }
+
+    /// How long each unit of a rank works on it.
+    pub(super) fn times(&mut self, rank: u64, work: &Amounts) -> [Time; 3] {
+        let units = match self.own.is_empty() {
+            true => &mut self.units,
+            false => self.own.get_mut(&rank).unwrap_or(&mut self.units),
+        };
+        let mut work = *work;
+        let vector = &mut work[Unit::Vector as usize];
+        *vector = vector.checked_next_multiple_of(self.step).unwrap_or(u64::MAX);
+        std::array::from_fn(|i| units[i].time(work[i]))
+    }
+}
+
+/// The units of one device: from when on each is free. Arithmetic and vector work may share a slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Units {
+    free: [Time; 3],
+    shared: bool,
+    /// From when on the links between the PEs of the device are.
+    network: Time,
+}
+
+impl Units {
+    /// Free units.
+    pub(super) fn new(shared: bool) -> Units {
+        Units { free: [Time::ZERO; 3], shared, network: Time::ZERO }
+    }
+
+    /// When an operation that comes at `at` may begin to move elements between PEs, if it does.
+    pub(super) fn network(&self, at: Time, moves: bool) -> Time {
+        if moves { at.max(self.network) } else { at }
+    }
+
+    /// An operation has the links between PEs until then.
+    pub(super) fn moves_until(&mut self, end: Time) {
+        self.network = self.network.max(end);
+    }
+
+    /// How long an operation holds each unit: a shared slot as long as any part of it is used.
+    fn held(&self, times: &[Time; 3]) -> [Time; 3] {
+        let [arithmetic, memory, vector] = *times;
+        let slot = arithmetic.max(vector);
+        if self.shared { [slot, memory, slot] } else { *times }
+    }
+
+    /// The unit that an operation that comes at `at` would have to wait for.
+    pub(super) fn behind(&self, at: Time, times: &[Time; 3]) -> Option<Unit> {
+        // Of a shared slot, the unit that the operation uses.
+        let late = self
+            .free
+            .iter()
+            .zip(self.held(times))
+            .zip(times)
+            .zip(Unit::ALL)
+            .filter(|(((free, held), own), _)| *held > Time::ZERO && **own > Time::ZERO && **free > at);
+        late.max_by_key(|(((free, _), _), _)| **free).map(|(_, unit)| unit)
+    }
+
+    /// An operation that comes at `at`: starts when all units that it needs are free, holds each as long as it needs
+    /// it. Start, end, and the unit that takes longest.
+    pub(super) fn work(&mut self, at: Time, times: &[Time; 3]) -> (Time, Time, Unit) {
+        let held = self.held(times);
+        let busy = self.free.iter().zip(held).filter(|(_, t)| *t > Time::ZERO).map(|(free, _)| *free);
+        let start = busy.fold(at, Time::max);
+        for (free, time) in self.free.iter_mut().zip(held) {
+            if time > Time::ZERO {
+                *free = start + time;
+            }
+        }
+        let mut longest = (Time::ZERO, Unit::Arithmetic);
+        for (time, unit) in times.iter().zip(Unit::ALL) {
+            if *time > longest.0 {
+                longest = (*time, unit);
+            }
+        }
+        (start, start + longest.0, longest.1)
+    }
+}

@@ -1,0 +1,17 @@
+//! Tests of `kbc-time`; one binary, a module per subject.
+
+#[path = "../../backend-sim/tests/common/mod.rs"]
+mod common;
+mod time_kit;
+
+mod bounds;
+mod cores;
+mod host;
+mod inside;
+mod memories;
+mod model;
+mod observe;
+mod orbits;
+mod queue_time;
+mod queues;
+mod rules;

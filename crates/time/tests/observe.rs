@@ -1,0 +1,147 @@
+//! What an observer of a simulation is told agrees with what the simulation reports, and nobody is told what he did not
+//! ask for.
+
+use crate::time_kit;
+
+use kbc_time::*;
+use std::collections::BTreeMap;
+use time_kit::{direct, doubling, machine, parse, ring, time};
+
+/// Keeps what it is told in detail.
+#[derive(Default)]
+struct Told {
+    wants: bool,
+    turns: Vec<Turn>,
+    held: Vec<Held>,
+    sent: Vec<Sent>,
+    passes: Vec<Pass>,
+    woken: Vec<Woken>,
+    delivered: Vec<Delivery>,
+    works: Vec<Work>,
+    /// Moments as they were told.
+    moments: Vec<f64>,
+}
+
+impl Observer for Told {
+    fn detail(&self) -> bool {
+        self.wants
+    }
+    fn turn(&mut self, t: &Turn) {
+        self.moments.push(t.at_ns);
+        self.turns.push(*t);
+    }
+    fn holds(&mut self, h: &Held) {
+        self.moments.push(h.at_ns);
+        self.held.push(*h);
+    }
+    fn sent(&mut self, m: &Sent) {
+        self.moments.push(m.at_ns);
+        self.sent.push(*m);
+    }
+    fn passes(&mut self, p: &Pass) {
+        self.moments.push(p.asked_ns);
+        self.passes.push(*p);
+    }
+    fn woken(&mut self, w: &Woken) {
+        self.moments.push(w.at_ns);
+        self.woken.push(*w);
+    }
+    fn delivered(&mut self, m: &Delivery) {
+        self.moments.push(m.delivered_ns);
+        self.delivered.push(*m);
+    }
+    fn works(&mut self, w: &Work) {
+        self.moments.push(w.asked_ns);
+        self.works.push(*w);
+    }
+}
+
+fn watch(source: &str, machine_text: &str, wants: bool) -> (Timing, Told) {
+    let (schedule, topo) = (parse(source), machine(machine_text));
+    let mut told = Told { wants, ..Told::default() };
+    let options = TimeOptions { calls: 2, ..TimeOptions::default() };
+    let timing =
+        simulate_observed(&schedule, &topo, &options, &mut told).unwrap_or_else(|d| panic!("{d:#?}"));
+    (timing, told)
+}
+
+const MACHINE: &str = "{ link: 3 GB/s, 70 ns; fence: 11 ns; device: 1 TFLOP/s, 2 GB/s; vector: 7 GB/s }";
+
+fn cases() -> Vec<(String, String)> {
+    let chunk = "[(r + k) mod 5 of 5]";
+    vec![
+        (ring(6, 600), format!("ring(6) {MACHINE}")),
+        (direct(5, 500, chunk, "reduce sum v[r of 5], @w[k - 1]"), format!("mesh(5) {MACHINE}")),
+        (doubling(8, 640), format!("torus(2, 4) {MACHINE}")),
+    ]
+}
+
+#[test]
+fn times_go_on_and_sums_are_those_of_the_report() {
+    for (source, machine) in cases() {
+        let (timing, told) = watch(&source, &machine, true);
+        assert!(told.moments.windows(2).all(|w| w[0] <= w[1]), "told in the order of time: {machine}");
+        // Links: messages, bytes, and waits and use to the last bit but one.
+        let mut sums: BTreeMap<_, (u64, u64, f64, f64, f64)> = BTreeMap::new();
+        for p in &told.passes {
+            let s = sums.entry(p.link).or_default();
+            assert!(p.asked_ns <= p.start_ns && p.start_ns <= p.free_ns && s.4 <= p.start_ns, "{p:?}");
+            *s = (
+                s.0 + 1,
+                s.1 + p.bytes,
+                s.2 + p.free_ns - p.start_ns,
+                s.3 + p.start_ns - p.asked_ns,
+                p.free_ns,
+            );
+        }
+        assert_eq!(sums.len(), timing.links.len());
+        for l in &timing.links {
+            let s = sums[&l.link];
+            assert_eq!((s.0, s.1), (l.messages, l.bytes));
+            assert!((s.2 - l.busy_ns).abs() < 1e-6 && (s.3 - l.queue_ns).abs() < 1e-6, "{l:?} {s:?}");
+        }
+        assert!(timing.links.iter().any(|l| l.queue_ns > 0.0) || machine.starts_with("ring"));
+        // Messages: all that leave arrive, when they said they left.
+        assert_eq!(told.sent.len() as u64, timing.messages);
+        let left: BTreeMap<_, _> = told.sent.iter().map(|m| (m.id, m)).collect();
+        assert_eq!(left.len(), told.sent.len(), "no two have the same name");
+        for d in &told.delivered {
+            let s = left[&d.id];
+            assert_eq!((s.from, s.to, s.bytes, s.at_ns, s.op), (d.from, d.to, d.bytes, d.sent_ns, d.op));
+        }
+        // Streams: every call begins with a region and ends, and time between two turns was said to pass.
+        let mut last: BTreeMap<u64, Turn> = BTreeMap::new();
+        for t in &told.turns {
+            if let Some(before) = last.insert(t.rank, *t) {
+                assert!(before.at_ns <= t.at_ns && before.call <= t.call);
+                let held = told.held.iter().any(|h| h.rank == t.rank && h.at_ns == before.at_ns);
+                assert!(before.at_ns == t.at_ns || (held && matches!(before.next, Next::Op(_))), "{t:?}");
+            }
+        }
+        assert!(last.values().all(|t| t.next == Next::End && t.call == 1));
+        assert_eq!(last.len(), timing.ranks.len());
+        // Who is woken was held before.
+        assert!(!told.woken.is_empty());
+        for w in &told.woken {
+            assert!(told.held.iter().any(|h| h.rank == w.rank && h.at_ns <= w.at_ns));
+        }
+        for w in &told.works {
+            assert_eq!(w.behind.is_some(), w.start_ns > w.asked_ns, "{w:?}");
+            let used = Unit::ALL.iter().zip(w.uses).any(|(u, used)| *u == w.unit && used);
+            assert!(used && w.asked_ns <= w.start_ns && w.start_ns < w.end_ns);
+        }
+    }
+}
+
+#[test]
+fn watching_changes_nothing_and_is_asked_for() {
+    for (source, m) in cases() {
+        let (with, told) = watch(&source, &m, true);
+        let (without, little) = watch(&source, &m, false);
+        assert_eq!(with, without);
+        assert_eq!((told.delivered.len(), told.works.len()), (little.delivered.len(), little.works.len()));
+        assert!(little.turns.is_empty() && little.held.is_empty() && little.sent.is_empty());
+        assert!(little.passes.is_empty() && little.woken.is_empty());
+        assert_eq!(time(&parse(&source), &machine(&m)).links.len(), with.links.len());
+    }
+}

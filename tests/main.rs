@@ -1,0 +1,61 @@
+//! Tests of kbc as a whole; one binary, a module per subject.
+
+mod common;
+#[path = "real/driver.rs"]
+mod driver;
+#[path = "common/emitted.rs"]
+mod emitting;
+#[path = "common/fields.rs"]
+mod fields;
+#[path = "torch/injected.rs"]
+mod injected;
+#[path = "common/perfetto.rs"]
+mod perfetto;
+#[path = "common/standin.rs"]
+mod standin;
+
+mod ascend;
+mod bad;
+mod bench_ccl;
+mod cli;
+mod compare;
+mod completions;
+mod counts;
+mod crash;
+mod diagnostics;
+mod docs;
+mod emitted;
+mod emitted_layers;
+mod engines;
+mod exec;
+mod fmt;
+mod hostile;
+mod jit_alone;
+mod kernbench;
+mod layers;
+mod library_everywhere;
+mod local;
+mod lowered;
+mod machine;
+mod moves;
+mod mutate;
+mod order;
+mod overlap;
+mod page;
+mod pages;
+mod plot;
+mod propagation;
+mod real_array;
+mod real_input;
+mod record;
+mod reference;
+mod report;
+mod repro;
+mod specs;
+mod sweep;
+mod tidy;
+mod tiles;
+mod time;
+mod topologies;
+mod torch;
+mod traffic;
