@@ -5,20 +5,20 @@
 //! A block fenced as `kb` is a complete file: with a program it is compiled, with algorithms alone it is checked, and
 //! nothing may be said about it. `kb,fails=E021` yields that code and no other.
 
-mod common;
+use crate::common;
 
 use common::{Scratch, pages, root, short, split};
 use kbc_frontend::library::LIBRARY;
 use kbc_frontend::token::reserved_words;
 use kbc_ir::scalar::ScalarUn;
-use kbc_ir::topology::{SETTING_NAMES, SHAPE_NAMES, unit_names};
 use kbc_ir::types::DType;
+use kbc_machine::topology::{SETTING_NAMES, SHAPE_NAMES, unit_names};
 use kbc_rounds::eval::BUILTINS;
 use kbc_rounds::options::{OPTIONS, OptionKind};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-fn read(path: &str) -> String {
+pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
@@ -281,7 +281,7 @@ fn output_on_pages_is_replayed() {
 }
 
 /// The words of a line of a page without what is said about it: behind ` #`, or behind three blanks.
-fn words(line: &str) -> Vec<String> {
+pub fn words(line: &str) -> Vec<String> {
     let mut quote = None;
     let mut end = line.len();
     for (i, c) in line.char_indices() {
@@ -320,4 +320,38 @@ fn commands_on_pages_are_understood() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(seen > 80, "{seen} commands");
+}
+
+/// The table of contents (mdBook's form) has every page, and nothing else.
+#[test]
+fn the_table_of_contents_has_every_page() {
+    let docs = root().join("docs");
+    let summary = read("docs/SUMMARY.md");
+    let links: Vec<(&str, &str)> = summary
+        .lines()
+        .filter_map(|l| l.trim_start().trim_start_matches("- ").strip_prefix('['))
+        .filter_map(|l| l.strip_suffix(')')?.rsplit_once("]("))
+        .collect();
+    let mut pages = BTreeSet::new();
+    let mut folders = vec![docs.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                pages.insert(path.strip_prefix(&docs).expect("below").to_string_lossy().into_owned());
+            }
+        }
+    }
+    pages.remove("SUMMARY.md");
+    let listed: BTreeSet<String> = links.iter().map(|l| l.1.to_owned()).collect();
+    assert_eq!(listed.len(), links.len(), "a page is listed twice");
+    let missing: Vec<_> = pages.symmetric_difference(&listed).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md: {missing:?}");
+    // A code stands with its title.
+    for (title, path) in links.iter().filter(|l| l.1.starts_with("errors/")) {
+        let page = read(&format!("docs/{path}"));
+        assert_eq!(page.lines().next(), Some(format!("# {title}").as_str()));
+    }
 }

@@ -28,6 +28,7 @@ mod emitted;
 mod emitted_layers;
 mod engines;
 mod exec;
+mod features;
 mod fmt;
 mod hostile;
 mod jit_alone;
