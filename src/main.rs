@@ -11,6 +11,19 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: room::Counted = room::Counted;
 
+/// What `kbc` prints without arguments.
+const FIRST_STEPS: &str = "\
+kbc compiles collective algorithms and tensor-parallel programs: it proves, executes and times them.
+
+  kbc new my_ring            start a folder with an algorithm, a program and a machine
+  kbc check my_ring.kb       prove the algorithms of a file on many numbers of ranks
+  kbc compile layer.kb       prove, execute and time a program, next to its lower bound
+  kbc report layer.kb        write an HTML page that shows the messages step by step
+  kbc list                   list the algorithms of the library
+  kbc explain E110           explain an error code
+  kbc help                   list all commands; kbc COMMAND --help explains one
+";
+
 fn main() -> ExitCode {
     heap::keep();
     heap::write_errors();
@@ -20,6 +33,10 @@ fn main() -> ExitCode {
     if let Some(word) = given.iter().find(|w| w.to_str().is_none()) {
         let d = Diagnostic::error("E413", format!("{word:?} on the command line is not UTF-8"));
         return early(&d.help("give the file a name of UTF-8 characters"), &words);
+    }
+    if given.is_empty() {
+        let shown = std::io::Write::write_all(&mut std::io::stdout(), FIRST_STEPS.as_bytes());
+        return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::SUCCESS);
     }
     let command = Cli::command().color(color_of(&words));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {

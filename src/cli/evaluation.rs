@@ -9,38 +9,38 @@ use clap::Args;
 pub struct Sweep {
     /// The sweep file (docs/sweep.md).
     pub file: String,
-    /// Where the rows go: FILE.csv, FILE.jsonl, or a folder for both and the figures. If nothing is said a table goes to standard
-    /// output.
+    /// Where the rows go: FILE.csv, FILE.jsonl, or a folder for both and the figures. By default a
+    /// table goes to standard output.
     #[arg(short, long, value_name = "PATH")]
     pub out: Option<String>,
-    /// Only a part of the rows, `2/8`; `--merge` puts the parts together.
+    /// Runs one shard of the rows, `2/8`; `--merge` joins the shards.
     #[arg(long, value_name = "I/N", conflicts_with = "merge")]
     pub shard: Option<Shard>,
-    /// Only rows with these values of an axis: `n=64`, `n=64,128`; repeatable.
+    /// Runs only rows with these values of an axis: `n=64`, `n=64,128`; repeatable.
     #[arg(long, value_name = "AXIS=VALUES", conflicts_with = "merge")]
     pub only: Vec<String>,
-    /// Executes nothing: puts the rows of FILE.jsonl of all shards together.
+    /// Joins the rows of all shards (FILE.jsonl) and executes nothing.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["jobs", "cache", "no_cache", "list"])]
     pub merge: Vec<String>,
-    /// Prints the rows and the command that is the same as each, and executes nothing.
+    /// Prints the rows, each with the equivalent command, and executes nothing.
     #[arg(long, conflicts_with_all = ["out", "report", "jobs", "cache", "no_cache"])]
     pub list: bool,
-    /// Rows at a time; if nothing is said as many as there are cores.
+    /// Rows that run at a time; the number of cores by default.
     #[arg(short, long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,
-    /// Folder of rows that are known; if nothing is said that of KBC_CACHE, else kbc in the user's folder of caches.
+    /// Cache folder of finished rows; KBC_CACHE by default, else `kbc` in the user's cache folder.
     #[arg(long, value_name = "DIR")]
     pub cache: Option<String>,
-    /// Knows nothing and keeps nothing.
+    /// Neither reads nor writes the cache.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
-    /// Colours of figures; light if nothing is said.
+    /// Colours of the figures; light by default.
     #[arg(long, value_enum, requires = "out")]
     pub theme: Option<ThemeChoice>,
     /// Replaces a folder even if something in it was not written by kbc, or was edited.
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Form of rows on standard output.
+    /// Format of the rows on standard output.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human, conflicts_with = "out")]
     pub report: ReportFormat,
 }
@@ -51,42 +51,42 @@ pub struct Compare {
     /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`, `machine.yaml`), a `.kb` or `.kir` file, or rows
     /// of a sweep, `.csv`.
     pub a: String,
-    /// Another one of the same kind.
+    /// The second item, of the same kind.
     pub b: String,
     /// The program that two algorithms or topologies are compared on.
     #[arg(long, value_name = "FILE")]
     pub of: Option<String>,
-    /// A parameter and its values: `n=64..1048576`, which doubles, or `n=64,100,1000`.
+    /// A parameter and its values: `n=64..1048576` (each twice the one before), or `n=64,100,1000`.
     #[arg(long, value_name = "NAME=VALUES")]
     pub over: Option<String>,
-    /// Overrides a parameter: `-D tp=8`.
+    /// Sets a parameter: `-D tp=8`.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Replaces the shape of the program's topology; or a machine file.
+    /// Replaces the topology of the program: a shape, or a machine file.
     #[arg(long, value_name = "SHAPE|FILE")]
     pub topology: Option<String>,
-    /// Overrides a setting of the machine; repeatable.
+    /// Sets a property of the machine; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
-    /// The program to take, if the file has several.
+    /// The program, if the file has several.
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
-    /// The algorithm of collectives for which the program names none; repeatable.
+    /// Algorithm of the collectives for which the program names none; repeatable.
     #[arg(long, value_name = "ALGORITHM")]
     pub using: Vec<String>,
-    /// Also draws both over size: FILE.svg or FILE.png.
+    /// Also draws both times over size: FILE.svg or FILE.png.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<String>,
     /// Colours of the figure.
     #[arg(long, value_enum, default_value_t = ThemeChoice::Light, requires = "out")]
     pub theme: ThemeChoice,
-    /// Folder of rows that are known, as of `kbc sweep`.
+    /// Cache folder of finished rows, as for `kbc sweep`.
     #[arg(long, value_name = "DIR")]
     pub cache: Option<String>,
-    /// Knows nothing and keeps nothing.
+    /// Neither reads nor writes the cache.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
-    /// Form of the comparison.
+    /// Format of the comparison.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }
@@ -94,18 +94,18 @@ pub struct Compare {
 /// `kbc repro`
 #[derive(Args, Debug)]
 pub struct Repro {
-    /// The list of what is made (docs/evaluation.md); docs/repro.yaml of kbc's source if nothing is said.
+    /// The list of figures and tables (docs/evaluation.md); docs/repro.yaml of kbc's source by default.
     pub file: Option<String>,
-    /// Writes nothing: exit code 1 and the names of what is not as it is made.
+    /// Writes nothing; exits with 1 and the names of files that differ from what would be made.
     #[arg(long)]
     pub check: bool,
     /// Replaces the folder even if something in it was not written by kbc, or was edited.
     #[arg(long, conflicts_with = "check")]
     pub force: bool,
-    /// Folder of rows that are known, as of `kbc sweep`.
+    /// Cache folder of finished rows, as for `kbc sweep`.
     #[arg(long, value_name = "DIR")]
     pub cache: Option<String>,
-    /// Knows nothing and keeps nothing.
+    /// Neither reads nor writes the cache.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
 }

@@ -19,16 +19,16 @@ use kbc_diag::{Diagnostic, SourceMap, render};
 #[derive(Parser, Debug)]
 #[command(name = "kbc", version, about, propagate_version = true)]
 pub struct Cli {
-    /// How messages about the input are written.
+    /// Format of messages about the input.
     #[arg(long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
     pub diagnostics: DiagnosticFormat,
-    /// Colours in messages.
+    /// When to colour messages.
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Messages")]
     pub color: ColorChoice,
-    /// No progress and no notes, only results, warnings and errors.
+    /// Prints results, warnings and errors only, without progress and notes.
     #[arg(long, short, global = true, help_heading = "Messages")]
     pub quiet: bool,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,9 +38,9 @@ pub struct Cli {
 pub enum DiagnosticFormat {
     /// With the source text and marks under it.
     Human,
-    /// `file:line:col: error[CODE]: words`, one a line.
+    /// `file:line:col: error[CODE]: words`, one per line.
     Short,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -120,7 +120,7 @@ pub fn before(d: &Diagnostic, words: &[String]) -> String {
 /// Form of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ReportFormat {
-    /// For people.
+    /// Text for people.
     Human,
     /// One JSON object (docs/report.md).
     Json,
@@ -129,72 +129,76 @@ pub enum ReportFormat {
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Prove, execute, time and compare with the single-device result
+    /// Prove, execute and time a program, and compare it with the single-device result
     Compile(Compile),
-    /// Prove only: the algorithms of a file on many shapes, a program's schedule, or a kernel as text
+    /// Prove only: the algorithms of a file on many shapes, the schedule of a program, or a kernel
     Check(Check),
-    /// Make a `.kb` file of exported PyTorch programs
+    /// Start a folder with an algorithm, a program, a machine and a README
+    New(New),
+    /// Convert exported PyTorch programs to a `.kb` file
     Import(Import),
-    /// Simulate only: `.kb` or `.kir`
+    /// Execute and time only, optionally under adversarial conditions
     Run(Run),
-    /// One HTML page about a program or schedule: timeline, links, critical path, chunks step by step, evidence
+    /// Write an HTML page: chunks step by step, timeline, links, critical path, evidence
     Report(MakePage),
     /// Run passes on a `.kir` or `.tile` file
     Opt(Opt),
-    /// Bring `.kb` and `.kir` files into their one form, in place
+    /// Format `.kb` and `.kir` files in place
     Fmt(Fmt),
-    /// Replay the file a crash of kbc left
+    /// Replay the file that a crash of kbc left
     Replay(Replay),
-    /// What an error code means, or why the compiler chose what it chose
+    /// Explain an error code, a choice of the compiler, or where the time goes
     Explain(Explain),
-    /// The passes and what they need, give and break
+    /// List the passes with the properties that they need, establish and invalidate
     Passes(Passes),
-    /// What there is: algorithms, kernels, topologies, dtypes, ..
+    /// List algorithms, kernels, topologies, element types and so on
     List(List),
-    /// A machine as a picture, alone or with what a program makes of its links
+    /// Draw a machine, alone or with the use of its links by a program
     Plot(Plot),
-    /// A script that completes kbc's verbs and flags in a shell
+    /// Print a completion script for a shell
     Completions(Completions),
-    /// Measurements: kbc's choice of algorithms, and the all-reduce benchmark of two kernbench files
+    /// Measure kbc's choice of algorithms, or run the all-reduce of two kernbench files
     Bench(Bench),
-    /// Random programs on both engines, compared bit for bit
+    /// Test kbc itself with random programs, schedules and damaged files
     Fuzz(Fuzz),
-    /// Published figures beside ours
+    /// Compare published figures with those of kbc
     CompareReference(CompareReference),
-    /// Two algorithms, machines or programs: who wins where, and why
+    /// Compare two algorithms, machines or programs: which is faster where, and why
     Compare(Compare),
-    /// Every figure and table of the documentation, made again or held against what is there
+    /// Make every figure and table of the documentation again, or check them
     Repro(Repro),
-    /// Many runs over axes: machines, sizes, algorithms, memories; each one checked
+    /// Run a program over machines, sizes, algorithms and memories; each run is checked
     Sweep(Sweep),
-    /// The checker's own error rate: small wrong changes of schedules, judged by it and by running them
+    /// Measure the error rate of the checker with small changes of schedules
     Mutate(Mutate),
 }
 
 /// What of a file is meant, and with which values.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Selection {
-    /// Overrides a parameter: `-D tp=8`; where algorithms are checked `-D p=8`, the number of ranks.
+    /// Sets a parameter: `-D tp=8`; for a check of algorithms `-D p=8`, the number of ranks.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
     pub define: Vec<String>,
-    /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
+    /// Replaces the topology of the program: a shape, `torus(2,3)`, or a machine file, `machine.yaml`.
     #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
     pub topology: Option<String>,
-    /// Overrides a setting of the machine, or the rate of some links: `forward: drain`, `link x: 5 GB/s, 1 us`; repeatable.
+    /// Sets a property of the machine, or the rate of some links: `forward: drain`, `link x: 5 GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING", help_heading = "Program")]
     pub set: Vec<String>,
-    /// The program to take, if the file has several.
+    /// The program, if the file has several.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
-    /// The algorithm to take as program, with its arguments, if the file has no program: `my_ring`, `'my_ring(d: -1)'`; to check,
-    /// those of that name, also with ranges of arguments: `'my_ring(k: 1..4)'`.
+    /// The algorithm to compile, with its arguments, if the file has no program: `my_ring`,
+    /// `'my_ring(d: -1)'`. A check takes all algorithms of that name, also with ranges of arguments:
+    /// `'my_ring(k: 1..4)'`.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
     pub algorithm: Option<String>,
-    /// Ranks to compile an algorithm for, or to check algorithms on: `8`, to check also `2..9,16`.
+    /// Number of ranks of an algorithm: `8`; a check also takes `2..9,16`.
     #[arg(long, value_name = "RANKS", help_heading = "Program")]
     pub ranks: Option<String>,
-    /// The algorithm of collectives for which the program names none: `ring`, `ring(pipeline: 4)`; repeatable, where there are
-    /// collectives of several kinds. For a file of algorithms the same as `--algorithm`.
+    /// Algorithm of the collectives for which the program names none: `ring`, `ring(pipeline: 4)`;
+    /// repeatable, for collectives of several kinds. For a file of algorithms, the same as
+    /// `--algorithm`.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
     pub using: Vec<String>,
 }
@@ -220,10 +224,11 @@ pub struct Source {
     /// A `.kb` file, or an MSCCL schedule (`.xml`); to compile also a PyTorch program, whose other ranks are beside it, or a
     /// folder of them. `-` is standard input.
     pub file: String,
-    /// What of it.
+    /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst` (in place:
+    /// over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
 }
@@ -241,24 +246,25 @@ pub struct Watch {
     /// Writes the module before the first and after every pass into a folder: 00-input.kir, 01-infer.kir, ..
     #[arg(long, value_name = "DIR", help_heading = "Passes")]
     pub dump_dir: Option<String>,
-    /// Replaces a dump folder or the folder of emitted code even if something in it was not written by kbc, or was edited.
+    /// Replaces a dump folder or a folder of emitted code even if something in it was not written by
+    /// kbc, or was edited.
     #[arg(long, help_heading = "Passes")]
     pub force: bool,
-    /// Prints the time of every pass, of compiling to machine code and of running, and what was compiled.
+    /// Prints the time of every pass, of the JIT and of the run, and the size of the machine code.
     #[arg(long, help_heading = "Passes")]
     pub timings: bool,
 }
 
-/// Data in and out.
+/// Input and output data.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Data {
     /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
-    /// What executes: machine code, which is the default, or the interpreter that it has to agree with.
+    /// The engine: machine code (the default), or the interpreter, which defines the results.
     #[arg(long, value_enum, help_heading = "Data")]
     pub engine: Option<Engine>,
-    /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
+    /// Writes a result (the global value as rank 0 sees it): `y=file.npy` (or .npz, .safetensors).
     #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
     pub output: Vec<String>,
 }
@@ -266,40 +272,41 @@ pub struct Data {
 /// `kbc compile`
 #[derive(Args, Clone, Debug)]
 pub struct Compile {
-    /// What is compiled.
+    /// The input.
     #[command(flatten)]
     pub source: Source,
-    /// What to compile for: sim executes here; kbc list targets has those for which kernels are emitted.
+    /// The target: `sim` executes here; `kbc list targets` lists targets for which kernels are emitted.
     #[arg(long, default_value = "sim")]
     pub target: String,
-    /// Folder for emitted code; where nothing is said FILE.TARGET in the working directory, FILE without its ending.
+    /// Folder for emitted code; by default FILE.TARGET in the working directory, FILE without its extension.
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<String>,
-    /// Form of the report.
+    /// Format of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
-    /// Also times it with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
+    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
     /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT")]
     pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; of a target's kernel: tile, cpp; repeatable. Without a
-    /// path it goes to standard output in place of the report, once the schedule is proven. `trace=FILE` opens in the
-    /// Perfetto UI, `log` has one JSON object an operation. With tile or cpp a folder is written only if --out names it.
+    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile, cpp;
+    /// repeatable. Without a path it goes to standard output in place of the report, once the schedule
+    /// is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per operation. With
+    /// tile or cpp, a folder is written only if --out names it.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
-    /// Ranks of a trace or log: `0..8,12`.
+    /// Ranks in a trace or log: `0..8,12`.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,
     /// The pipeline to run instead of the default one.
     #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
     pub passes: String,
-    /// What is printed between passes.
+    /// Dumps between passes.
     #[command(flatten)]
     pub watch: Watch,
-    /// Data in and out.
+    /// Input and output data.
     #[command(flatten)]
     pub data: Data,
-    /// Who is in groups of PyTorch programs.
+    /// Process groups of PyTorch programs.
     #[command(flatten)]
     pub groups: Groups,
 }
@@ -307,30 +314,31 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json` or `.pt2`, or a folder of
-    /// them; without one the library is checked.
+    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json` or
+    /// `.pt2`, or a folder of them. Without a file, the library is checked.
     pub file: Option<String>,
     /// PyTorch programs of the other ranks.
     #[arg(value_name = "MORE")]
     pub more: Vec<String>,
-    /// What of it.
+    /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst` (in place:
+    /// over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
-    /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
-    /// as many as `--ranks` says; with `--algorithm` also where its messages could land otherwise. Of a `.kir` file, what each
-    /// array of signals does in a call, with its form.
+    /// Counts the signals of every algorithm of the file or library, and compares them with one barrier
+    /// per round, on 4 and 8 ranks or on `--ranks`; with `--algorithm`, also where its messages could
+    /// land instead. For a `.kir` file, prints the use and the form of each array of signals.
     #[arg(long)]
     pub sync: bool,
-    /// What a `.tile` text is verified for; a2a3 if nothing is said.
+    /// The target of a `.tile` text; a2a3 by default.
     #[arg(long)]
     pub target: Option<String>,
-    /// Who is in groups of PyTorch programs.
+    /// Process groups of PyTorch programs.
     #[command(flatten)]
     pub groups: Groups,
-    /// Form of the report.
+    /// Format of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }
@@ -342,19 +350,19 @@ impl Check {
     }
 }
 
-/// Groups of PyTorch programs that no file says.
+/// Process groups of PyTorch programs that no file states.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Groups {
-    /// Who is in a group of PyTorch programs: `7=0-3`, `7=0,2`; again for another group of the same name. Wins over
-    /// groups.json.
+    /// Members of a process group of PyTorch programs: `7=0-3`, `7=0,2`; repeat it for another group of
+    /// the same name. It overrides groups.json.
     #[arg(long, value_name = "NAME=RANKS", help_heading = "Program")]
     pub group: Vec<String>,
-    /// Weights of PyTorch programs, where their archives have a pickle that is not read: an `.npz` or `.safetensors` with the
-    /// names of the model, `*` in it for the rank.
+    /// Weights of PyTorch programs whose archives have only a pickle: an `.npz` or `.safetensors` file
+    /// with the names of the model; `*` stands for the rank.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub weights: Option<String>,
-    /// The unsharded model of PyTorch programs, exported for one rank: both are evaluated on the same inputs, and results
-    /// compared.
+    /// The unsharded model, exported for one rank. Both are evaluated on the same inputs, and their
+    /// results are compared.
     #[arg(long, value_name = "FOLDER|FILE", help_heading = "Program")]
     pub reference: Option<String>,
 }
@@ -388,25 +396,38 @@ impl Groups {
     }
 }
 
+/// `kbc new`
+#[derive(Args, Debug)]
+pub struct New {
+    /// Name of the algorithm, and of the folder.
+    pub name: String,
+    /// The folder; NAME in the working directory by default.
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<String>,
+    /// Replaces the folder even if something in it was not written by kbc, or was edited.
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// `kbc import`
 #[derive(Args, Debug)]
 pub struct Import {
     /// A folder of PyTorch programs, or the programs of all ranks.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// The `.kb` file; its data files are written beside it. `-` is standard output, for programs that need none.
+    /// The `.kb` file; data files are written beside it. `-` is standard output, for programs without data.
     #[arg(short, long, value_name = "FILE")]
     pub out: String,
-    /// Programs of this tag, `fwd` in rank0.fwd.model.json, where a folder has several.
+    /// Tag of the programs, such as `fwd` in rank0.fwd.model.json, if the folder has several.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// One global program, with placements on its arguments, of ranks that agree up to symmetry.
+    /// Makes one global program with placements, from ranks that agree up to symmetry.
     #[arg(long)]
     pub lift: bool,
-    /// What a symbol of the programs' sizes is, `-D s77=16`, where the data beside them does not say it.
+    /// Value of a symbolic size, `-D s77=16`, if the data does not determine it.
     #[arg(short = 'D', value_name = "NAME=N")]
     pub define: Vec<String>,
-    /// Who is in groups, and files of weights.
+    /// Process groups and files of weights.
     #[command(flatten)]
     pub groups: Groups,
 }
@@ -414,48 +435,48 @@ pub struct Import {
 /// `kbc run`
 #[derive(Args, Debug)]
 pub struct Run {
-    /// What is compiled.
+    /// The input.
     #[command(flatten)]
     pub source: Source,
     /// Seed of interleavings and of generated data.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Stale views, late puts, random interleavings; several calls at any skew.
+    /// Runs with stale views, late puts and random interleavings, and several calls at any skew.
     #[arg(long)]
     pub adversarial: bool,
-    /// How many seeds an adversarial run tries, from `--seed` on.
+    /// Number of seeds of an adversarial run, starting at `--seed`.
     #[arg(long, default_value_t = 20, requires = "adversarial", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
-    /// Calls in a row.
+    /// Number of calls in a row.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub calls: Option<u32>,
-    /// Time only.
+    /// Times only, without data.
     #[arg(long, conflicts_with_all = ["adversarial", "calls", "seed", "input", "output", "engine", "timings"])]
     pub no_data: bool,
-    /// Prints what was compiled to machine code, and how long compiling and running took.
+    /// Prints the size of the machine code and the time of the JIT and of the run.
     #[arg(long)]
     pub timings: bool,
-    /// Data only.
+    /// Executes only, without timing.
     #[arg(long, conflicts_with_all = ["emit", "trace_ranks"])]
     pub no_time: bool,
-    /// Simulates the time of every rank, also where one of each orbit stands for the others.
+    /// Simulates the time of every rank, even if one rank of each orbit could stand for the others.
     #[arg(long, conflicts_with = "no_time")]
     pub every_rank: bool,
-    /// Also times it with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
+    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
     /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
     pub perturb: Option<String>,
-    /// Also writes a record of the timed call: trace (for the Perfetto UI) or log (JSON lines); repeatable. A log without
-    /// a path goes to standard output in place of the report.
+    /// Also writes a record of the timed call: trace (for the Perfetto UI) or log (JSON lines);
+    /// repeatable. A log without a path goes to standard output in place of the report.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
-    /// Ranks of a trace or log: `0..8,12`.
+    /// Ranks in a trace or log: `0..8,12`.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,
-    /// Form of the report.
+    /// Format of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
-    /// Data in and out.
+    /// Input and output data.
     #[command(flatten)]
     pub data: Data,
 }
@@ -465,22 +486,22 @@ pub struct Run {
 pub struct MakePage {
     /// A `.kb` program, or a `.kir` schedule with a machine; `-` is standard input.
     pub file: String,
-    /// What of it.
+    /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// The page; `-` is standard output.
+    /// The HTML file; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub out: String,
-    /// Proves and times only: nothing is executed and compared, which takes most of the time where tensors are large.
+    /// Proves and times only. Execution takes most of the time if tensors are large.
     #[arg(long, conflicts_with_all = ["input", "engine"])]
     pub no_data: bool,
-    /// Ranks of the timeline: `0..8,12`; all if nothing is said.
+    /// Ranks in the timeline: `0..8,12`; all by default.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,
     /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
-    /// What executes: machine code, which is the default, or the interpreter that it has to agree with.
+    /// The engine: machine code (the default), or the interpreter, which defines the results.
     #[arg(long, value_enum, help_heading = "Data")]
     pub engine: Option<Engine>,
 }
@@ -490,26 +511,27 @@ pub struct MakePage {
 pub struct Opt {
     /// A `.kir` or `.tile` file; `-` is standard input.
     pub file: String,
-    /// The passes: `infer,place` or a named pipeline; without it those the file's first line names (`; kbc: opt -p ..`,
-    /// as a crash writes it), else `default`. Of a `.tile` file: `layout,buffers`, in their own order; all if nothing is said.
+    /// The passes: `infer,place` or a named pipeline; by default those that the first line of the file
+    /// names (`; kbc: opt -p ..`, as a crash writes it), else `default`. For a `.tile` file
+    /// `layout,buffers`, in their own order; all by default.
     #[arg(long, short, value_name = "PASSES")]
     pub passes: Option<String>,
-    /// What the passes of a `.tile` file are for; a2a3 if nothing is said.
+    /// The target of a `.tile` file; a2a3 by default.
     #[arg(long)]
     pub target: Option<String>,
-    /// Where the result goes; `-` is standard output.
+    /// The output file; `-` is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub output: String,
-    /// A `.kb` file whose algorithms may be used beside the library's; repeatable.
+    /// A `.kb` file with algorithms in addition to the library; repeatable.
     #[arg(long = "use", value_name = "FILE")]
     pub uses: Vec<String>,
     /// Prints source positions.
     #[arg(long)]
     pub locs: bool,
-    /// What to write: kir or dot.
+    /// Format of the output.
     #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
     pub emit: String,
-    /// What is printed between passes.
+    /// Dumps between passes.
     #[command(flatten)]
     pub watch: Watch,
 }
@@ -517,11 +539,10 @@ pub struct Opt {
 /// `kbc fmt`
 #[derive(Args, Debug)]
 pub struct Fmt {
-    /// Files, or folders with all `.kb` and `.kir` files in them; `-` is standard input, its form goes to standard
-    /// output.
+    /// Files, or folders with `.kb` and `.kir` files; `-` is standard input, formatted to standard output.
     #[arg(required = true)]
     pub files: Vec<String>,
-    /// Writes nothing: exit code 1 and the names of the files that are not in their form.
+    /// Writes nothing; exits with 1 and the names of files that are not formatted.
     #[arg(long)]
     pub check: bool,
     /// With --check, also prints the lines that would change.
@@ -539,17 +560,17 @@ pub struct Replay {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (E021), or one of: select, placement, overlap, memory, window, traffic, bound, path, links.
+    /// An error code (`E021`), or one of: select, placement, overlap, memory, window, traffic, bound, path, links.
     pub topic: String,
-    /// The program, for a topic that is about one.
+    /// The program, for topics other than error codes.
     pub file: Option<String>,
-    /// What of it.
+    /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// Shows the window of the kernel that is emitted for a target (`window`), or the hand-written kernels of a target beside it (`traffic`).
+    /// The target: its kernel's window (`window`), or its hand-written kernels for comparison (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
-    /// Form of `traffic`, `path` and `links`.
+    /// Format of `traffic`, `path` and `links`.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }
@@ -557,10 +578,10 @@ pub struct Explain {
 /// `kbc compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference of kbc's source if nothing is
-    /// said.
+    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference of
+    /// kbc's source by default.
     pub files: Vec<String>,
-    /// Form of the table.
+    /// Format of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }
@@ -568,9 +589,9 @@ pub struct CompareReference {
 /// `kbc passes`
 #[derive(Args, Debug)]
 pub struct Passes {
-    /// One pass, with its page.
+    /// A pass, whose page is printed.
     pub name: Option<String>,
-    /// Form of the table.
+    /// Format of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }
@@ -578,15 +599,15 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// One of: algorithms (if nothing is said), collectives, functions, kernels, operations, dtypes, reductions, topologies,
-    /// passes, targets, codes; or the name of an algorithm; behind it, files whose declarations are listed beside the
-    /// library's.
+    /// One of: algorithms (the default), collectives, functions, kernels, operations, dtypes, reductions, topologies,
+    /// passes, targets, codes; or the name of an algorithm; then files whose declarations
+    /// are listed in addition to the library.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
-    /// With the name of an algorithm: a size of its shape or a parameter, for its costs.
+    /// For the costs of an algorithm: a size of its shape, or a parameter.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Form of the table.
+    /// Format of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }

@@ -6,17 +6,17 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `kbc plot`
 #[derive(Args, Debug)]
 pub struct Plot {
-    /// What is drawn.
+    /// What to draw.
     #[command(subcommand)]
     pub what: PlotWhat,
 }
 
-/// What is drawn.
+/// What to draw.
 #[derive(Subcommand, Debug)]
 pub enum PlotWhat {
     /// A machine: its nodes and directed links
     Topology(PlotTopology),
-    /// The machine that a program runs on, with how much a call uses every link
+    /// The machine of a program, with the use of every link during one call
     Links(PlotLinks),
 }
 
@@ -29,7 +29,7 @@ pub struct PlotTopology {
     /// Overrides a setting of the machine, or the rate of some links: `forward: drain`, `link x: 5 GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
-    /// Where it goes.
+    /// The output file.
     #[command(flatten)]
     pub picture: Picture,
 }
@@ -39,10 +39,10 @@ pub struct PlotTopology {
 pub struct PlotLinks {
     /// A `.kb` or `.kir` file; `-` is standard input.
     pub file: String,
-    /// What of it.
+    /// The part of it.
     #[command(flatten)]
     pub of: Selection,
-    /// Where it goes.
+    /// The output file.
     #[command(flatten)]
     pub picture: Picture,
 }
@@ -60,10 +60,10 @@ pub struct Picture {
     /// The picture, `.svg` or `.png`.
     #[arg(short, long, value_name = "FILE")]
     pub out: String,
-    /// Colours of the card.
+    /// Colours of the figure.
     #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
     pub theme: ThemeChoice,
-    /// Pixels of a `.png` from left to right; 1600 if nothing is said.
+    /// Width of a `.png` in pixels; 1600 by default.
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub width: Option<u32>,
 }

@@ -17,6 +17,7 @@ pub mod import;
 pub mod list;
 pub mod memory;
 mod mutate;
+mod new;
 pub mod opt;
 pub mod overlap;
 pub mod passes;
@@ -83,6 +84,7 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
     match command {
         Command::Compile(args) => compile::run(session, args),
         Command::Check(args) => check::run(session, args),
+        Command::New(args) => new::run(session, args),
         Command::Import(args) => torch::import::run(session, args),
         Command::Run(args) => run::run(session, args),
         Command::Report(args) => report::run(session, args),
