@@ -148,3 +148,20 @@ fn damage_is_an_error_or_keeps_its_meaning() {
     }
     assert!(both.iter().all(|n| *n > 100), "{both:?}");
 }
+
+/// A local program has the same lines in several parts: comments stay with theirs.
+#[test]
+fn comments_in_parts_of_a_local_program() {
+    let part = |ranks: &str, comment: &str| {
+        format!(
+            "ranks {ranks}\n  input @x : f32[4]{comment}\n  result : f32[4]\n\n  %x = input @x : f32[4]\n  \
+             %out = output 0 %x : f32[4]\n"
+        )
+    };
+    let text = format!(
+        "kir 1\nmodule @m\nmesh tp 2\n\nlocal @m\n\n{}\n{}",
+        part("0..1", ""),
+        part("1..2", "  ; of the second")
+    );
+    assert_eq!(check("parts", &text), text);
+}

@@ -129,7 +129,7 @@ fn without_here(printed: &str) -> String {
 fn matched(sources: &[Source<'_>], printed: &[Vec<Tok>]) -> Vec<Option<usize>> {
     // Lines of the head may come in another order; behind it operations stay in theirs.
     let body = |first: Option<&Tok>| match first {
-        Some(Tok::Word(l, false)) => l.hint == "graph" || l.hint == "schedule",
+        Some(Tok::Word(l, false)) => ["graph", "local", "schedule"].iter().any(|w| l.hint == *w),
         _ => false,
     };
     let here = sources.iter().position(|s| body(s.toks.first())).unwrap_or(sources.len());

@@ -75,7 +75,7 @@ pub fn too_large(ty: &TensorType, span: Span) -> Option<Diagnostic> {
         return None;
     }
     let d = Diagnostic::error("E215", format!("`{ty}` has more elements than any memory"));
-    Some(d.primary(span, "at most 2^60"))
+    Some(d.primary(span, "fewer than 2^60 are possible"))
 }
 
 /// The error about a mesh whose ranks cannot be counted.
