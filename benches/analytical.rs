@@ -1,5 +1,5 @@
-//! The network of an analytical simulator (specs/topologies/analytical.yaml): ring all-reduce of 64 MiB f32. Every
-//! figure must be that simulator's, to the nanosecond.
+//! Benchmark: the network of an analytical simulator (specs/topologies/analytical.yaml), ring
+//! all-reduce of 64 MiB f32. Every figure must equal that simulator's to the nanosecond.
 
 #[path = "../tests/real/driver.rs"]
 mod driver;
@@ -12,11 +12,11 @@ fn main() {
     divan::main();
 }
 
-/// Ranks and modelled nanoseconds of ASTRA-sim 2, congestion aware.
+/// Number of ranks, and the time of ASTRA-sim 2 (congestion aware) in ns.
 const FIGURES: [(u64, f64); 5] =
     [(8, 2_194_515.0), (64, 2_524_033.0), (256, 2_745_331.0), (1024, 3_521_167.0), (4096, 6_601_141.0)];
 
-/// Items are messages delivered.
+/// Items are delivered messages.
 #[divan::bench(args = FIGURES.map(|f| f.0), sample_count = 3)]
 fn time(bencher: Bencher, p: u64) {
     let machine = "specs/topologies/analytical.yaml";

@@ -1,14 +1,17 @@
-//! How fast machine code moves and combines data, against what the machine and numpy do in the same run.
+//! Benchmark: speed at which machine code moves and combines data, compared with the machine itself
+//! and numpy in the same run.
 //!
-//! * f32 reduction (`dst[i] = dst[i] + src[i]`) against a STREAM triad (`a[i] = b[i] + s * c[i]`): both read two arrays
-//!   and write one. Target: 80 %.
-//! * f16 and bf16 ring all-reduce, 8 ranks, 256 Ki and 4 Mi elements (in the caches, and not), against numpy doing the same schedule
-//!   (`benches/numpy_ring.py`; `python3`, or `PYTHON=path`). Target: ten times.
-//! * The matrix product against the machine's f32 peak, measured by independent fused multiply-adds in registers.
-//!   Target: 50 %.
-//! * Compiling: microseconds a function. Target: a millisecond a kernel.
+//! * f32 reduction (`dst[i] = dst[i] + src[i]`) against a STREAM triad (`a[i] = b[i] + s * c[i]`):
+//!   both read two arrays and write one. Target: 80 %.
+//! * f16 and bf16 ring all-reduce on 8 ranks with 256 Ki elements (which fit the caches) and 4 Mi
+//!   (which do not), against numpy with the same schedule (`benches/numpy_ring.py`; `python3`, or
+//!   `PYTHON=path`). Target: ten times as fast.
+//! * Matmul against the machine's f32 peak, measured by independent fused multiply-adds in
+//!   registers. Target: 50 %.
+//! * Compilation, in microseconds per function. Target: a millisecond per kernel.
 //!
-//! Rounds alternate between the two sides, in processor time; medians of ratios, so that a busy machine slows both.
+//! Rounds alternate between the two sides and are measured in processor time. The results are
+//! medians of ratios, so that other load slows both sides.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -24,10 +27,10 @@ use kbc_numerics::tensor::{Data, Tensor};
 use std::hint::black_box;
 use std::process::Command;
 
-/// Rounds of every comparison.
+/// Number of rounds of every comparison.
 const ROUNDS: usize = 9;
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread in seconds.
 fn now() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
@@ -52,7 +55,7 @@ fn compared(what: &str, rounds: &[(f64, f64)], unit: &str) -> f64 {
     ratio
 }
 
-/// One rank that reduces one buffer into another `times` times.
+/// Returns a program for one rank that reduces one buffer into another `times` times.
 fn reduction(dtype: &str, n: usize, times: usize) -> String {
     format!(
         "kir 1\nmodule @m\nmesh tp 1\nprops expanded allocated synchronized\n\nschedule calls any\n\
@@ -62,7 +65,8 @@ fn reduction(dtype: &str, n: usize, times: usize) -> String {
     )
 }
 
-/// Seconds of one repetition: what `more` of them take beyond one, so that feeding drops out.
+/// Returns the seconds of one repetition: the additional time of `more` repetitions, so that the
+/// time for feeding cancels.
 fn one_of(pair: &[Compiled<'_>; 2], inputs: &[Vec<Tensor>], more: usize) -> f64 {
     let run = |c: &Compiled<'_>| seconds(|| c.run(inputs, &RunOptions::default()).expect("it runs"));
     (run(&pair[1]) - run(&pair[0])) / more as f64
@@ -123,7 +127,8 @@ fn numpy(kind: &str, p: usize, n: usize) -> Option<f64> {
     Some(median(all.lines().map(|l| l.parse().ok()).collect::<Option<Vec<f64>>>()?))
 }
 
-/// A ring all-reduce `times` times in one call, the schedule of specs/lib/ring.kb.
+/// Returns a ring all-reduce that runs `times` times in one call, with the schedule of
+/// specs/lib/ring.kb.
 fn ring(dtype: &str, p: usize, n: usize, times: usize) -> String {
     let total = 2 * (p - 1);
     let part = |first: usize, shift: usize, receive: &str| {
@@ -178,7 +183,7 @@ fn halves() {
     }
 }
 
-/// Independent multiply-adds in registers: f32 operations a second.
+/// Returns the f32 operations per second of independent multiply-adds in registers.
 fn peak() -> f64 {
     const TURNS: u64 = 2_000_000;
     #[cfg(target_arch = "x86_64")]
@@ -201,7 +206,7 @@ fn peak() -> f64 {
                     unsafe_code,
                     reason = "a function for instructions that this processor was asked for"
                 )]
-                // SAFETY: the processor has the instructions.
+                // SAFETY: `has` shows that the processor has the instructions.
                 let t = seconds(|| unsafe { f(TURNS) });
                 best = best.max(TURNS as f64 * 12.0 * width * 2.0 / t);
             }

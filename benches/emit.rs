@@ -1,5 +1,6 @@
-//! A package from a proven schedule at hand: the program made and proven at its other sizes, kernels compared, passes,
-//! verifier, C++ and all files, in memory. Target: 50 ms. The parts are measured apart.
+//! Benchmark: making a package from a proven schedule, in memory. It includes making and proving
+//! the program at its other sizes, comparing kernels, passes, verifier, C++ and all files. Target:
+//! 50 ms. The parts are also measured separately.
 
 #[path = "../tests/real/driver.rs"]
 mod driver;
@@ -13,14 +14,14 @@ use kbc::session::Session;
 use kbc_backend_ascend::tile::{Kernel, verify};
 use kbc_backend_ascend::{lower, passes, profile};
 
-/// Algorithms of `all_reduce` that are emitted.
+/// The emitted algorithms of `all_reduce`.
 const ALGORITHMS: [&str; 2] = ["ring", "two_phase"];
 
 fn main() {
     divan::main();
 }
 
-/// A proven schedule, and what a report knows of it.
+/// A proven schedule with its report.
 struct Proven {
     session: Session,
     built: kbc::build::Built,
@@ -52,7 +53,7 @@ impl Proven {
             .unwrap_or_else(|e| panic!("{e:?}"))
     }
 
-    /// The kernel as the passes get it.
+    /// Returns the kernel before the passes.
     fn lowered(&mut self) -> Kernel {
         let mut kernel = self.family().kernel;
         lower::fit_tiles(&mut kernel, target().ub);
@@ -60,7 +61,7 @@ impl Proven {
     }
 }
 
-/// All of it.
+/// Measures all steps.
 #[divan::bench(args = ALGORITHMS)]
 fn package(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);
@@ -70,14 +71,14 @@ fn package(bencher: Bencher, algorithm: &str) {
     });
 }
 
-/// The program at other sizes: made, proven, lowered, compared.
+/// Measures the program at other sizes: made, proven, lowered, compared.
 #[divan::bench(args = ALGORITHMS)]
 fn part_sizes(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);
     bencher.bench_local(|| job.family().ranks);
 }
 
-/// Layout, addresses, fences, flags.
+/// Measures layout, addresses, fences and flags.
 #[divan::bench(args = ALGORITHMS)]
 fn part_passes(bencher: Bencher, algorithm: &str) {
     let kernel = proven(algorithm).lowered();
@@ -87,14 +88,14 @@ fn part_passes(bencher: Bencher, algorithm: &str) {
     });
 }
 
-/// The verifier of the tile level.
+/// Measures the verifier of the tile level.
 #[divan::bench(args = ALGORITHMS)]
 fn part_verify(bencher: Bencher, algorithm: &str) {
     let kernel = proven(algorithm).prepared().emitted.kernel;
     bencher.bench(|| verify::verify(divan::black_box(&kernel), target()).expect("it is sound"));
 }
 
-/// C++, golden values, harness, test, README and manifest.
+/// Measures C++, golden values, harness, test, README and manifest.
 #[divan::bench(args = ALGORITHMS)]
 fn part_files(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);

@@ -1,4 +1,5 @@
-//! Interpreter, machine code and reference evaluator on the feed-forward layer with its published weights.
+//! Benchmark: interpreter, machine code and reference evaluator on the feed-forward layer with its
+//! published weights.
 
 #[path = "../tests/real/driver.rs"]
 mod driver;
@@ -12,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// One call on all ranks.
+/// Measures one call on all ranks in the interpreter.
 #[divan::bench(args = [1, 4, 8])]
 fn interpret(bencher: Bencher, tp: u32) {
     let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
@@ -20,14 +21,14 @@ fn interpret(bencher: Bencher, tp: u32) {
     bencher.bench(|| job.run(divan::black_box(&inputs)));
 }
 
-/// Machine code for it.
+/// Measures the compilation to machine code.
 #[divan::bench(args = [1, 4, 8])]
 fn compile(bencher: Bencher, tp: u32) {
     let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
     bencher.bench(|| jit::compile(divan::black_box(job.schedule())).expect("it compiles").stats());
 }
 
-/// One call on all ranks, as machine code.
+/// Measures one call on all ranks as machine code.
 #[divan::bench(args = [1, 4, 8])]
 fn execute(bencher: Bencher, tp: u32) {
     let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
@@ -36,7 +37,7 @@ fn execute(bencher: Bencher, tp: u32) {
     bencher.bench_local(|| code.run(divan::black_box(&inputs.calls), &RunOptions::default()));
 }
 
-/// The single-device result in f64 with its bounds.
+/// Measures the single-device result in f64 with its bounds.
 #[divan::bench]
 fn reference(bencher: Bencher) {
     let job = driver::built(&["specs/ffn_tp.kb"]);

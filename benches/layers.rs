@@ -1,7 +1,9 @@
-//! Models of many layers (attention and feed-forward, pre-norm) on four devices, from the text to the report. Target: 80 layers in
-//! seconds, and a window that does not grow with them.
+//! Benchmark: models of many layers (attention and feed-forward, pre-norm) on four devices, from
+//! the text to the report. Target: 80 layers in seconds, with a window whose size does not grow
+//! with the layers.
 //!
-//! `-- --write FILE LAYERS` writes the program instead, for whole processes: `kbc compile FILE --target sim`, `kbc run --no-data FILE`.
+//! `-- --write FILE LAYERS` writes the program instead, for timing whole processes: `kbc compile
+//! FILE --target sim`, `kbc run --no-data FILE`.
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 #[path = "../tests/real/driver.rs"]
@@ -12,7 +14,7 @@ use kbc::analyse;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Layers of the models.
+/// Numbers of layers of the models.
 const LAYERS: [usize; 3] = [10, 20, 80];
 
 fn main() {
@@ -47,7 +49,7 @@ const WEIGHTS: [(&str, &str); 8] = [
     ("d", "f32[64@tp, 32]"),
 ];
 
-/// The program of so many layers.
+/// Returns the program with `layers` layers.
 fn model(layers: usize) -> String {
     let mut out = String::from(
         "topology sys = ring(4) { link: 50 GB/s, 500 ns; device: 100 TFLOP/s, 1.6 TB/s }\nmesh m = sys[tp]\n\nprogram layer(x: f32[8, 32]",
@@ -81,7 +83,7 @@ program model(x: f32[8, 32]",
     out
 }
 
-/// A file with the program, where benches may write.
+/// Writes the program to a file in the folder for benchmarks.
 fn file(layers: usize) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("layers{layers}.kb"));
     std::fs::write(&path, model(layers)).expect("the file can be written");
@@ -93,20 +95,20 @@ fn compiled(layers: usize) -> Job {
     driver::built(&[&path.to_string_lossy(), "--program", "model"])
 }
 
-/// From the text to the schedule.
+/// Measures text to schedule.
 #[divan::bench(args = LAYERS, sample_count = 5)]
 fn compile(layers: usize) {
     divan::black_box(compiled(layers));
 }
 
-/// The proof of the schedule.
+/// Measures the proof of the schedule.
 #[divan::bench(args = LAYERS, sample_count = 5)]
 fn prove(bencher: divan::Bencher, layers: usize) {
     let job = compiled(layers);
     bencher.bench_local(|| analyse::verify(job.schedule()).expect("the layers are right"));
 }
 
-/// Execution on every rank, reference, comparison.
+/// Measures execution on every rank, reference evaluation and comparison.
 #[divan::bench(args = LAYERS, sample_count = 3)]
 fn execute(bencher: divan::Bencher, layers: usize) {
     let job = compiled(layers);
@@ -116,7 +118,7 @@ fn execute(bencher: divan::Bencher, layers: usize) {
     });
 }
 
-/// Time and bounds.
+/// Measures timing and bounds.
 #[divan::bench(args = LAYERS, sample_count = 5)]
 fn time(bencher: divan::Bencher, layers: usize) {
     let job = compiled(layers);

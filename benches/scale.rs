@@ -1,9 +1,12 @@
-//! Compiling and proving at 64, 1,024 and 16,384 ranks, a process each: processor seconds and peak memory, beside what compilers
-//! of collectives take for the same algorithm on as many ranks. Targets: 20 ms, 300 ms, 10 s; memory that does not grow
-//! with the square of the ranks; processor time a hundred times and memory four times below every figure of the others.
+//! Benchmark: compiling and proving at 64, 1,024 and 16,384 ranks, each in a process of its own. It
+//! reports processor seconds and peak memory beside the figures of compilers of collectives for the
+//! same algorithm and number of ranks. Targets: 20 ms, 300 ms, 10 s; memory that does not grow with
+//! the square of the ranks; a hundredth of the processor time and a quarter of the memory of every
+//! figure of the others.
 //!
-//! The bench starts itself once a case (Linux: the peak is `VmHWM` of /proc/self/status). `-- --library 1024` does the whole library
-//! on so many ranks instead, one line an algorithm.
+//! The benchmark starts itself once per case (on Linux, the peak is `VmHWM` of /proc/self/status).
+//! `-- --library 1024` runs the whole library on this number of ranks instead, with one line per
+//! algorithm.
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 #[path = "../tests/real/driver.rs"]
@@ -16,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// File of the library, `collective.algorithm`.
+/// File of the library and name of the algorithm, `collective.algorithm`.
 type Which<'a> = (&'a str, &'a str);
 
 const RING: Which<'static> = ("ring", "all_reduce.ring");
@@ -25,7 +28,7 @@ const HALVING: Which<'static> = ("doubling", "all_reduce.halving_doubling");
 const ALL_PAIRS: Which<'static> = ("direct", "all_reduce.two_phase");
 const NODES: Which<'static> = ("levels", "all_reduce.hierarchical");
 
-/// What is compiled, and the axes of its machine.
+/// The compiled algorithms with the number of axes of their machine.
 const OURS: [(Which<'static>, u32); 8] = [
     (RING, 1),
     (("grids", "all_reduce.torus2"), 2),
@@ -37,7 +40,8 @@ const OURS: [(Which<'static>, u32); 8] = [
     (("trees", "all_reduce.double_tree"), 1),
 ];
 
-/// Who, what, ranks, processor seconds, MB: MSCCLang (trace to MSCCL XML) and the MSCCL++ DSL on this kind of machine.
+/// Compiler and algorithm, the equivalent of kbc, ranks, processor seconds, MB. The compilers are
+/// MSCCLang (trace to MSCCL XML) and the MSCCL++ DSL, on the same kind of machine.
 const THEIRS: [(&str, Which<'static>, u64, f64, Option<f64>); 20] = [
     ("MSCCLang ring all-reduce", RING, 16, 0.16, Some(37.0)),
     ("MSCCLang ring all-reduce", RING, 64, 3.0, Some(88.0)),
@@ -61,7 +65,7 @@ const THEIRS: [(&str, Which<'static>, u64, f64, Option<f64>); 20] = [
     ("MSCCLang ring all-gather", GATHER, 256, 4.3, Some(482.0)),
 ];
 
-/// The word after which a case follows: this process is one.
+/// The argument before a case, which marks a process as a measured one.
 const CASE: &str = "--case";
 
 /// Longest time of a case of `--library`.
@@ -113,7 +117,7 @@ fn main() {
     }
 }
 
-/// A machine of that many ranks, as nearly square as it can be.
+/// Returns a machine of `p` ranks that is as nearly square as possible.
 fn machine(axes: u32, p: u64) -> String {
     let side = |bits: u32| 1u64 << bits;
     let bits = p.ilog2();
@@ -133,29 +137,31 @@ fn figures(found: Result<&(f64, f64), &String>) -> String {
     }
 }
 
-/// What a process does.
+/// The work of a process.
 #[derive(Clone, Copy)]
 enum Start<'a> {
-    /// What every process does before `main`.
+    /// Only the work that every process does before `main`.
     Nothing,
-    /// The library is there, by name.
+    /// Loading the library.
     Library,
-    /// An algorithm on a machine with so many elements.
+    /// An algorithm on a machine, with a number of elements.
     Case(Which<'a>, &'a str, u64),
-    /// The same in a process that has done it before: text to proof, without what a process is.
+    /// The same in a process that has done it before: text to proof, without the cost of starting a
+    /// process.
     Again(Which<'a>, &'a str, u64),
 }
 
-/// The word for [`Start::Again`].
+/// The argument for [`Start::Again`].
 const AGAIN: &str = "again";
 
-/// Repetitions of [`Start::Again`] that count, behind one that does not.
+/// Number of measured repetitions of [`Start::Again`], after one that is not measured.
 const REPEATED: usize = 15;
 
-/// The word for [`Start::Nothing`].
+/// The argument for [`Start::Nothing`].
 const NOTHING: &str = "nothing";
 
-/// The least processor seconds and MB of a few processes; what is wrong with it.
+/// Returns the smallest processor seconds and MB of several processes, or a description of the
+/// failure.
 fn measured(what: Start<'_>, times: usize) -> Result<(f64, f64), String> {
     let mut best: Option<(f64, f64)> = None;
     for _ in 0..times {
@@ -165,7 +171,7 @@ fn measured(what: Start<'_>, times: usize) -> Result<(f64, f64), String> {
     best.ok_or_else(|| "not measured".into())
 }
 
-/// Processor seconds and MB of one process.
+/// Returns the processor seconds and MB of one process.
 fn once(what: Start<'_>) -> Result<(f64, f64), String> {
     let mut words = vec![CASE.to_owned()];
     match what {
@@ -204,13 +210,13 @@ fn once(what: Start<'_>) -> Result<(f64, f64), String> {
     }
 }
 
-/// Processor seconds of this process so far.
+/// Returns the processor seconds that this process has used.
 fn spent() -> f64 {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
 }
 
-/// One case, in a process of its own: prints processor seconds and MB, or why there are none.
+/// Runs one case, in a process of its own: prints processor seconds and MB, or the failure.
 fn case(words: &[String]) {
     let (again, words) = match words {
         [first, rest @ ..] if first == AGAIN => (true, rest),
@@ -242,21 +248,21 @@ fn case(words: &[String]) {
     println!("{} {}", seconds.unwrap_or_else(spent), peak.unwrap_or(f64::NAN) / 1024.0);
 }
 
-/// Compiles and proves; what is wrong.
+/// Compiles and proves a case; the error is a description of the failure.
 fn proven(words: &[&str]) -> Result<(), String> {
     let job = driver::try_build(words).map_err(|e| first(&format!("{e:?}")))?;
     let proof = analyse::prove(&job.built, job.schedule());
     proof.map(drop).map_err(|d| d.list.first().map_or("wrong".into(), |d| format!("{} {}", d.code, d.title)))
 }
 
-/// Code and title of the first message in an error shown for debugging.
+/// Returns code and title of the first message in the debug output of an error.
 fn first(text: &str) -> String {
     let after =
         |word: &str| text.split(word).nth(1).and_then(|t| t.split('"').nth(1)).unwrap_or("").to_owned();
     format!("{} {}", after("code: "), after("title: "))
 }
 
-/// Every algorithm of the library on that many ranks.
+/// Measures every algorithm of the library on this number of ranks.
 fn library(ranks: u64) {
     for (name, text) in LIBRARY {
         let file = name.trim_start_matches("<lib>/").trim_end_matches(".kb");
@@ -264,7 +270,7 @@ fn library(ranks: u64) {
         for item in tree.items {
             let Item::Algorithm(a) = item else { continue };
             let full = format!("{}.{}", a.coll.node, a.name.node);
-            // A power of three next to the power of two.
+            // The largest power of three up to the number of ranks.
             let threes = std::iter::successors(Some(1u64), |n| Some(n * 3))
                 .take_while(|n| *n <= ranks)
                 .last()
@@ -274,7 +280,7 @@ fn library(ranks: u64) {
             for (machine, p) in shapes.iter().zip([ranks, threes]) {
                 let found = measured(Start::Case((file, &full), machine, p), 1);
                 last = format!("{full:38} {machine:16} {}", figures(found.as_ref()));
-                // Not made for this number of ranks: the next one.
+                // The algorithm does not support this number of ranks; try the next.
                 if !last.contains("E024") {
                     break;
                 }

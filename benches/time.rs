@@ -1,8 +1,9 @@
-//! The event engine: ring all-reduce of 64 MiB of f32 on rings, and the library's torus2 on a torus. Items are messages
-//! delivered.
+//! Benchmark: the event engine on a ring all-reduce of 64 MiB of f32 on rings, and on the library's
+//! torus2 on a torus. Items are delivered messages.
 //!
-//! Beside it what ASTRA-sim 2 (analytical, congestion-unaware and aware) took for the same rings, in CPU seconds on two
-//! shared x86-64 cores: 1,024 ranks 2.3 and 3.6 (0.9 and 0.6 million messages a second), 4,096 ranks 76 and 92.
+//! For comparison, ASTRA-sim 2 (analytical, congestion-unaware and congestion-aware) took the
+//! following CPU seconds for the same rings on two shared x86-64 cores: 2.3 and 3.6 for 1,024 ranks
+//! (0.9 and 0.6 million messages per second), 76 and 92 for 4,096 ranks.
 
 #[path = "../tests/real/driver.rs"]
 mod driver;
@@ -17,13 +18,13 @@ fn main() {
     divan::main();
 }
 
-/// What is simulated, and with what.
+/// A simulated case.
 #[derive(Clone, Copy)]
 struct Case {
     ranks: u64,
     every: bool,
     path: bool,
-    /// CPU seconds of the peer, unaware and aware of congestion.
+    /// CPU seconds of ASTRA-sim 2, congestion-unaware and congestion-aware.
     peer: &'static str,
 }
 

@@ -1,8 +1,11 @@
-//! Reading, checking and importing exported PyTorch programs of 10,000 operations. Target: 200 ms.
+//! Benchmark: reading, checking and importing exported PyTorch programs of 10,000 operations.
+//! Target: 200 ms.
 //!
-//! The programs are made here, in the form in which PyTorch 2.15 exports a column- and a row-parallel layer with an all_reduce
-//! (eight operations), one such pair after another, each with weights of its own. `-- --write DIR RANKS OPERATIONS` writes them as
-//! a folder instead (`text` behind it: as `print(ep)`), for whole processes: `kbc check DIR`, `kbc import DIR`, `kbc compile DIR`.
+//! The programs are generated here. They have the form in which PyTorch 2.15 exports a
+//! column-parallel and a row-parallel layer with an all_reduce (eight operations); such pairs
+//! follow each other, each with weights of its own. `-- --write DIR RANKS OPERATIONS` writes them
+//! as a folder instead (followed by `text`: in the form of `print(ep)`), for timing whole
+//! processes: `kbc check DIR`, `kbc import DIR`, `kbc compile DIR`.
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 use divan::Bencher;
@@ -14,7 +17,7 @@ use kbc_import::torch::{check, exported, listing, resolve, table};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Rows and columns of what goes from layer to layer, and columns of a rank between.
+/// Rows and columns of the values between pairs of layers, and columns per rank inside a pair.
 const ROWS: u64 = 4;
 const WIDE: u64 = 16;
 const OWN: u64 = 8;
@@ -37,7 +40,7 @@ fn main() {
     divan::main();
 }
 
-/// Files of a world, with the names that kbc gives a meaning.
+/// Writes the files of a world, with the names that kbc recognises.
 fn write_world(dir: &Path, ranks: u64, operations: u64, text: bool) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let (program, ending) = match text {
@@ -62,14 +65,14 @@ enum Given {
 struct Node {
     target: &'static str,
     name: String,
-    /// By names of the schema.
+    /// Arguments by their names in the schema.
     args: Vec<(&'static str, Given)>,
     sizes: Vec<u64>,
 }
 
-/// A program: what it is fed with first.
+/// A program with its weights.
 struct Made {
-    /// Names in the program and in the model.
+    /// Names in the program and in the model, with sizes.
     weights: Vec<(String, String, Vec<u64>)>,
     nodes: Vec<Node>,
 }
@@ -87,10 +90,11 @@ impl Made {
     }
 }
 
-/// The program of a rank, all ranks alike, with at least so many operations.
+/// Returns the program of a rank with at least this many operations. All ranks have the same
+/// program.
 fn made(operations: u64) -> Made {
     let layers = operations.div_ceil(PAIR);
-    // PyTorch numbers names from the second on
+    // PyTorch adds numbers to names from the second on.
     let called = |base: &str, k: u64| if k == 0 { base.to_owned() } else { format!("{base}_{k}") };
     let weights: Vec<[(String, String, Vec<u64>); 4]> = (0..layers)
         .map(|l| {
@@ -128,7 +132,7 @@ fn made(operations: u64) -> Made {
     it
 }
 
-/// A record of a tensor.
+/// Returns the record of a tensor.
 fn record(name: &str, sizes: &[u64], weight: bool) -> String {
     let list = |l: &mut dyn Iterator<Item = u64>| {
         l.map(|n| format!("{{\"as_int\":{n}}}")).collect::<Vec<_>>().join(",")
@@ -146,7 +150,7 @@ fn tensor(name: &str) -> String {
     format!("{{\"as_tensor\":{{\"name\":\"{name}\"}}}}")
 }
 
-/// As `models/model.json`.
+/// Returns the program in the form of `models/model.json`.
 fn exported_program(operations: u64) -> String {
     let it = made(operations);
     let mut inputs: Vec<String> = it.weights.iter().map(|w| tensor(&w.0)).collect();
@@ -197,7 +201,7 @@ fn exported_program(operations: u64) -> String {
     )
 }
 
-/// As `print(ep)`.
+/// Returns the program in the form of `print(ep)`.
 fn printed_program(operations: u64) -> String {
     let it = made(operations);
     let mut out =
@@ -227,7 +231,7 @@ fn printed_program(operations: u64) -> String {
     out
 }
 
-/// The side-car of a rank.
+/// Returns the side-car file of a rank, which lists its groups.
 fn groups(rank: u64, ranks: u64) -> String {
     let all: Vec<String> = (0..ranks).map(|r| r.to_string()).collect();
     format!(
@@ -236,15 +240,15 @@ fn groups(rank: u64, ranks: u64) -> String {
     )
 }
 
-/// Ranks and operations of each.
+/// Numbers of ranks, and of operations per rank.
 const WORLDS: [(u64, u64); 3] = [(1, 10_000), (2, 10_000), (4, 10_000)];
 
-/// Texts of a world: programs and side-cars.
+/// Returns the texts of a world: programs and side-car files.
 fn texts(ranks: u64, operations: u64) -> Vec<(String, String)> {
     (0..ranks).map(|r| (exported_program(operations), groups(r, ranks))).collect()
 }
 
-/// What `kbc check` does once the files are read.
+/// Does the work of `kbc check` after the files are read.
 fn checked(texts: &[(String, String)]) -> (World, Vec<kbc_import::torch::matching::Met>) {
     let one = |(rank, (text, side)): (u64, &(String, String))| -> (Program, Option<(String, Table)>) {
         let name = format!("rank{rank}.model.json");
@@ -258,13 +262,13 @@ fn checked(texts: &[(String, String)]) -> (World, Vec<kbc_import::torch::matchin
     (world, met)
 }
 
-/// Reading and checking: every rank by itself, then together.
+/// Measures reading and checking: every rank alone, then all together.
 #[divan::bench(args = WORLDS)]
 fn check_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
     bencher.with_inputs(|| texts(ranks, operations)).bench_refs(|texts| checked(texts));
 }
 
-/// The same, and the `.kb` text of all ranks.
+/// Measures the same, and generating the `.kb` text of all ranks.
 #[divan::bench(args = WORLDS)]
 fn import_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
     bencher.with_inputs(|| texts(ranks, operations)).bench_refs(|texts| {

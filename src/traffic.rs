@@ -1,7 +1,9 @@
-//! What a schedule moves in a call: bytes between ranks and inside them, signals and fences, by region and rank.
+//! Traffic of a schedule in one call: bytes between ranks and inside them, signals and fences, by
+//! region and rank.
 //!
-//! Owns counting, by walking every stream of every rank; what a kernel of a schedule moves is counted in [`kernel`]. What should be moved is
-//! [`crate::bounds`]'s, what hand-written kernels move a file's ([`kernels`]).
+//! This module counts by walking every stream of every rank. [`kernel`] counts the traffic of a
+//! kernel that was made from a schedule, and [`kernels`] reads that of hand-written kernels from a
+//! file. [`crate::bounds`] computes what must be moved at least.
 
 pub mod kernel;
 pub mod kernels;
@@ -13,35 +15,37 @@ use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The call that is counted: one that has calls before it, whose credits it waits for.
+/// The call that is counted. It has earlier calls, for whose credits it waits.
 const LATER: i64 = 4;
 
-/// Operations that are counted at most.
+/// Largest number of operations that are counted.
 const MOST: u64 = 1 << 26;
 
-/// What one rank does in one region in a call. Bytes, and numbers of operations.
+/// Traffic of one rank in one region in one call: bytes, and numbers of operations.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Traffic {
-    /// Bytes that leave it over links: what it puts or sends to others, and what others get of it.
+    /// Bytes that leave the rank over links: those it puts or sends, and those that others get from
+    /// it.
     pub sent: u64,
-    /// Bytes that come to it over links.
+    /// Bytes that reach the rank over links.
     pub received: u64,
-    /// Bytes that its own operations read and write in its own memory: copies, reductions, and all local operations.
+    /// Bytes that the rank's own operations read in its own memory: copies, reductions and all
+    /// local operations.
     pub read: u64,
-    /// See `read`.
+    /// Bytes that the same operations write in its own memory.
     pub written: u64,
-    /// Of `written`, what copies write: nothing is made by them.
+    /// The part of `written` that copies write. Copies compute nothing.
     pub copied: u64,
-    /// Notifies.
+    /// Number of notifies.
     pub notifies: u64,
-    /// Waits.
+    /// Number of waits.
     pub waits: u64,
-    /// Fences of all kinds.
+    /// Number of fences of all kinds.
     pub fences: u64,
 }
 
 impl Traffic {
-    /// Its numbers, in the order of the fields.
+    /// Returns the counters, in the order of the fields.
     fn fields(&mut self) -> [&mut u64; 8] {
         [
             &mut self.sent,
@@ -55,7 +59,7 @@ impl Traffic {
         ]
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     fn and(mut self, mut other: Traffic) -> Traffic {
         for (a, b) in self.fields().into_iter().zip(other.fields()) {
             *a = a.saturating_add(*b);
@@ -64,27 +68,28 @@ impl Traffic {
     }
 }
 
-/// A memory as it is named: `%v`.
+/// The printed name of a memory: `%v`.
 pub type Place = String;
 
-/// What the ranks of a schedule, or of a kernel of it, do.
+/// Traffic of the ranks of a schedule, or of a kernel made from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counted {
-    /// By region, then rank.
+    /// Traffic by region, then rank.
     pub regions: Vec<Vec<Traffic>>,
-    /// In front of all regions and behind them, by rank.
+    /// Traffic before the first region and after the last, by rank.
     pub around: Vec<Traffic>,
-    /// Bytes of the windows that each region's operations touch.
+    /// Bytes of the windows that the operations of each region touch.
     pub windows: Vec<u64>,
-    /// What each region works on.
+    /// The operands of each region.
     pub operands: Vec<BTreeSet<Place>>,
-    /// Copies outside collectives, as they are or between a tensor and its parts in a line: region (from 1 on; 0 is in front of all), what is
-    /// written, what is read, and bytes on the rank that has most.
+    /// Copies outside collectives, whole or between a tensor and its parts in a line. The key is
+    /// the region (from 1; 0 stands for before the first), the destination and the source. The
+    /// value is the number of bytes on the rank that has most.
     pub copies: BTreeMap<(usize, Place, Place), u64>,
 }
 
 impl Counted {
-    /// Of some regions together, by rank.
+    /// Returns the sum over some regions, by rank.
     pub fn of(&self, regions: impl IntoIterator<Item = usize>) -> Vec<Traffic> {
         let ranks = self.regions.first().map_or(0, Vec::len);
         let mut out = vec![Traffic::default(); ranks];
@@ -96,17 +101,18 @@ impl Counted {
         out
     }
 
-    /// Of the whole, by rank.
+    /// Returns the sum over everything, by rank.
     pub fn whole(&self) -> Vec<Traffic> {
         let regions = self.of(0..self.regions.len());
         regions.into_iter().zip(&self.around).map(|(a, b)| a.and(*b)).collect()
     }
 }
 
-/// Counts what a schedule does in one call that has others before it.
+/// Counts the traffic of a schedule in one call that follows others.
 ///
 /// # Errors
-/// E30x for an operation without a meaning; E354 for more operations than are counted.
+/// Returns E30x for an operation without a meaning, and E354 if there are more operations than are
+/// counted.
 pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
     let spelled = spelled(schedule);
     let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
@@ -204,7 +210,7 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
     Ok(Counted { regions, around: vec![Traffic::default(); ranks as usize], windows, operands, copies })
 }
 
-/// Bytes that a local operation reads and writes on a rank.
+/// Returns the bytes that a local operation reads and writes on a rank.
 fn local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<(u64, u64), Fault> {
     let size = |b: BufferId| {
         let dims = program.dims(b, rank)?;
@@ -217,12 +223,12 @@ fn local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<(u64, u64), F
             let part = written.min(size(*src)?);
             (part, part)
         }
-        // They read what they write.
+        // These operations read as many bytes as they write.
         LocalOp::Pack { .. } | LocalOp::Unpack { .. } | LocalOp::Slice { .. } => (written, written),
         LocalOp::Embedding { ids, .. } => (written.saturating_add(size(*ids)?), written),
         _ => {
             let mut read = 0u64;
-            // An operand that stands twice in it is read once.
+            // An operand that occurs twice is read once.
             for b in op.srcs().into_iter().collect::<BTreeSet<_>>() {
                 read = read.saturating_add(size(b)?);
             }
@@ -231,7 +237,7 @@ fn local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<(u64, u64), F
     })
 }
 
-/// Bytes of an element of a memory.
+/// Returns the bytes of an element of a memory.
 fn width(schedule: &Schedule, mem: Mem) -> u64 {
     match mem {
         Mem::Buffer(b) => schedule.buffers[b as usize].dtype.bytes(),

@@ -1,7 +1,8 @@
-//! The stand-in headers themselves: a right kernel runs right at every size, and each damage is found, by the words
-//! that name it.
+//! Tests of the stand-in headers: a correct kernel runs correctly at every size, and each damage is
+//! reported with the words that name it.
 //!
-//! Kernels are files of `tests/ascend/model`. `cases.cpp` holds its expectations itself: a further case is a few lines.
+//! Kernels are files of `tests/ascend/model`. `cases.cpp` contains its expectations: a further case
+//! is a few lines.
 
 use crate::standin;
 
@@ -22,12 +23,12 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// Small whole numbers: sums are exact in any order.
+/// Returns small whole numbers, whose sums are exact in any order.
 fn value(call: usize, rank: usize, i: usize) -> f32 {
     ((call * 7 + rank * 3 + i) % 17) as f32 - 8.0
 }
 
-/// A job of `all_reduce.cpp`.
+/// Returns a job of `all_reduce.cpp`.
 fn all_reduce(ranks: usize, count: usize, calls: usize) -> Job {
     let of = |call, rank| bytes(&(0..count).map(|i| value(call, rank, i)).collect::<Vec<_>>());
     let x = (0..calls).map(|c| (0..ranks).map(|r| of(c, r)).collect()).collect();
@@ -64,7 +65,8 @@ fn check_all_reduce(job: &Job, count: usize, got: Result<standin::Outputs, Strin
     }
 }
 
-/// The kernel with its ordering lines under conditions; condition 1000 decides whether calls alternate slots.
+/// Returns the kernel with conditions around its ordering lines; condition 1000 decides whether
+/// calls alternate slots.
 fn switchable() -> (String, Program) {
     let text = model("all_reduce.cpp");
     assert_eq!(text.matches("call % 2").count(), 2);
@@ -89,14 +91,15 @@ fn a_right_kernel_is_right_at_every_size_in_any_order() {
     }
 }
 
-/// Every line that orders something is needed: without it the run fails, and so without both lines of a flag.
+/// Every line that orders something is needed: without it the run fails, and also without both
+/// lines of a flag.
 #[test]
 fn no_ordering_line_can_go() {
     let (text, program) = switchable();
     assert!(deletable(&text).len() >= 20 && flag_pairs(&text).len() >= 6);
     let without = redundant(&program, &text, &[all_reduce(3, 8193, 3)]);
     assert!(without.is_empty(), "the run is right without lines {without:?}");
-    // The check itself: a fence said twice can go, either one.
+    // A test of the test: of two equal fences, either can be removed.
     let twice = text.replacen("    dsb(DSB_DDR);\n", "    dsb(DSB_DDR);\n    dsb(DSB_DDR);\n", 1);
     let line = twice.lines().position(|l| l.trim() == "dsb(DSB_DDR);").expect("it is there") + 1;
     let without =
@@ -104,7 +107,8 @@ fn no_ordering_line_can_go() {
     assert_eq!(without, [[line], [line + 1]]);
 }
 
-/// Two windows used in turn make a credit unnecessary; one does not: the next call's put meets the last call's read.
+/// Two alternating windows make a credit unnecessary; one does not: the next call's put conflicts
+/// with the last call's read.
 #[test]
 fn one_slot_for_all_calls_is_a_race_of_the_next_call() {
     let (_, program) = switchable();
@@ -118,7 +122,7 @@ fn one_slot_for_all_calls_is_a_race_of_the_next_call() {
     check_all_reduce(&jobs[0], 5, program.run_one(&Job { join: true, ..jobs[0].clone() }));
 }
 
-/// A case of `cases.cpp`: its number, how many calls it is for, and words of what comes of it.
+/// Returns the cases of `cases.cpp`: number, number of calls, and words of the expected outcome.
 fn cases(text: &str) -> Vec<(i64, usize, String)> {
     let mut cases = vec![];
     for (i, line) in text.lines().enumerate() {
@@ -167,7 +171,8 @@ fn damage_is_named() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // Whether a run fails does not depend on the order ranks run in; the words may name the other access.
+    // Whether a run fails does not depend on the order of ranks; the message may name the other
+    // access.
     for order in 1..6 {
         for ((case, _, words), got) in cases.iter().zip(program.run(&jobs(order))) {
             assert_eq!(words == "ok", got.is_ok(), "case {case}, order {order}: {got:?}");
@@ -179,7 +184,7 @@ fn f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four"))).collect()
 }
 
-/// Values beside which rounding shows, and the usual ones.
+/// Returns values at which rounding shows, and ordinary ones.
 fn samples(n: usize, salt: u64) -> Vec<f32> {
     let mut s = 0x9E37_79B9_7F4A_7C15u64.wrapping_add(salt);
     let mut next = || {
@@ -200,14 +205,14 @@ fn samples(n: usize, salt: u64) -> Vec<f32> {
         .collect()
 }
 
-/// All finite values of a 16-bit float, upwards.
+/// Returns all finite values of a 16-bit float, in ascending order.
 fn grid(of: fn(u16) -> f32) -> Vec<f32> {
     let mut all: Vec<f32> = (0..=u16::MAX).map(of).filter(|v| v.is_finite()).collect();
     all.sort_by(f32::total_cmp);
     all
 }
 
-/// `x` in a grid by a rounding mode of the instruction set, by search.
+/// Rounds `x` to a grid by a rounding mode of the instruction set, by search.
 fn rounded(grid: &[f32], x: f32, mode: i64, even: impl Fn(f32) -> bool) -> f32 {
     let i = grid.partition_point(|g| *g < x);
     let high = grid.get(i).copied().unwrap_or(f32::INFINITY);
@@ -215,7 +220,7 @@ fn rounded(grid: &[f32], x: f32, mode: i64, even: impl Fn(f32) -> bool) -> f32 {
         return x;
     }
     let low = if i == 0 { f32::NEG_INFINITY } else { grid[i - 1] };
-    // Beyond the largest value, the next one the format would have decides.
+    // Beyond the largest value, the next one that the format would have decides.
     let wide = |v: f32, side: f64| if v.is_finite() { f64::from(v) } else { side };
     let gap = |v: f32| {
         f64::from(v) + (f64::from(v) - f64::from(grid[grid.iter().position(|g| *g == v).expect("on it") - 1]))
@@ -250,7 +255,7 @@ fn same(got: f32, want: f32, ulps: u32) -> bool {
     (got.is_nan() && want.is_nan()) || got.to_bits().abs_diff(want.to_bits()) <= ulps
 }
 
-/// Values are IEEE's, rounded once, in single precision and in half.
+/// Values are those of IEEE, rounded once, in single and in half precision.
 #[test]
 fn arithmetic_is_exact() {
     type Real = fn(f32, f32) -> f32;
@@ -381,7 +386,7 @@ fn arithmetic_is_exact() {
     }
 }
 
-/// What a2a3 does not have does not compile, and the compiler says what is possible.
+/// Types that a2a3 lacks do not compile, and the compiler lists the possible ones.
 #[test]
 fn illegal_types_do_not_compile() {
     let text = model("all_reduce.cpp").replace("float", "bfloat16_t");

@@ -1,14 +1,17 @@
-//! Bad input: every file of tests/bad is refused with exactly the errors marked in it, and nothing is written.
+//! Tests of bad input: every file of tests/bad is rejected with exactly the errors marked in it,
+//! and nothing is written.
 //!
-//! Lines of a file are YAML behind `//! ` (`;! ` in .kir):
+//! Lines of a file after `//! ` (`;! ` in .kir) are YAML:
 //!
-//! * `run`: the command, `$` being the file (`check $` if absent); `exit`: its exit code (1 if absent).
+//! * `run`: the command, where `$` is the file (`check $` if absent); `exit`: its exit code (1 if
+//!   absent).
 //! * `make`: files by name: `npy f32 [2, 3]`, `first 1000 of FILE`, `hex ff fe`, `text WORDS`.
 //! * `before`: commands that are run first, as in the transcripts of tests/cli.
-//! * `errors`: those without a place in the file, as `CODE "words of the title"`.
+//! * `errors`: errors without a place in the file, as `CODE "words of the title"`.
 //!
-//! Errors with a place stand on their line: `//~ CODE "words"` (`;~ ` in .kir). To add a case, copy a file, edit it and
-//! run `cargo insta test --review`: the snapshot holds the source and the messages for people.
+//! Errors with a place are on their line: `//~ CODE "words"` (`;~ ` in .kir). To add a case, copy a
+//! file, edit it and run `cargo insta test --review`: the snapshot holds the source and the
+//! human-readable messages.
 
 use crate::common;
 
@@ -27,7 +30,7 @@ struct Header {
     errors: Vec<String>,
 }
 
-/// An error that is expected: line (0 for none), code, words.
+/// An expected error: line (0 for none), code, words.
 type Mark = (usize, String, String);
 
 fn mark(line: usize, text: &str) -> Mark {
@@ -36,7 +39,7 @@ fn mark(line: usize, text: &str) -> Mark {
     (line, code.into(), words.unwrap_or_else(|| panic!("{text}: not CODE \"words\"")).into())
 }
 
-/// The header and the errors of a file.
+/// Returns the header and the errors of a file.
 fn expected(text: &str, comment: &str) -> (Header, Vec<Mark>) {
     let head = format!("{comment}! ");
     let yaml: String = text.lines().filter_map(|l| l.strip_prefix(&head)).map(|l| format!("{l}\n")).collect();
@@ -50,7 +53,7 @@ fn expected(text: &str, comment: &str) -> (Header, Vec<Mark>) {
     (header, marks)
 }
 
-/// A .npy file of zeros.
+/// Returns a .npy file of zeros.
 fn npy(dtype: &str, shape: &str) -> Vec<u8> {
     let (descr, width) = match dtype {
         "f32" => ("<f4", 4),
@@ -86,7 +89,8 @@ fn made(recipe: &str) -> Vec<u8> {
     }
 }
 
-/// Runs a case: what the snapshot holds, or what is not as the file says.
+/// Runs a case: returns the content of the snapshot, or the differences from the file's
+/// expectations.
 fn case(name: &str, text: &str) -> Result<String, String> {
     let comment = if name.ends_with(".kir") { ";" } else { "//" };
     let (header, mut open) = expected(text, comment);
@@ -150,7 +154,7 @@ fn bad_input_is_refused_where_it_is_bad() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Several independent errors come out of one run, in the order of the text.
+/// One run reports several independent errors, in the order of the text.
 #[test]
 fn at_least_five_errors_come_out_of_one_run() {
     let text = std::fs::read_to_string(root().join("tests/bad/five_at_once.kb")).expect("the case");

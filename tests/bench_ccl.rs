@@ -1,5 +1,5 @@
-//! `kbc bench ccl`: the all-reduce of two kernbench files on every kind of machine and world, what each key of the files does,
-//! and what is said where numbers are wrong (TOPO-2, TOPO-7).
+//! Tests of `kbc bench ccl`: the all-reduce of two kernbench files on every kind of machine and
+//! world, the effect of each key of the files, and the messages for wrong numbers (TOPO-2, TOPO-7).
 
 use crate::common;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Both nestings of a topology.yaml with its SIPs joined in three ways.
+/// Returns both nestings of a topology.yaml with its SIPs connected in three ways.
 fn machines(scratch: &Scratch) -> Vec<String> {
     let mut out = vec![];
     for name in ["flat", "deep"] {
@@ -34,7 +34,8 @@ fn json(ran: &Ran) -> Value {
 
 const CCL: &str = "defaults: {algorithm: ring}\nalgorithms: {ring: , torus: , mesh: , tree: , three_level: , hierarchical: }\n";
 
-/// The line that users of that simulator know stands alone on its line; a vector as long as a SIP has cubes is nothing special.
+/// The line that users of that simulator know is printed on a line of its own. A vector as long as
+/// the number of cubes of a SIP is not a special case.
 #[test]
 fn every_world_on_every_machine() {
     let scratch = Scratch::new();
@@ -101,7 +102,7 @@ fn shipped_files_are_right() {
     }
 }
 
-/// Every key of the file changes what comes out, or a warning says why it does not.
+/// Every key of the file changes the output, or a warning states why it does not.
 #[test]
 fn every_key_has_an_effect_or_a_warning() {
     let scratch = Scratch::new();
@@ -145,7 +146,7 @@ fn every_key_has_an_effect_or_a_warning() {
         words.contains("SIPs exchange as `ring_1d`, and the machine joins them as `torus_2d`"),
         "{words}"
     );
-    // What the machine is, said once more, and the value that an absent key has.
+    // The machine's own shape, given once more, and the value of an absent key.
     assert_eq!(run("topology=torus_2d").1, "");
     assert_eq!(run("topology=ring_1d").1, "");
     assert_eq!(
@@ -193,7 +194,8 @@ algorithm swapped: all_reduce over (r mod p) {
 }
 ";
 
-/// Wrong algorithms: which element of which rank, expected, got, whose contribution is missing or counted twice.
+/// For wrong algorithms, the message states element and rank, expected and got, and whose
+/// contribution is missing or counted twice.
 #[test]
 fn wrong_numbers_are_named_with_their_provenance() {
     let scratch = Scratch::new();
@@ -280,7 +282,8 @@ fn wrong_numbers_are_named_with_their_provenance() {
     assert!(r["crit_ns"].is_null() && first["missing"].as_array().is_some_and(Vec::is_empty));
 }
 
-/// Names that nobody has listed: their words say which algorithm it is, a note says so, and where they say two it is an error.
+/// Unlisted names: their words identify the algorithm, and a note states that; words of two
+/// algorithms are an error.
 #[test]
 fn names_are_read_by_their_words() {
     let scratch = Scratch::new();
@@ -329,7 +332,8 @@ fn names_are_read_by_their_words() {
     assert_eq!(run("RingAllReduceFast: {}", &["--using", "own.kb"]).0, "RingAllReduceFast");
 }
 
-/// The published latencies of the hierarchical all-reduce (`specs/reference/kernbench.yaml`) come out of the two files.
+/// The published latencies of the hierarchical all-reduce (`specs/reference/kernbench.yaml`) follow
+/// from the two files.
 #[test]
 fn published_latencies_come_out_of_the_files() {
     for (n, ns) in [("1024", 1957.04), ("8192", 4225.04), ("32768", 12001.04)] {
@@ -342,7 +346,7 @@ fn published_latencies_come_out_of_the_files() {
     }
 }
 
-/// The time of every PE is behind `crit_ns`: in the JSON, and in the log a line each behind the report.
+/// The time of every PE is in `crit_ns` in the JSON, and on a line of the log after the report.
 #[test]
 fn every_pe_says_how_long_it_executes() {
     let scratch = Scratch::new();
@@ -370,14 +374,14 @@ fn every_pe_says_how_long_it_executes() {
             .collect();
         assert_eq!(lines, said, "{name}");
     }
-    // Of what is wrong there are no times.
+    // Wrong results have no times.
     scratch.write("wrong.kb", WRONG.as_bytes());
     scratch.write("wrong.yaml", b"defaults: {algorithm: short}\nalgorithms: {short: }\n");
     let ran = bench(scratch.path(), machine, "wrong.yaml", &["--using", "wrong.kb", "--report", "json"]);
     assert_eq!((ran.code, json(&ran)["pe_times"].as_array().map(Vec::len)), (1, Some(0)));
 }
 
-/// What cannot run is one message with a way out.
+/// A file that cannot run gives one message with a suggestion.
 #[test]
 fn what_cannot_run_is_said_of_the_files() {
     let scratch = Scratch::new();

@@ -1,10 +1,12 @@
-//! Transcripts: every `console` block of tests/cli/*.md, docs/*.md and README.md is replayed in a fresh folder and compared, byte for byte.
-//! That output of commands stands in no other block of a page is tested in tests/docs.rs.
+//! Transcripts: every `console` block of tests/cli/*.md, docs/*.md and README.md is replayed in a
+//! fresh folder and compared byte for byte. tests/docs.rs checks that no other block of a page
+//! contains output of commands.
 //!
-//! In a block, a line `$ kbc ..` is a command, the lines behind it are its standard output, those that begin with `! `
-//! its standard error, and `? 2` its exit code if it is not 0. `[..]` in a line stands for anything (times, numbers of
-//! floating-point routines that differ from processor to processor). A block fenced as `kb,file=NAME` is written to
-//! that file first. `KBC_BLESS=1 cargo test --test cli` rewrites the transcripts; then read the diff.
+//! In a block, a line `$ kbc ..` is a command. The lines after it are its standard output, those
+//! that begin with `! ` its standard error, and `? 2` its exit code if it is not 0. `[..]` in a
+//! line stands for any text (times, numbers of floating-point routines that differ between
+//! processors). A block fenced as `kb,file=NAME` is first written to that file. `KBC_BLESS=1 cargo
+//! test --test cli` rewrites the transcripts; then read the diff.
 
 use crate::common;
 
@@ -14,7 +16,7 @@ use common::{Ran, Scratch, root};
 enum Piece {
     /// Text that is kept.
     Text(String),
-    /// A command and the lines expected.
+    /// A command and its expected lines.
     Command(String, Vec<String>),
     /// A file.
     File(String, String),
@@ -57,7 +59,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     out
 }
 
-/// What a command did, as lines of a block.
+/// Returns the result of a command as lines of a block.
 fn lines(ran: &Ran) -> Vec<String> {
     let mut out: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
     out.extend(ran.stderr.lines().map(|l| format!("! {l}").trim_end().to_owned()));
@@ -88,9 +90,9 @@ fn same(want: &[String], got: &[String]) -> bool {
     want.len() == got.len() && want.iter().zip(got).all(|(w, g)| fits(w, g))
 }
 
-/// Replays a transcript: what it should be, and the commands that did something else.
+/// Replays a transcript: returns its correct text, and the commands whose results differ.
 fn replay(text: &str) -> (String, Vec<String>) {
-    // Twice, to see that the same input gives the same bytes.
+    // Twice, to check that the same input gives the same bytes.
     let folders = [Scratch::new(), Scratch::new()];
     let (mut out, mut wrong) = (String::new(), vec![]);
     for piece in pieces(text) {
@@ -131,7 +133,7 @@ fn transcripts_are_replayed() {
         .collect();
     all.sort();
     assert!(all.len() >= 8);
-    // A page's other blocks are no transcripts.
+    // The other blocks of a page are not transcripts.
     let pages: Vec<_> = common::pages()
         .into_iter()
         .filter(|p| std::fs::read_to_string(p).is_ok_and(|t| t.lines().any(|l| l == "```console")))

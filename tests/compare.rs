@@ -1,4 +1,4 @@
-//! `kbc compare` and `--using`: who wins where, and why (EVAL-1).
+//! Tests of `kbc compare` and `--using`: which program is faster where, and why (EVAL-1).
 
 use crate::common;
 
@@ -14,7 +14,8 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
-/// A ring takes 14 (500 + m / 8 / 50) ns, one phase in both directions around 8 ranks 2000 ns and what queues.
+/// A ring takes 14 (500 + m / 8 / 50) ns; one phase in both directions around 8 ranks takes 2000 ns
+/// plus queueing.
 #[test]
 fn two_algorithms_over_size() {
     let found = json(&[
@@ -48,7 +49,7 @@ fn two_algorithms_over_size() {
             assert_eq!(found[0]["at"].as_f64(), crossing.map(|n| 4.0 * n as f64));
         }
     }
-    // It is simulated: the ring is faster there, and with one element less it is not.
+    // The crossover is simulated: the ring is faster there, and with one element less it is not.
     let n = crossing.expect("a crossover");
     let over = format!("n={},{n}", n - 1);
     let around =
@@ -73,7 +74,7 @@ fn two_algorithms_over_size() {
 fn two_topologies_and_two_programs() {
     let of = ["--of", "specs/all_reduce.kb", "--using", "ring", "--set", "link: 50 GB/s, 500 ns"];
     let found = json(&[&["ring(4)", "full(4)"], &of[..]].concat());
-    // A ring needs no more links than a ring has.
+    // A ring needs no more links than the machine ring has.
     assert_eq!((&found["kind"], &found["why"]), (&"topologies".into(), &Value::Array(vec![])));
     assert!(found["rows"][0]["a"]["bound_ns"].as_f64() > found["rows"][0]["b"]["bound_ns"].as_f64());
     let found = json(&["specs/all_reduce.kb", "specs/all_gather.kb"]);
@@ -105,7 +106,7 @@ fn an_algorithm_is_asked_for_beside_the_program() {
     let report: Value = serde_json::from_str(&asked.stdout).expect("JSON");
     assert_eq!(report["collectives"][0]["algorithm"], "ring(pipeline: 2)");
     assert_eq!((&report["collectives"][0]["asked"], &report["ok"]), (&true.into(), &true.into()));
-    // Of a program that names its own it changes nothing, and says so.
+    // If a program names its own algorithm, `--using` has no effect, and the error states that.
     for (args, code) in [
         (["specs/bench/ring_all_reduce.kb", "--using", "two_phase"], "E587"),
         (["specs/all_reduce.kb", "--using", "rong"], "E587"),
@@ -115,7 +116,7 @@ fn an_algorithm_is_asked_for_beside_the_program() {
         let ran = run(&args);
         assert!(ran.code == 1 && ran.stderr.contains(code), "{args:?}: {}", ran.stderr);
     }
-    // Two collectives, an algorithm each.
+    // Two collectives, each with an algorithm.
     let s = Scratch::new();
     s.write(
         "two.kb",
@@ -132,7 +133,7 @@ fn an_algorithm_is_asked_for_beside_the_program() {
     assert_eq!(taken, ["\"halving\"", "\"bruck\""]);
 }
 
-/// The same sweep on a machine whose links got slower, and one row less to run.
+/// The same sweep on a machine with slower links, and with one row less to run.
 #[test]
 fn two_files_of_rows() {
     let s = Scratch::new();

@@ -1,4 +1,5 @@
-//! `kbc completions`: every verb and every long flag is in the script of every shell, and twice is the same.
+//! Test of `kbc completions`: every command and every long flag is in the script of every shell,
+//! and two runs give the same bytes.
 
 use crate::common;
 

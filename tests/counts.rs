@@ -1,13 +1,15 @@
-//! `all_to_all` with a matrix of counts (ALG-1, TP-7): dispatch and combine with blocks of any length, none included, on two
-//! to nine ranks, with every algorithm that sends blocks directly, on both engines; what a dispatch does is computed here
-//! from the matrix alone. And the messages about matrices and lengths that do not fit.
+//! Tests of `all_to_all` with a matrix of counts (ALG-1, TP-7): dispatch and combine with blocks of
+//! any length, including none, on two to nine ranks, with every algorithm that sends blocks
+//! directly, on both engines. The expected result of a dispatch is computed here from the matrix
+//! alone. The messages about matrices and lengths that do not fit are tested, too.
 
 use crate::common;
 
 use common::{Ran, Scratch, kbc};
 use serde_json::Value;
 
-/// Counts of a matrix, half of them 0; one rank has nothing and one gets nothing, if there are three.
+/// Returns a matrix of counts, half of them 0. If there are three ranks, one has nothing and one
+/// gets nothing.
 fn matrix(p: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -32,7 +34,7 @@ fn sums(m: &[Vec<usize>]) -> Vec<usize> {
     m.iter().map(|row| row.iter().sum()).collect()
 }
 
-/// `3, 0, 5`
+/// Formats a list, such as `3, 0, 5`.
 fn list(v: &[usize]) -> String {
     v.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -45,7 +47,7 @@ fn report(ran: &Ran, what: &str) -> Value {
     r
 }
 
-/// A program that sends its rows out and gets them back.
+/// Returns a program that sends its rows out and gets them back.
 fn round_trip(m: &[Vec<usize>], dtype: &str, algorithm: &str) -> String {
     let (p, back) = (m.len(), transposed(m));
     let (sent, got) = (list(&sums(m)), list(&sums(&back)));
@@ -59,7 +61,7 @@ fn round_trip(m: &[Vec<usize>], dtype: &str, algorithm: &str) -> String {
     )
 }
 
-/// Integers of a file with as many rows of three.
+/// Returns the integers of a file with `n` rows of three.
 fn rows(dir: &Scratch, name: &str, n: usize) -> Vec<[i32; 3]> {
     let bytes = std::fs::read(dir.path().join(name)).expect("written");
     let words: Vec<i32> = bytes[bytes.len() - 12 * n..]
@@ -84,7 +86,8 @@ fn a_dispatch_sends_block_after_block_and_a_combine_brings_them_back() {
                 let ran = kbc(dir.path(), &args, "");
                 assert_eq!(ran.code, 0, "{m:?} {algorithm} {engine}\n{}", ran.stderr);
                 let (x, y, z) = (rows(&dir, "x.npy", n), rows(&dir, "y.npy", n), rows(&dir, "z.npy", n));
-                // Each block as a run of x, taken for d after d, and for one d for s after s.
+                // Each block as a run of x: the runs for one d after another, and for each d from
+                // one s after another.
                 let mut want = vec![];
                 for d in 0..p {
                     let mut first = 0;
@@ -101,7 +104,7 @@ fn a_dispatch_sends_block_after_block_and_a_combine_brings_them_back() {
     }
 }
 
-/// The proof, the comparison with one device and the clock.
+/// Proof, comparison with one device, and timing.
 #[test]
 fn every_type_is_proven_compared_and_timed() {
     let dir = Scratch::new();
@@ -118,7 +121,8 @@ fn every_type_is_proven_compared_and_timed() {
     }
 }
 
-/// Other axes have their own jobs, work goes on between, and a value may be wanted in another form.
+/// Other axes are used independently, other work is interleaved, and a value may be wanted in
+/// another placement.
 #[test]
 fn lengths_are_a_placement_like_others() {
     let dir = Scratch::new();
@@ -146,7 +150,7 @@ fn it_holds_call_after_call_in_any_order() {
     }
 }
 
-/// What moves blocks by way of others has no place of the right length for them.
+/// Algorithms that forward blocks through other ranks have no scratch of the right length for them.
 #[test]
 fn blocks_through_scratch_are_refused_and_not_selected() {
     let dir = Scratch::new();
@@ -163,7 +167,7 @@ fn blocks_through_scratch_are_refused_and_not_selected() {
     }
 }
 
-/// A schedule whose tables are not those of one matrix is no all_to_all.
+/// A schedule whose tables do not come from one matrix is not an all_to_all.
 #[test]
 fn a_wrong_table_is_rejected() {
     let dir = Scratch::new();
@@ -242,7 +246,8 @@ fn what_does_not_fit_is_said_where_it_is() {
     }
 }
 
-/// A kernel has tables of where parts begin; that its numbers are right on every rank: `tests/emitted.rs`, specs/ragged.kb.
+/// A kernel has tables of the starts of parts. `tests/emitted.rs` (specs/ragged.kb) checks that its
+/// numbers are right on every rank.
 #[test]
 fn it_is_emitted() {
     let dir = Scratch::new();

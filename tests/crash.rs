@@ -1,6 +1,8 @@
-//! What a bug of kbc leaves behind: in every stage of a run, files that replay it, and words that say so.
+//! Tests of what an internal error of kbc leaves behind, in every stage of a run: files that replay
+//! it, and a message that states so.
 //!
-//! The bug is made: in builds with debug assertions KBC_FAULT names the stage or pass that panics.
+//! The error is provoked: in builds with debug assertions, KBC_FAULT names the stage or pass that
+//! panics.
 #![cfg(debug_assertions)]
 
 use crate::common;
@@ -34,8 +36,8 @@ fn text(scratch: &Scratch, name: &str) -> Option<String> {
     std::fs::read_to_string(scratch.path().join(name)).ok()
 }
 
-/// Every stage of a command leaves the command and its texts; the replay does all the command did, without the files,
-/// and crashes where it crashed.
+/// A crash in any stage leaves the command and its texts. The replay does everything that the
+/// command did, without the files, and crashes at the same place.
 #[test]
 fn every_stage_leaves_what_replays_it() {
     for stage in Stage::ALL {
@@ -50,14 +52,15 @@ fn every_stage_leaves_what_replays_it() {
         );
         assert!(left.starts_with(&head), "{left}");
         assert!(left.contains(&format!("\n// stage: {}", stage.name())) && left.contains(PROGRAM), "{left}");
-        // Without the bug, the replay is the command; without the files it was made from.
+        // Without the fault, the replay does what the command does, even without the original
+        // files.
         let whole = kbc(scratch.path(), &args, "");
         std::fs::remove_dir_all(scratch.path().join("it's")).expect("it was made above");
         if stage != Stage::Read {
             let again = kbc(scratch.path(), &["replay", "kbc-crash.kb"], "");
             assert_eq!((again.code, &again.stdout), (0, &whole.stdout), "{}: {}", stage.name(), again.stderr);
         }
-        // With the bug, it is found again, and leaves the same.
+        // With the fault, it crashes again, and leaves the same file.
         crash(&scratch, stage.name(), &["replay", "kbc-crash.kb"]);
         assert_eq!(text(&scratch, "kbc-crash.kb").as_ref(), Some(&left));
     }
@@ -85,14 +88,14 @@ fn a_module_replays_the_stage_that_failed() {
             let again = kbc(scratch.path(), &["opt", "kbc-crash.kir"], "");
             assert_eq!(again.code, 0, "{fault}: {}", again.stderr);
         }
-        // Said on the command line, other passes are run instead.
+        // Passes given on the command line are run instead.
         if fault == "check" {
             assert_eq!(kbc(scratch.path(), &["opt", "kbc-crash.kir", "-p", "infer"], "").code, 1);
         }
     }
 }
 
-/// The other verbs that read something.
+/// The other commands that read files.
 #[test]
 fn every_verb_leaves_its_command() {
     let scratch = scratch();

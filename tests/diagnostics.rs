@@ -1,4 +1,5 @@
-//! `--diagnostics` and `--color` on every verb: the form changes, what is said and the exit code do not.
+//! Tests of `--diagnostics` and `--color` on every command: the form changes, the content and the
+//! exit code do not.
 
 use crate::common;
 
@@ -6,8 +7,8 @@ use clap::CommandFactory;
 use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
-/// A failing command of every verb.
-const FAILING: [&[&str]; 23] = [
+/// A failing command of every kind.
+const FAILING: [&[&str]; 24] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
@@ -24,6 +25,7 @@ const FAILING: [&[&str]; 23] = [
     &["completions", "tcsh"],
     &["fuzz", "engines", "bad.kb"],
     &["mutate", "bad.kb"],
+    &["new", "ring"],
     &["bench", "select", "--points", "few"],
     &["bench", "ccl", "--topology", "bad.kir", "--ccl", "bad.kb"],
     &["compare-reference", "bad.kb"],
@@ -108,7 +110,7 @@ fn colours_when_they_are_asked_for() {
     }
 }
 
-/// Programs see every message, people the first ones.
+/// Machine-readable output has every message, human-readable output the first ones.
 #[test]
 fn no_message_is_lost() {
     let scratch = Scratch::new();

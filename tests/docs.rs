@@ -1,9 +1,10 @@
-//! What the pages of `docs` say is so: blocks of the language reference are compiled or checked, the names of the
-//! language stand on it, and the index leads to every page. The console blocks of all pages are replayed with the other
-//! transcripts (tests/cli.rs); what commands write stands in no other block, and commands elsewhere are understood.
+//! Tests that the pages of `docs` are true: blocks of the language reference are compiled or
+//! checked, the names of the language are on it, and the index leads to every page. The console
+//! blocks of all pages are replayed with the other transcripts (tests/cli.rs). No other block
+//! contains output of commands, and commands elsewhere must parse.
 //!
-//! A block fenced as `kb` is a complete file: with a program it is compiled, with algorithms alone it is checked, and
-//! nothing may be said about it. `kb,fails=E021` yields that code and no other.
+//! A block fenced as `kb` is a complete file: with a program it is compiled, with algorithms alone
+//! it is checked, and it must give no message. `kb,fails=E021` yields that code and no other.
 
 use crate::common;
 
@@ -22,7 +23,7 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// A fenced block: its line, what stands after the fence, its text.
+/// A fenced block: its line, the text after the fence, its content.
 struct Fenced {
     line: usize,
     info: String,
@@ -60,7 +61,7 @@ fn blocks_of_the_reference_are_right() {
             None if block.info == "kb" => None,
             _ => panic!("docs/language.md:{}: a block of `{}`", block.line, block.info),
         };
-        // As if it stood beside the page, for the paths in it.
+        // Placed beside the page, for the paths in it.
         scratch.write("docs/block.kb", block.text.as_bytes());
         let verb = if block.text.lines().any(|l| l.starts_with("program ") || l.starts_with("local program "))
         {
@@ -112,14 +113,14 @@ fn the_reference_has_every_name() {
         }
     }
     add(unit_names().into_iter().filter_map(|u| u.split('/').next()).collect());
-    // All words but those of local programs, which have a section of their own.
+    // All words except those of local programs, which have a section of their own.
     let refused = ["group", "ranks"];
     add(reserved_words().filter(|w| !refused.contains(w)).collect());
     let missing: Vec<&String> = names.iter().filter(|n| !words.contains(n.as_str())).collect();
     assert!(missing.is_empty(), "docs/language.md does not speak of {missing:?}");
 }
 
-/// The flags of a verb, or those of every verb, as a table.
+/// Returns the flags of a command, or those common to all commands, as a table.
 fn flags(command: &clap::Command, every: bool) -> String {
     let mut out = "| flag | does |\n|---|---|\n".to_owned();
     let cell = |s: &str| s.replace('|', "\\|").replace('\n', " ");
@@ -168,7 +169,7 @@ fn flags(command: &clap::Command, every: bool) -> String {
     out
 }
 
-/// Tables of flags stand on the page as the command line describes them; KBC_BLESS=1 writes them.
+/// The tables of flags on the page are generated from the command line; KBC_BLESS=1 writes them.
 #[test]
 fn the_command_line_has_its_page() {
     use clap::CommandFactory;
@@ -208,7 +209,7 @@ fn the_command_line_has_its_page() {
     }
 }
 
-/// Targets of the links of a page.
+/// Returns the targets of the links of a page.
 fn links(page: &str) -> Vec<&str> {
     page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
 }
@@ -235,10 +236,10 @@ fn the_index_leads_to_every_page() {
 /// Pages whose indented blocks are forms of texts, beside commands.
 const FORMS: [&str; 5] = ["execution.md", "ir.md", "language.md", "tile.md", "README.md"];
 
-/// What a line of an indented block begins with that is a command.
+/// Beginnings of lines of an indented block that are commands.
 const COMMANDS: [&str; 6] = ["kbc ", "cargo ", "python ", "cd ", "pytest", "KBC_"];
 
-/// Lines of a page that are indented outside of fences, by block.
+/// Returns the lines of a page that are indented outside of fences, by block.
 fn indented(page: &str) -> Vec<Vec<(usize, &str)>> {
     let mut out: Vec<Vec<(usize, &str)>> = vec![];
     let (mut fenced, mut open) = (false, false);
@@ -255,7 +256,7 @@ fn indented(page: &str) -> Vec<Vec<(usize, &str)>> {
     out
 }
 
-/// What a command wrote once is not what it writes today: it stands in `console` blocks, which are replayed, and in nothing else.
+/// Output of commands changes, so it is only in `console` blocks, which are replayed.
 #[test]
 fn output_on_pages_is_replayed() {
     let mut wrong = vec![];
@@ -280,7 +281,8 @@ fn output_on_pages_is_replayed() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The words of a line of a page without what is said about it: behind ` #`, or behind three blanks.
+/// Returns the words of a line of a page without its explanation, which follows ` #` or three
+/// spaces.
 pub fn words(line: &str) -> Vec<String> {
     let mut quote = None;
     let mut end = line.len();
@@ -299,7 +301,8 @@ pub fn words(line: &str) -> Vec<String> {
     split(&line[..end]).into_iter().take_while(|w| !["<", ">", "|", "&&"].contains(&w.as_str())).collect()
 }
 
-/// Commands that are shown without their output are at least commands: verbs and flags are there, values have their form.
+/// Commands that are shown without their output must at least parse: commands and flags exist,
+/// values have their form.
 #[test]
 fn commands_on_pages_are_understood() {
     use clap::Parser;
@@ -308,7 +311,7 @@ fn commands_on_pages_are_understood() {
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let page = std::fs::read_to_string(&path).expect("found above");
         for (line, text) in indented(&page).into_iter().flatten().filter(|l| l.1.starts_with("kbc ")) {
-            // The form of a command, not one.
+            // The form of a command, not a command.
             if text.contains(" [") {
                 continue;
             }
@@ -322,7 +325,7 @@ fn commands_on_pages_are_understood() {
     assert!(seen > 80, "{seen} commands");
 }
 
-/// The table of contents (mdBook's form) has every page, and nothing else.
+/// The table of contents (in mdBook's form) lists every page, and nothing else.
 #[test]
 fn the_table_of_contents_has_every_page() {
     let docs = root().join("docs");
@@ -349,7 +352,7 @@ fn the_table_of_contents_has_every_page() {
     assert_eq!(listed.len(), links.len(), "a page is listed twice");
     let missing: Vec<_> = pages.symmetric_difference(&listed).collect();
     assert!(missing.is_empty(), "docs/SUMMARY.md: {missing:?}");
-    // A code stands with its title.
+    // A code is listed with its title.
     for (title, path) in links.iter().filter(|l| l.1.starts_with("errors/")) {
         let page = read(&format!("docs/{path}"));
         assert_eq!(page.lines().next(), Some(format!("# {title}").as_str()));

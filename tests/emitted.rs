@@ -1,5 +1,6 @@
-//! Emitted kernels against the simulator, bit for bit, under the memory model of the stand-in headers; where sums are added in the core's
-//! order, against the reference evaluator within its bounds.
+//! Tests of emitted kernels under the memory model of the stand-in headers: against the simulator
+//! bit for bit, or against the reference evaluator's bounds where the core chooses the order of
+//! sums.
 
 use crate::common;
 use crate::emitting as emitted;
@@ -15,7 +16,7 @@ use kbc_backend_ascend::tile::{Area, Reach};
 use kbc_ir::scalar::ScalarUn;
 use standin::Run;
 
-/// A program of one collective on `p` ranks; `ty` is f32 and so on.
+/// Returns a program of one collective on `p` ranks; `ty` is an element type such as f32.
 fn program(ty: &str, p: u64, signature: &str, body: &str) -> String {
     head(p) + &format!("program case{} {{ {body} }}\n", signature.replace("TY", ty))
 }
@@ -26,7 +27,8 @@ fn head(p: u64) -> String {
     )
 }
 
-/// Sizes of a sweep: nothing, one element, fewer elements than ranks, tails; several tiles once.
+/// Returns the sizes of a sweep: nothing, one element, fewer elements than ranks, tails; several
+/// tiles once.
 fn sizes(ranks: &[u64]) -> Vec<(u64, u64)> {
     let small = ranks.iter().flat_map(|p| [0, 1, p - 1, p + 1, 7 * p + 3].map(|n| (*p, n)));
     small.chain([(ranks[ranks.len() / 2], 4 * 4096 + 5)]).collect()
@@ -36,7 +38,7 @@ fn emitted(text: &str) -> Case {
     Case::new(text, &[]).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Every algorithm of a collective, in f32, on these rank counts.
+/// Tests every algorithm of a collective, in f32, on these rank counts.
 fn sweep(signature: &str, body: &str, algorithms: &[&str], ranks: &[u64]) {
     for name in algorithms {
         let text = program("f32", ranks[ranks.len() / 2], signature, &body.replace("ALG", name));
@@ -44,7 +46,8 @@ fn sweep(signature: &str, body: &str, algorithms: &[&str], ranks: &[u64]) {
     }
 }
 
-/// Several algorithms of a collective in one kernel, a result each: `signature` without its result type `ty`.
+/// Tests several algorithms of a collective in one kernel, with one result each. `signature` lacks
+/// the result type `ty`.
 fn together(signature: &str, ty: &str, body: &str, algorithms: &[&str], ranks: &[u64]) {
     let lets: String = algorithms
         .iter()
@@ -72,7 +75,7 @@ fn all_reduce() {
     sweep(REDUCED, body, &["one_phase", "two_phase", "ring", "bidirectional_ring"], &ANY);
     sweep(REDUCED, body, &["line", "up_down"], &[3, 4, 8]);
     sweep(REDUCED, body, &["halving_doubling"], &POWERS);
-    // What is left over of a power of two, and two ranks, are kernels of their own.
+    // Ranks beyond a power of two, and two ranks, give separate kernels.
     sweep(REDUCED, body, &["halving_doubling"], &[5, 6, 7]);
     sweep(REDUCED, body, &["up_down"], &[2]);
 }
@@ -89,7 +92,8 @@ fn grids() {
     }
 }
 
-/// Several cores of a rank, each with its lane: alike, with what is left over, and a branch each where lanes differ in more than numbers.
+/// Several cores of a rank, each with its lane: equal lanes, lanes of different lengths, and a
+/// branch per lane if they differ in more than numbers.
 #[test]
 fn several_cores() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
@@ -119,7 +123,8 @@ fn several_cores() {
     emitted(&text).check(&sizes(&[3]), 3);
 }
 
-/// Messages that their receivers fetch: added in the core, put in place, from slots that several read, and by several cores.
+/// Messages that their receivers pull: added in the core, put in place, from shared slots, and by
+/// several cores.
 #[test]
 fn fetched_messages() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
@@ -145,7 +150,8 @@ fn fetched_messages() {
     );
 }
 
-/// Tasks for vector cores are blocks, those for cube cores one core each; rows are the first core's, and the others wait for it.
+/// Tasks for vector cores are blocks, tasks for cube cores one core each. The first core does the
+/// rows, and the others wait for it.
 #[test]
 fn several_cores_in_tasks() {
     let body = "let y = all_reduce(matmul(x, w), sum, over: tp, using: ring(cores: 3)); matmul(softmax(relu(y + b), dim: 1), u)";
@@ -155,7 +161,8 @@ fn several_cores_in_tasks() {
     case.check(&[size], 2);
 }
 
-/// A cut of one rule is not one of another because they agree at some counts: rank counts at which parts differ are not claimed.
+/// Cut rules that agree at some counts are still distinct: rank counts where parts differ are not
+/// claimed.
 #[test]
 fn rules_of_cuts_are_not_mixed_up() {
     let text = "param n = 41\ntopology sys = full(2)\nmesh m = sys[tp]\n\
@@ -165,7 +172,7 @@ fn rules_of_cuts_are_not_mixed_up() {
     case.check(&sizes, 2);
 }
 
-/// Groups along one axis of a mesh of two, then along the other.
+/// Groups along one axis of a mesh of two axes, then along the other.
 #[test]
 fn axes() {
     let text = "param n = 100\ntopology sys = full(6) { link: 50 GB/s, 500 ns }\nmesh m = sys[dp: 2, tp: 3]\n\
@@ -203,7 +210,7 @@ fn broadcast() {
     let body = "broadcast(x, over: tp, using: ALG)";
     let signature = "(x: TY[n] only(1@tp)) -> TY[n]";
     sweep(signature, body, &["binomial"], &ANY);
-    // With root 1 two ranks are kernels of their own.
+    // With root 1, two ranks give separate kernels.
     let root = "(x: TY[n] only(1@tp))";
     together(root, "TY[n]", body, &["direct", "binary_tree", "line"], &[3, 4, 8]);
 }
@@ -225,12 +232,13 @@ fn types_and_combiners() {
         let body = format!("all_reduce(x, {combine}, over: tp, using: two_phase)");
         emitted(&program(ty, 3, &signature, &body)).check(&sizes(&[3, 4]), 3);
     }
-    // A type that moves and does not reduce.
+    // A type that can be moved but not reduced.
     let body = "all_gather(x, dim: 0, over: tp, using: ring)";
     emitted(&program("u8", 3, "(x: TY[n@tp]) -> TY[n]", body)).check(&sizes(&[3, 4]), 3);
 }
 
-/// A kernel of exact operations between two collectives, a bias of fewer dimensions, several regions in one kernel.
+/// A kernel of exact operations between two collectives, a bias of fewer dimensions, several
+/// regions in one kernel.
 const EXACT: &str = "
 kernel f(a, b) = max(a + b, 0) * 0.5
 kernel g(a, b) = select(a < b, abs(a) - b, a / 4)
@@ -249,8 +257,9 @@ fn elementwise() {
     }
 }
 
-/// Functions of a result are computed while it is in the core: neither it nor what one of them hands to the next is in memory. Where somebody else reads
-/// it, sums that are not the last are stored, or cores divide it, it is.
+/// Functions of a result are computed while it is in the core, so neither it nor intermediate
+/// values are in memory. It is stored if another operation reads it, if its sums are not final, or
+/// if cores divide it.
 #[test]
 fn computed_in_the_core() {
     let g = "kernel g(a, b) = select(a < b, abs(a) - b, a)\n";
@@ -266,7 +275,7 @@ fn computed_in_the_core() {
         assert_eq!(!case.kernel.areas.iter().any(own), fused, "{using}: {}", case.text);
         case.check(&sizes(if fused { &[2, 3, 4] } else { &[2, 4] }), 3);
     }
-    // Also a result of the program; squared, and added to what is made behind the collective.
+    // Also a result of the program; squared, and added to a value computed after the collective.
     let reduced = "let s = all_reduce(x, sum, over: tp, using: two_phase); let t = all_reduce(b, max, over: tp, using: one_phase)";
     for (result, value) in [("(f32[n], f32[n])", "(s, relu(s) + t)"), ("f32[n]", "s * s + t")] {
         let inputs = "x: f32[n] partial(sum@tp), b: f32[n] partial(max@tp)";
@@ -275,15 +284,17 @@ fn computed_in_the_core() {
     }
 }
 
-/// A pair in front of a loop, from the stores before it to its loads.
+/// A pair before a loop, from the stores before it to its loads.
 const STORED: [&str; 2] =
     ["set_flag(PIPE_MTE3, PIPE_MTE2, EVENT_ID", "wait_flag(PIPE_MTE3, PIPE_MTE2, EVENT_ID"];
 
-/// Jobs that together reach every line: a tail, several tiles, another launch on the same window; and for tiles that take turns an even number of
-/// them behind which another cut is loaded, and neighbouring chunks of one tile and of two.
+/// Jobs that together reach every line: a tail, several tiles, another launch on the same window.
+/// Alternating tiles need an even number of tiles, another cut loaded after them, and neighbouring
+/// chunks of one and two tiles.
 ///
-/// `spared` pairs stand in front of a loop that loads what the last one stored, tile by tile in the same turns: the copies' own flags order
-/// that. The analysis, which does not know that it is the same chunk, puts them there.
+/// `spared` pairs are before a loop that loads what the last one stored, tile by tile in the same
+/// turns: the copies' own flags already order that. The analysis inserts the pairs because it does
+/// not know that it is the same chunk.
 fn every_line_is_needed(algorithm: &str, spared: usize) {
     let body = format!("all_reduce(x, sum, over: tp, using: {algorithm})");
     let mut case = emitted(&program("f32", 3, REDUCED, &body));
@@ -309,7 +320,8 @@ fn every_fence_flag_wait_and_notify_is_needed() {
     }
 }
 
-/// Schedules by hand: pulls, credits, roles that differ from rank to rank, several collectives on one window.
+/// Hand-written schedules: pulls, credits, roles that differ from rank to rank, several collectives
+/// on one window.
 #[test]
 fn schedules_by_hand() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/ir/tests/kir/good");
@@ -343,8 +355,8 @@ fn schedules_by_hand() {
     );
 }
 
-/// A program of tasks: products on cube cores, everything else on vector cores; every element on every rank is as near to what is
-/// right as the reference evaluator says, with the published weights.
+/// A program of tasks: matmuls on cube cores, the rest on vector cores. With the published weights,
+/// every element on every rank is within the reference evaluator's bound.
 #[test]
 fn feed_forward() {
     let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/ffn_tp.kb");
@@ -366,11 +378,11 @@ fn encoder_layer() {
     }
 }
 
-/// Every `INOUT` and every wait of a task for others is needed: without any one of them tasks that touch the same memory are not
-/// ordered, or a task writes what it took for reading.
+/// Every `INOUT` and every wait of a task for others is needed: without any one, tasks on the same
+/// memory are unordered, or a task writes a read-only argument.
 #[test]
 fn every_dependence_is_needed() {
-    // `d` is read by the second product and overwritten by the copy behind it: the runtime does not see that.
+    // The second matmul reads `d`, the next copy overwrites it; the runtime cannot see that.
     let mut case = Case::of_schedule("tasks.kir", OVERWRITTEN).unwrap_or_else(|e| panic!("{e}"));
     let text = kbc_backend_ascend::package::orchestration(&case.kernel);
     assert_eq!(text.matches("add_dep(").count(), 1, "{text}");
@@ -420,7 +432,7 @@ region @local local
       matmul %c = %d, %w
 ";
 
-/// Numbers everywhere, places along a dimension in parts, and what is put around a tensor.
+/// Constants, indices along a dimension in parts, and padding.
 #[test]
 fn fills() {
     let text = head(3)
@@ -433,7 +445,7 @@ fn fills() {
     emitted(&text).check_own(2);
 }
 
-/// Element types of products: rounded once to the type where sums are stored.
+/// Element types of matmuls: sums are rounded once, when they are stored.
 #[test]
 fn products_of_narrow_types() {
     for ty in ["f16", "bf16"] {
@@ -447,7 +459,8 @@ fn products_of_narrow_types() {
     }
 }
 
-/// Rows, columns and terms of a product: one, fewer than a box, a block, one more, several blocks with tails; parts of any size.
+/// Rows, columns and terms of a matmul: one, fewer than a box, a block, one more, several blocks
+/// with tails; parts of any size.
 #[test]
 fn products() {
     for (m, k, n) in [(1, 2, 2), (3, 7, 5), (64, 64, 64), (65, 130, 67), (130, 65, 200)] {
@@ -477,7 +490,7 @@ fn specs() {
         let sizes: Vec<&str> = sizes.into_iter().filter(|w| *w != "-D").collect();
         match Case::of_file_with(&file, &sizes) {
             Ok(mut case) => case.check_own(3),
-            // No kernel is a host: what a host does between launches is the runtime's.
+            // A host program is not a kernel: the runtime does what a host does between launches.
             Err(why) if why.contains("E470 a host program has no emitted form") => hosts.push(name.clone()),
             Err(why) => panic!("{name}: {why}"),
         }
@@ -487,7 +500,8 @@ fn specs() {
     assert_eq!(hosts, ["host_loop.kb"], "only programs with a host are refused");
 }
 
-/// A sample of `kbc fuzz emitted`: interpreter, machine code and emitted C++ agree on random programs, most of which are emitted.
+/// A sample of `kbc fuzz emitted`: interpreter, machine code and emitted C++ agree on random
+/// programs, most of which are emitted.
 #[test]
 fn random_programs() {
     let session = Session::new(&Cli::parse_from(["kbc", "fuzz", "emitted"]));
@@ -509,7 +523,7 @@ fn random_programs() {
     assert_eq!(engines.accepted, sum.programs + refused + faults, "{text}");
 }
 
-/// A kernel that differs is a difference: here each of a batch of two, of which one does what the other should.
+/// A kernel that differs is found: each of a batch of two computes what the other should.
 #[test]
 fn random_programs_would_differ() {
     let text = |op: &str| {
@@ -528,7 +542,8 @@ fn random_programs_would_differ() {
     plus.same(&sized, &run(1).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// Parts without elements, where sizes of lines are no quotient; results without elements, which nothing writes.
+/// Parts without elements, where sizes of lines are no quotient; results without elements, which
+/// are never written.
 #[test]
 fn nothing_to_do() {
     let grid = "topology sys = torus(4, 2)\nmesh m = sys[x, y]\n";
@@ -546,7 +561,8 @@ fn nothing_to_do() {
     emitted(&text).check_own(2);
 }
 
-/// The largest, smallest and product of nothing on ranks without elements change nothing: rows, and dimensions before the last one.
+/// Largest, smallest and product of nothing on ranks without elements change nothing: rows, and
+/// dimensions before the last one.
 #[test]
 fn reductions_of_nothing() {
     let text = head(4)
@@ -556,7 +572,8 @@ fn reductions_of_nothing() {
     emitted(&text).check(&[(4, 1), (4, 3), (4, 9)], 2);
 }
 
-/// Tasks say what they use: no size that none of their addresses needs; and none takes more than the runtime hands over.
+/// Tasks have no size argument that their addresses do not need, and no more arguments than the
+/// runtime passes.
 #[test]
 fn arguments_of_tasks() {
     let text = head(2)
@@ -576,7 +593,7 @@ fn arguments_of_tasks() {
     assert!(why.contains("E450") && why.contains("a task takes 32"), "{why}");
 }
 
-/// Conversions in steps, of which all but the last are exact; others are refused where they stand.
+/// Conversions in steps, of which all but the last are exact; others are rejected.
 #[test]
 fn conversions() {
     let of = |from: &str, to: &str| {
@@ -606,7 +623,7 @@ fn library_programs() {
     let text = head(3)
         + "program case(x: f32[n@tp, 8], c: f32[n@tp, 4], s: f32[n@tp, 4]) -> f32[n, 8] { rope(x, c, s) }\n";
     emitted(&text).check(&sizes(&ANY), 3);
-    // Rows that are longer than a tile, and a dimension in front.
+    // Rows that are longer than a tile, and a leading dimension.
     let text = head(3)
         + "program case(x: f32[n@tp, 8], y: f32[6@tp, 5000], z: f32[5, 700@tp]) -> (f32[n, 8], f32[6, 5000], f32[700]) {
                (softmax(x), softmax(y), max(z, dim: 0) + sum(z, dim: 0))
@@ -630,7 +647,7 @@ fn functions() {
         let f = ScalarUn::parse(name).expect("a function");
         for (want, got) in floats(&sized.expected[0][0][i]).zip(floats(&got[0][0][i])) {
             let ulp = f32::EPSILON * want.abs().max(f32::MIN_POSITIVE);
-            // The simulator's own function and the model's may each be off by one unit more.
+            // The simulator's own function and the model's may each be off by one more unit.
             let allowed = match bound(f) {
                 None => 0.0,
                 Some(Bound::Ulps(n)) => (n as f32 + 2.0) * ulp,
@@ -645,7 +662,7 @@ fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// The largest domain of the runtime compiles, a larger one is an error with its reason.
+/// The largest domain of the runtime compiles; a larger one is an error with its reason.
 #[test]
 fn ranks_up_to_the_runtimes_limit() {
     let at = |p: u64| program("f32", p, REDUCED, "all_reduce(x, sum, over: tp, using: ring)");
@@ -655,7 +672,8 @@ fn ranks_up_to_the_runtimes_limit() {
     assert!(why.starts_with("E471 65 ranks are more than a domain can have"), "{why}");
 }
 
-/// The package as the command writes it: its kernel runs through its own orchestration, and is the text tested above.
+/// The package as the command writes it: its kernel runs through its own orchestration, and is the
+/// text tested above.
 #[test]
 fn packages_launch_through_their_orchestration() {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("emitted-package");
@@ -670,7 +688,7 @@ fn packages_launch_through_their_orchestration() {
     let (kernel, shim) =
         (read("kernels/aiv/sum_of_all.cpp"), read("kernels/orchestration/sum_of_all_orch.cpp"));
     let mut case = Case::of_file(&spec).expect("it is accepted");
-    // All but the head, which tells what was executed, is the same.
+    // Everything but the header, which states what was executed, is the same.
     let code = |t: &str| t[t.find("#include").expect("headers")..].to_owned();
     assert_eq!(code(&kernel), code(&case.text));
     let orchestration =

@@ -1,5 +1,6 @@
-//! Emitted kernels of what layers are made of: rows by numbers and in groups, tile kernels, products in pieces; against the simulator bit for
-//! bit, or within the reference evaluator's bounds, under the memory model of the stand-in headers.
+//! Tests of emitted kernels of parts of layers: rows by number and in groups, tile kernels, matmuls
+//! in pieces. They run under the memory model of the stand-in headers, against the simulator bit
+//! for bit, or within the reference evaluator's bounds.
 
 use crate::emitting as emitted;
 use crate::standin;
@@ -20,8 +21,9 @@ fn emitted(text: &str) -> Case {
     Case::new(text, &[]).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Rows of a table by numbers in memory: split by rows, by columns and with the numbers; rows longer than a tile; numbers that no row
-/// has, on some rank and on none, are rows of zeros.
+/// Rows of a table by numbers in memory: split by rows, by columns and with the numbers; rows
+/// longer than a tile. Numbers of rows that some rank lacks, or that do not exist, give rows of
+/// zeros.
 #[test]
 fn rows_by_numbers() {
     let text = head(3)
@@ -33,7 +35,7 @@ fn rows_by_numbers() {
                (one, two, three, embedding(x, few))
            }\n";
     emitted(&text).check(&[(3, 0), (3, 1), (3, 100)], 2);
-    // Numbers that are computed, and a table that is.
+    // Computed numbers, and a computed table.
     let text = head(2)
         + "kernel up(a, b) = a + b\n\
            program case(v: f32[9@tp, 4], ids: i32[6@tp]) -> f32[6, 4] { embedding(v + 1.0, up(ids, ids)) }\n";
@@ -61,8 +63,9 @@ fn rows_by_numbers() {
     case.same(&sized, &got).unwrap_or_else(|e| panic!("{e}\n{}", case.text));
 }
 
-/// Tile kernels: products of loaded tiles and of computed ones, functions of them, sums of several, one element of a dimension, elementwise
-/// kernels without products; every program of `tests/tiles` that the units can do.
+/// Tile kernels: matmuls of loaded tiles and of computed ones, functions of them, sums of several,
+/// one element of a dimension, elementwise kernels without matmuls; every program of `tests/tiles`
+/// that the units can execute.
 #[test]
 fn tile_kernels() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tiles");
@@ -72,7 +75,7 @@ fn tile_kernels() {
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         for line in text.lines().filter_map(|l| l.strip_prefix("//= ")) {
             let words: Vec<&str> = line.split(" =>").next().expect("flags").split(' ').collect();
-            // A program of one rank each is refused before (E548).
+            // A program with one rank is rejected before that (E548).
             if words[1] == "alone" {
                 continue;
             }
@@ -102,7 +105,8 @@ fn tile_kernels() {
     assert!(known && ran >= 30, "{ran}: {refused:#?}");
 }
 
-/// Rows in groups: matrices whole and split with their rows, columns split, more runs than matrices, some without rows.
+/// Rows in groups: matrices whole and split with their rows, columns split, more runs than
+/// matrices, some without rows.
 #[test]
 fn rows_in_groups() {
     let text = "param tp = 2
@@ -120,7 +124,8 @@ fn rows_in_groups() {
     case.check_own(2);
 }
 
-/// `overlap: k`: a product has nothing in common with the collective in front of it, so the runtime runs the two beside each other.
+/// `overlap: k`: a matmul shares nothing with the preceding collective, so the runtime runs both at
+/// the same time.
 #[test]
 fn pieces_run_beside_their_collectives() {
     let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/overlap.kb");
@@ -138,7 +143,8 @@ fn pieces_run_beside_their_collectives() {
     assert!(n >= 2, "{n} of {}", tasks.len());
 }
 
-/// Parts of given lengths, some of them nothing: gathered, scattered, exchanged there and back, and computed on.
+/// Parts of given lengths, some of them empty: gathered, scattered, exchanged in both directions,
+/// and computed on.
 #[test]
 fn parts_of_given_lengths() {
     for algorithm in ["direct", "ring"] {
@@ -160,7 +166,8 @@ fn parts_of_given_lengths() {
     }
 }
 
-/// Golden values of a package know the errors of functions that tile kernels have, and how many rows numbers may be of.
+/// Golden values of a package include the errors of functions in tile kernels, and the number of
+/// rows that numbers may select.
 #[test]
 fn golden_values_of_packages() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,5 +1,5 @@
-//! A sample of `kbc fuzz`: random programs and schedules, the interpreter against machine code; and that the generator
-//! makes what it is meant to make.
+//! A sample of `kbc fuzz`: random programs and schedules, the interpreter against machine code; and
+//! a test that the generator covers what it should.
 
 use crate::common;
 
@@ -27,7 +27,7 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
     let sum = fuzz::programs(20, 0..600, &mut |_| {});
     agree(&sum);
     assert!(sum.accepted * 100 > sum.tried * 95, "{}", sum.text("programs"));
-    // Nothing but what a program may meet when it runs: numbers that i32 does not have, divisions by zero.
+    // Only faults that a program may have at run time: numbers that are not i32, divisions by zero.
     assert!(sum.faults.keys().all(|c| *c == "E363"), "{:?}", sum.faults);
     assert!(sum.elements > 1_000_000 && sum.runs == 2 * sum.accepted, "{}", sum.text("programs"));
     let c = &sum.coverage;
@@ -150,7 +150,7 @@ fn first_local(list: &mut [SStmt], f: &mut dyn FnMut(&mut LocalOp) -> bool) -> b
     })
 }
 
-/// What is compared is not the same computation twice by construction: another function gives another result.
+/// The comparison is not of a computation with itself: another function gives another result.
 #[test]
 fn a_comparison_can_fail() {
     use kbc_backend_sim::interp::{RunOptions, run};
@@ -180,7 +180,7 @@ fn an_error_of_a_run_is_the_same_on_both_engines() {
     let how = How { calls: 1, seed: Some(3), max_bytes: 1 << 20 };
     let agreed = compare(&made.schedule, &inputs, how).expect("they agree");
     assert_eq!((agreed.fault, agreed.elements), (Some("E363"), 0));
-    // Too little memory is one, too.
+    // Too little memory is a fault, too.
     let agreed = compare(&made.schedule, &inputs, How { max_bytes: 16, ..how }).expect("they agree");
     assert_eq!(agreed.fault, Some("E368"));
 }
@@ -194,7 +194,7 @@ fn what_is_raised_to_the_power_of_zero_may_divide_by_zero() {
     assert_eq!(agreed.expect("they agree").fault, Some("E363"));
 }
 
-/// What `kbc fuzz` has found: each file is a program that was wrong once.
+/// Regressions found by `kbc fuzz`: each file is a program that failed once.
 #[test]
 fn what_was_found_stays_right() {
     let mut paths: Vec<_> = std::fs::read_dir(root().join("tests/fuzz"))

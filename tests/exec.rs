@@ -1,9 +1,10 @@
-//! Execution semantics: files of tests/exec, each named after what it prevents.
+//! Tests of execution semantics: files of tests/exec, each named after what it prevents.
 //!
-//! A line `;! COMMAND => ok "words" ..` or `;! COMMAND => fails "words" ..` runs `kbc COMMAND`, `$` being the file. It
-//! must end with exit code 0 or 1, and the words must stand in what it writes, in this order: first standard output,
-//! then standard error; `'` stands for `"` in them. Every command is run twice, in two processes, and must write the same bytes. To add a case,
-//! copy a file.
+//! A line `;! COMMAND => ok "words" ..` or `;! COMMAND => fails "words" ..` runs `kbc COMMAND`,
+//! where `$` is the file. It must end with exit code 0 or 1, and its output must contain the words
+//! in this order: first standard output, then standard error; `'` stands for `"` in them. Every
+//! command is run twice, in two processes, and must write the same bytes. To add a case, copy a
+//! file.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! `docs/features.md` is complete and true: every id that the repository uses has a row, files and tests that it names
-//! exist, and the command line understands its commands.
+//! Tests that `docs/features.md` is complete and true: every id that the repository uses has a row,
+//! files and tests that it names exist, and the command line accepts its commands.
 
 use crate::common::root;
 use crate::docs::{read, words};
@@ -12,7 +12,7 @@ const AREAS: [&str; 16] = [
     "PY", "PLAN",
 ];
 
-/// Ids of rows in a text: `TOPO-6`, and not `DGX-1`.
+/// Returns the ids of rows in a text: `TOPO-6`, but not `DGX-1`.
 fn ids(text: &str) -> BTreeSet<String> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
         .filter(|word| {
@@ -24,7 +24,7 @@ fn ids(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The text files below a folder, with their paths from the root.
+/// Collects the text files below a folder, with their paths from the root.
 fn texts(dir: &Path, out: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(dir).expect("a folder of the repository") {
         let path = entry.expect("an entry").path();
@@ -41,7 +41,7 @@ fn texts(dir: &Path, out: &mut Vec<(String, String)>) {
 #[test]
 fn every_id_has_its_row() {
     let page = read("docs/features.md");
-    // A row is a heading, or an item among those that are not kept.
+    // A row is a heading, or an item among the ids that were dropped.
     let rows: BTreeSet<String> = page
         .lines()
         .filter_map(|l| {
@@ -97,7 +97,8 @@ fn evidence_of_features_exists() {
                 && piece.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             {
                 tests += 1;
-                // Attributes may stand between `#[test]` and the function, and a helper may have its name.
+                // Attributes may come between `#[test]` and the function, and a helper may have its
+                // name.
                 let is_test = source
                     .match_indices(&format!("fn {piece}("))
                     .any(|(at, _)| source[..at].lines().rev().take(4).any(|l| l.trim() == "#[test]"));
@@ -111,7 +112,7 @@ fn evidence_of_features_exists() {
     assert!(tests > 200, "{tests} tests");
 }
 
-/// Every row that is kept shows a command, and the command line understands it.
+/// Every current row shows a command that the command line accepts.
 #[test]
 fn every_feature_shows_a_command() {
     use clap::Parser;

@@ -1,5 +1,5 @@
-//! `kbc fmt`: the texts of the repository are in their form, and files are written as they should be. What the form is,
-//! the tests of the frontend and of the IR hold.
+//! Tests of `kbc fmt`: the texts of the repository are formatted, and files are written correctly.
+//! The tests of the front end and of the IR define the format.
 
 use crate::common;
 
@@ -11,7 +11,7 @@ fn the_specs_are_in_their_form() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
 }
 
-/// Blocks of `kb` on the pages that people copy from; KBC_BLESS=1 writes them.
+/// Formats blocks of `kb` on the pages that people copy from; KBC_BLESS=1 writes them.
 #[test]
 fn blocks_of_the_pages_are_in_their_form() {
     let mut blocks = 0;
@@ -22,7 +22,7 @@ fn blocks_of_the_pages_are_in_their_form() {
             let (info, after) = after.split_once('\n').expect("a fence has a line");
             let (text, after) = after.split_once("\n```").expect("a fence has an end");
             let ran = kbc(root(), &["fmt", "-"], &format!("{text}\n"));
-            // Some show what does not parse.
+            // Some blocks deliberately do not parse.
             let text = if ran.code == 0 { ran.stdout.trim_end_matches('\n') } else { text };
             assert!(ran.code == 0 || info.contains("fails"), "{name}: {}", ran.stderr);
             new += &format!("{before}\n```kb{info}\n{text}\n```");
@@ -82,7 +82,7 @@ fn links_and_permissions_stay() {
     assert_eq!(mode & 0o777, 0o640);
 }
 
-/// A text in its form is not written again: tools that look at times see no change.
+/// A formatted text is not written again, so tools that watch modification times see no change.
 #[test]
 fn a_file_in_its_form_is_left_alone() {
     let scratch = Scratch::new();

@@ -1,5 +1,6 @@
-//! What a file, a disk or a machine can do to kbc: damaged caches, full disks, files of others, memory that is short, and
-//! small inputs that ask for much. Each ends with an error that says so.
+//! Tests of hostile environments: damaged caches, full disks, files of other users, a lack of
+//! memory, and small inputs that need large resources. Each ends with an error that states the
+//! cause.
 
 use crate::common;
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 const RING: &str = "param n = 16\ntopology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[n] \
                     partial(sum@tp)) -> f32[n] { all_reduce(x, sum, over: tp) }\n";
 
-/// Runs a line of the shell in a folder; `$KBC` is the binary.
+/// Runs a shell command in a folder; `$KBC` is the binary.
 #[cfg(unix)]
 fn shell(dir: &Path, line: &str) -> Ran {
     let out = Command::new("sh")
@@ -63,7 +64,7 @@ fn a_replay_writes_to_a_new_folder_alone() {
         assert!(s.path().join(folder).join("old.kir").is_file(), "{:?}", names(&s));
     }
     assert_eq!(s.files().get("old.kir"), before.get("old.kir"));
-    // A form in place, an import, a cache.
+    // Formatting in place, an import, a cache.
     s.write("b.kb", b"// kbc: fmt a.kb\n// kbc: file a.kb\nprogram   p() {}\n");
     s.write("a.kb", RING.as_bytes());
     let _ = kbc(s.path(), &["replay", "b.kb"], "");
@@ -129,7 +130,7 @@ fn what_is_damaged_in_a_cache_is_not_believed() {
     let entries = || -> Vec<_> {
         s.files().into_iter().filter(|f| f.0.starts_with("known/") && !f.0.ends_with('/')).collect()
     };
-    // A digit anywhere in an entry, an entry in the place of another one, half an entry.
+    // A digit anywhere in an entry, an entry in place of another one, half an entry.
     let whole = entries();
     let mut rng = 1u64;
     for round in 0..12 {
@@ -218,7 +219,7 @@ fn too_little_memory_is_an_error() {
     s.write("a.kb", RING.as_bytes());
     assert_eq!(kbc(s.path(), &["compile", "a.kb", "--emit", "kir=a.kir"], "").code, 0);
     let limited = |args: &[&str], most: &str| kbc_with(s.path(), args, "", &[("KBC_MEMORY", most)]);
-    // What follows from the sizes is known before.
+    // Memory that follows from the sizes is checked in advance.
     for file in ["a.kb", "a.kir"] {
         let begin = Instant::now();
         let ran = kbc(s.path(), &["run", file, "--calls", "2147483648"], "");
@@ -232,7 +233,7 @@ fn too_little_memory_is_an_error() {
         "{}",
         ran.stderr
     );
-    // What does not is counted.
+    // Other memory is counted.
     for form in ["human", "short", "json"] {
         let ran = limited(&["check", "--diagnostics", form], "2 MiB");
         assert!(ran.code == 1 && ran.stderr.contains("E369"), "{form}: {} {}", ran.code, ran.stderr);
@@ -244,10 +245,11 @@ fn too_little_memory_is_an_error() {
     assert!(ran.code == 2 && ran.stderr.contains("[E413]"), "{}", ran.stderr);
 }
 
-/// A command that must come to its end soon, with the time of the processor that it took.
+/// Runs a command that must end soon, within a limit of processor time.
 #[cfg(target_os = "linux")]
 fn soon(s: &Scratch, line: &str) -> Ran {
-    // The system ends it: in a build without optimisation it is slower, on a loaded machine no faster.
+    // The system ends it: processor time is larger in a build without optimisation, but does not
+    // depend on other load.
     let ran = shell(s.path(), &format!("ulimit -t 20; ulimit -v 6000000; exec $KBC {line}"));
     assert!(
         ran.code == 0 || ran.code == 1,
@@ -278,7 +280,7 @@ fn functions_that_branch_are_not_unfolded_without_end() {
              program p(x: f32[8@tp]) -> f32[8] {{ all_gather(x, dim: 0, over: tp, using: a) }}\n"
         )
     };
-    // Both branches of a condition on the rank, and two calls in each: 2^64 of them, if they are written out.
+    // Both branches of a condition on the rank, and two calls in each: 2^64 of them, if expanded.
     s.write(
         "a.kb",
         gather(
@@ -306,7 +308,7 @@ fn functions_that_branch_are_not_unfolded_without_end() {
         assert_eq!(ran.code, 0, "{file}: {}", ran.stderr);
     }
     soon(&s, "compile b.kb");
-    // One that some rank takes is an error of its rank.
+    // A branch without a value that some rank takes is an error of that rank.
     s.write("d.kb", gather("fn h(r, n) = if r > 2 { 1 / n } else { 1 }", "r + k * h(r, 0)").as_bytes());
     let ran = soon(&s, "compile d.kb");
     code(&ran, "E010");
@@ -443,8 +445,8 @@ fn names_that_are_no_text_are_refused_by_name() {
     );
 }
 
-/// Damaged files of every kind, and none that panics, takes long or is refused without a code, words and a place.
-/// `kbc fuzz readers specs tests crates --inputs 1000000` tries more.
+/// No damaged file of any kind makes a reader panic, take long, or reject it without a code, a
+/// message and a place. `kbc fuzz readers specs tests crates --inputs 1000000` tries more.
 #[test]
 fn every_reader_takes_damaged_files() {
     use kbc::fuzz::readers::{examples, run};

@@ -1,5 +1,6 @@
-//! Programs and the library's algorithms as machine code in a process that may not enter the interpreter's data path.
-//! Results are compared with the reference evaluator, which shares scalar functions with it and nothing else.
+//! Tests of programs and the library's algorithms as machine code in a process that may not enter
+//! the interpreter's data path. Results are compared with the reference evaluator, which shares
+//! only scalar functions with it.
 
 use crate::common;
 
@@ -17,12 +18,13 @@ use kbc_ir::graph::CollKind;
 use kbc_ir::types::Axis;
 use std::path::{Path, PathBuf};
 
-/// A program's schedule, executed by machine code in a drawn order; every element must be right in every call.
+/// Executes a program's schedule as machine code in a random order; every element must be right in
+/// every call.
 fn right(line: &str, calls: u32) -> (Built, Executed) {
     tried(line, calls).unwrap_or_else(|| panic!("{line}: refused for its blocks"))
 }
 
-/// The same; none where blocks of unequal length are refused (E332).
+/// Does the same; returns `None` if blocks of unequal length are rejected (E332).
 fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
     interp::forbid();
     let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
@@ -81,7 +83,7 @@ const KINDS: [CollKind; 8] = [
     CollKind::Gather,
 ];
 
-/// A collective as a program: type of the argument, type of the result, arguments.
+/// Returns a collective as a program: type of the argument, type of the result, arguments.
 fn forms(kind: CollKind, dtype: &str, root: u64) -> (String, String, String) {
     let (part, only) = ("partial(sum@tp)", format!("only({root}@tp)"));
     match kind {
@@ -155,9 +157,11 @@ fn the_librarys_algorithms_are_right_without_the_interpreter() {
             }
         }
     }
-    // What goes through scratch takes blocks of one length; what puts each block where it belongs takes any.
+    // Algorithms that use scratch take blocks of one length; those that put each block where it
+    // belongs take any.
     assert!(!equal_alone.contains("direct") && !equal_alone.contains("pairwise"), "{equal_alone:?}");
-    // All algorithms of the library ran, on some shape; those of collectives that no operation of a program is, cannot.
+    // All algorithms of the library ran on some shape, except those of collectives that no
+    // operation of a program can call.
     let operations: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
     let all: std::collections::BTreeSet<String> = loaded
         .library
@@ -180,7 +184,8 @@ fn the_switch_forbids() {
     assert!(run.is_err());
 }
 
-/// Runs the ignored tests of this module in a process of their own: the switch cannot be taken back.
+/// Runs the ignored tests of this module in a process of their own, because the switch cannot be
+/// undone.
 #[test]
 fn in_a_process_of_its_own() {
     let exe = std::env::current_exe().expect("the path of this binary");

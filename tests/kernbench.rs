@@ -1,6 +1,7 @@
-//! The hierarchical all-reduce of the kernbench machine: what follows from its rules without a fitted parameter (SIM-5).
+//! Tests of the hierarchical all-reduce of the kernbench machine: consequences of its rules without
+//! a fitted parameter (SIM-5).
 //!
-//! Published figures beside ours are `specs/reference`'s, which `reference.rs` runs.
+//! Published figures and their comparison are in `specs/reference`, which `reference.rs` runs.
 
 use crate::common;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 /// Cubes of a SIP.
 const CUBES: u64 = 16;
 
-/// The report of a run without data: time, critical path, accesses to slots.
+/// Returns the report of a run without data: time, critical path, accesses to slots.
 fn run(file: &str, n: u64, more: &[&str]) -> Value {
     let file = format!("specs/kernbench/{file}.kb");
     let define = format!("n={n}");
@@ -25,7 +26,7 @@ fn number(place: &Value) -> u64 {
     place.as_str().and_then(|p| p.strip_prefix("cube=")).and_then(|p| p.parse().ok()).expect("a cube")
 }
 
-/// Messages on the critical path inside a SIP, and between two.
+/// Returns the numbers of messages on the critical path inside a SIP, and between two.
 fn hops(report: &Value) -> (usize, usize) {
     let mut messages: Vec<(u64, u64, u64)> = report["critical_path"]
         .as_array()
@@ -47,8 +48,8 @@ fn eight_hops_inside_a_sip_and_twelve_with_a_corner_root() {
         for (file, between) in [("centre_root", 3), ("centre_root_ring", 5), ("centre_root_mesh", 6)] {
             let centre = run(file, n, &[]);
             assert_eq!(hops(&centre), (8, between), "{file} {n}");
-            // Written once and read once wherever a message comes in; and where the longer side of a row and of the column
-            // has come in, the shorter one, which was there before, is read behind it.
+            // Every message is written once and read once. Where the longer side of a row and of
+            // the column has arrived, the shorter one, which was there before, is read after it.
             assert_eq!(centre["slot_accesses"], 2 * (8 + between) + 2, "{file} {n}");
             let corner = run(file, n, &CORNER);
             assert_eq!(hops(&corner), (12, between), "{file} {n}");
@@ -58,7 +59,7 @@ fn eight_hops_inside_a_sip_and_twelve_with_a_corner_root() {
     }
 }
 
-/// What one access to a slot takes in ns: written down from the description of that machine, not from kbc.
+/// Returns the ns of one access to a slot, from the description of that machine and not from kbc.
 fn access(kind: &str, model: u32, bytes: f64) -> f64 {
     match (kind, model) {
         (_, 0) => 0.0,
@@ -95,7 +96,7 @@ fn memories_differ_by_accesses_on_the_path_times_their_cost() {
     }
 }
 
-/// The differences above hold nothing that was chosen: other choices, the same difference.
+/// The differences above do not depend on chosen settings: other choices give the same difference.
 #[test]
 fn chosen_numbers_are_in_no_difference() {
     let difference = |more: &[&str]| {
@@ -114,7 +115,8 @@ fn chosen_numbers_are_in_no_difference() {
     }
 }
 
-/// The 24 accesses of the torus, out of its published times alone: whole, and the same in every memory, model and size.
+/// The 24 accesses of the torus follow from its published times alone: a whole number, equal in
+/// every memory, model and size.
 #[test]
 fn published_differences_are_24_accesses() {
     let file = root().join("specs/reference/kernbench.yaml");
@@ -138,7 +140,8 @@ fn published_differences_are_24_accesses() {
     assert_eq!(run("centre_root", 1024, &[])["slot_accesses"], 24);
 }
 
-/// Rows behind the tables of docs/kernbench.md, which `kbc repro --check` holds against what is measured today.
+/// Rows behind the tables of docs/kernbench.md, which `kbc repro --check` compares with current
+/// results.
 #[test]
 fn chosen_algorithms_are_faster_than_the_centre_root() {
     let file = root().join("docs/evaluation/kernbench_choice.csv");

@@ -1,8 +1,9 @@
-//! Programs of the library (TP-3) and whole layers made of them (TP-1, TP-5).
+//! Tests of programs of the library (TP-3) and of whole layers made of them (TP-1, TP-5).
 //!
-//! What each program of the library means is computed here in f64 from the values that went in, on several placements of
-//! them; that every rank agrees with one device is part of each run. The encoder layer is compared with what PyTorch
-//! computed (`expect`), at every number of devices, and its collectives are counted.
+//! The expected result of each program is computed here in f64 from its inputs, for several
+//! placements of them. Each run also checks that every rank agrees with one device. The encoder
+//! layer is compared with PyTorch's result (`expect`), at every number of devices, and its
+//! collectives are counted.
 
 use crate::common;
 
@@ -11,7 +12,7 @@ use kbc_numerics::formats;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Results of a program by name, in f64, and its report.
+/// Returns the results of a program by name, in f64, and its report.
 fn results(program: &str, names: &[&str]) -> (BTreeMap<String, Vec<f64>>, Value) {
     let scratch = Scratch::new();
     scratch.write("p.kb", program.as_bytes());
@@ -31,7 +32,7 @@ fn results(program: &str, names: &[&str]) -> (BTreeMap<String, Vec<f64>>, Value)
     (names.iter().enumerate().map(|(i, n)| ((*n).to_owned(), of(i))).collect(), report)
 }
 
-/// The same program on the engine that defines what programs mean: its bits.
+/// Returns the bits of the same program on the interpreter, which defines the meaning of programs.
 fn interpreted(program: &str, results: usize) -> Vec<u8> {
     let scratch = Scratch::new();
     scratch.write("p.kb", program.as_bytes());
@@ -69,7 +70,7 @@ fn transposed(x: &[f64], columns: usize) -> Vec<f64> {
     (0..columns).flat_map(|c| (0..n).map(move |r| x[r * columns + c])).collect()
 }
 
-/// `[m, k] x [k, n]`, plus a bias a column.
+/// Returns `[m, k] x [k, n]`, plus a bias per column.
 fn product(a: &[f64], b: &[f64], bias: &[f64]) -> Vec<f64> {
     let n = bias.len();
     let k = b.len() / n;
@@ -83,7 +84,8 @@ fn gelu(x: f64) -> f64 {
 
 const HEAD: &str = "topology sys = torus(2, 2) { link: 50 GB/s, 500 ns }\nmesh m = sys[dp: 2, tp: 2]\n";
 
-/// Softmax, norms, positions, attention: replicated, split along what they reduce, along what they do not, and partial.
+/// Softmax, norms, positions, attention: replicated, split along the reduced dimension, along
+/// another, and partial.
 #[test]
 fn layers_mean_what_they_say_on_any_placement() {
     let names =
@@ -150,7 +152,7 @@ fn attention_means_what_it_says_on_any_placement() {
                             (0..3).map(|d| r["q"][(h * 5 + s) * 3 + d] * r["k"][(h * 6 + l) * 3 + d]).sum();
                         let mask = match name {
                             "masked" => r["m"][s * 6 + l],
-                            // The query is one further than its number.
+                            // The query is one position further than its number.
                             "causal" if l > s + 1 => f64::NEG_INFINITY,
                             _ => 0.0,
                         };
@@ -167,7 +169,7 @@ fn attention_means_what_it_says_on_any_placement() {
     }
 }
 
-/// Linear layers with weights split already, whole, and split by something else.
+/// Linear layers with weights that are split already, whole, and split along another dimension.
 #[test]
 fn parallel_layers_mean_what_they_say_on_any_placement() {
     let names =
@@ -208,14 +210,14 @@ fn parallel_layers_mean_what_they_say_on_any_placement() {
     }
 }
 
-/// The collectives of a report, in order.
+/// Returns the collectives of a report, in order.
 fn operations(report: &Value) -> Vec<String> {
     let all = report["collectives"].as_array().expect("a list").iter();
     all.map(|c| c["operation"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// The whole layer, at every number of devices that divides the heads, and at five, which does not: PyTorch's result on
-/// every rank, and exactly the collectives that theory says.
+/// The whole layer, at every number of devices that divides the heads, and at five, which does not:
+/// PyTorch's result on every rank, and exactly the expected collectives.
 #[test]
 fn the_encoder_layer_has_the_collectives_of_theory() {
     let pairs = ["all_gather", "reduce_scatter", "all_gather", "reduce_scatter"];
@@ -235,14 +237,14 @@ fn the_encoder_layer_has_the_collectives_of_theory() {
                     (&0.into(), &elements.into()),
                     "{define}"
                 );
-                // Half of the bound is left, or it would say little.
+                // At least half of the bound is unused; otherwise the test would show little.
                 assert!(compared["max_err"].as_f64().is_some_and(|e| e < 0.5), "{define}: {compared}");
             }
         }
     }
 }
 
-/// A text whose names are numbered in the order of their first use, and whose quoted hints are gone.
+/// Returns a text with names numbered in the order of their first use, and without quoted hints.
 fn anonymous(kir: &str) -> String {
     let (mut out, mut names): (String, BTreeMap<String, usize>) = (String::new(), BTreeMap::new());
     let mut quoted = false;
@@ -272,7 +274,7 @@ fn schedule(scratch: &Scratch, text: &str) -> String {
     anonymous(&std::fs::read_to_string(scratch.path().join("p.kir")).expect("written"))
 }
 
-/// A call of a collective in a text, with the operand that it is given: the operand alone.
+/// Returns a text with every call of a collective replaced by its operand.
 fn without(text: &str, collective: &str) -> String {
     let mut out = text.to_owned();
     while let Some(at) = out.find(&format!("{collective}(")) {
@@ -298,8 +300,8 @@ fn without(text: &str, collective: &str) -> String {
     out
 }
 
-/// Without the collectives that the file writes the same ones are derived at the same places; and what is written with
-/// the linear layers of the library is the same program again.
+/// If the file does not write its collectives, the same ones are derived at the same places; and
+/// with the linear layers of the library, the program is the same again.
 #[test]
 fn collectives_that_are_not_written_are_the_same() {
     let scratch = Scratch::new();
@@ -331,7 +333,7 @@ fn collectives_that_are_not_written_are_the_same() {
     }
 }
 
-/// Sums up to each element, and the number of the largest one, also of parts that begin in the middle.
+/// Prefix sums, and the index of the largest element, also of parts that begin in the middle.
 #[test]
 fn sums_and_numbers_of_elements_mean_what_they_say_on_any_placement() {
     for x in ["5, 7", "5@dp, 7", "5, 7@tp", "5, 7@(dp, tp)", "5, 7@tp(ceil)"] {
@@ -346,12 +348,14 @@ fn sums_and_numbers_of_elements_mean_what_they_say_on_any_placement() {
     }
 }
 
-/// Experts on ranks, several on each, of which some get nothing: every token meets the two matrices of its expert.
+/// Experts on ranks, several per rank, of which some get nothing: every token is multiplied with
+/// the two matrices of its expert.
 #[test]
 fn experts_mean_what_they_say() {
     let each = 2;
     for (ep, rank) in [(2, 4), (3, 1)] {
-        // Tokens of source s for expert e; expert 1 and all of rank 1 get none, source 0 of three has none.
+        // Tokens of source s for expert e; expert 1 and all of rank 1 get none, source 0 of three
+        // has none.
         let tokens = |s: usize, e: usize| {
             if e == 1 || e / each == 1 && ep == 3 || s == 0 && ep == 3 {
                 0

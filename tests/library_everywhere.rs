@@ -1,5 +1,6 @@
-//! The library on every backend (ASC-1, issue row "new algorithms come through every backend without a line of Rust"): every
-//! algorithm of the five collectives is emitted, or refused with the reason; a new one is executed, timed and emitted.
+//! Test of the library on every backend (ASC-1): every algorithm of the five collectives is
+//! emitted, or rejected with the reason; a new algorithm is executed, timed and emitted without a
+//! line of Rust.
 //!
 //! Packages are written and not compiled here: `tests/emitted.rs` compiles a sample.
 
@@ -11,7 +12,8 @@ use kbc_frontend::library::LIBRARY;
 
 const FIVE: [&str; 5] = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"];
 
-/// File and `collective.algorithm` of each algorithm of the five collectives, with its number of axes.
+/// Returns file and `collective.algorithm` of each algorithm of the five collectives, with its
+/// number of axes.
 fn algorithms() -> Vec<(String, String, usize)> {
     let mut out = vec![];
     for (name, text) in LIBRARY {
@@ -28,7 +30,7 @@ fn algorithms() -> Vec<(String, String, usize)> {
     out
 }
 
-/// The first of these machines that an algorithm is made for decides.
+/// Returns machines to try; the first one that an algorithm supports is used.
 fn machines(axes: usize) -> &'static [&'static str] {
     match axes {
         1 => &["ring(4)", "ring(2)", "ring(3)"],
@@ -76,7 +78,7 @@ fn every_algorithm_is_emitted_or_refused_with_the_reason() {
                 break;
             }
             last = format!("{name} on {machine}: {}", ran.stderr.lines().next().unwrap_or(""));
-            // Not made for this shape: the next one.
+            // This shape is not supported: try the next.
             if !last.contains("E024") {
                 break;
             }
@@ -87,7 +89,7 @@ fn every_algorithm_is_emitted_or_refused_with_the_reason() {
         }
     }
     assert!(emitted >= 55 && refused.is_empty(), "{emitted} emitted, refused: {refused:#?}");
-    // Lanes of unequal length are streams of their own: a core each.
+    // Lanes of unequal length are separate streams, each on a core.
     let oblong = [
         "compile",
         "specs/lib/grids.kb",
@@ -107,7 +109,7 @@ fn every_algorithm_is_emitted_or_refused_with_the_reason() {
     assert!(layout.contains("\"aiv\", 2, ("), "{layout}");
 }
 
-/// Nobody has seen this algorithm before: one file, no line of Rust.
+/// A completely new algorithm: one file, no line of Rust.
 #[test]
 fn a_new_algorithm_comes_through_every_backend() {
     let dir = Scratch::new();

@@ -1,5 +1,6 @@
-//! Local programs (TP-8, SYNC-6): data of each rank, the same numbers as a global program, every collective on several
-//! machines, one role for ranks with one body, and what other verbs make of them. Wrong ones are in tests/bad.
+//! Tests of local programs (TP-8, SYNC-6): data of each rank, the same numbers as a global program,
+//! every collective on several machines, one role for ranks with one body, and other commands on
+//! them. Wrong programs are in tests/bad.
 
 use crate::common;
 
@@ -43,7 +44,7 @@ program layer(x: f32[4, 6] = "all.npz":x, w: f32[6, 6@tp] = "all.npz":w, v: f32[
 }
 "#;
 
-/// The parts of each rank by hand, the layer as a global program, and both against each other.
+/// The parts of each rank computed by hand, the layer as a global program, and both compared.
 #[test]
 fn data_of_each_rank_and_the_numbers_of_a_global_program() {
     let scratch = Scratch::new();
@@ -82,7 +83,7 @@ fn data_of_each_rank_and_the_numbers_of_a_global_program() {
         assert!((got - want).abs() < 1e-5, "element {i}: {got}, {want}");
     }
 
-    // One wrong number on one rank is found there; it is what was stored that differs, not the schedule.
+    // One wrong number on one rank is found there; the stored result differs, not the schedule.
     let other = tensor(&[4, 6], |i| floats(&whole)[i] as f32 + if i == 7 { 0.25 } else { 0.0 });
     rank(1, &other);
     let (code, r, stderr) = json(&scratch, &["compile", "layer.kb", "--report", "json"]);
@@ -95,7 +96,7 @@ fn data_of_each_rank_and_the_numbers_of_a_global_program() {
     );
 }
 
-/// Every collective in its local form, over one axis, another and both.
+/// Returns every collective in its local form, over one axis, another and both.
 fn every_collective(p: u64, over: &str) -> String {
     let p = p as usize;
     let row: Vec<String> = (0..p).map(|_| format!("[{}]", vec!["2"; p].join(", "))).collect();
@@ -158,7 +159,7 @@ local program all over (d of dp, t of tp) {{
     }
 }
 
-/// Ranks with one body are one role: the schedule of 64 ranks has the lines of that of 8.
+/// Ranks with one body are one role: the schedule of 64 ranks has as many lines as that of 8.
 #[test]
 fn ranks_with_one_body_are_not_expanded() {
     let lines = |tp: u32| {
@@ -174,7 +175,8 @@ fn ranks_with_one_body_are_not_expanded() {
     assert_eq!(lines(16), lines(64));
 }
 
-/// Parts that share a group through a third one, a group that takes no part, and the reason where parts go apart.
+/// Parts that share a group through a third one, a group that takes no part, and the reason where
+/// parts diverge.
 #[test]
 fn parts_meet_through_their_groups() {
     let scratch = Scratch::new();
@@ -231,7 +233,8 @@ fn other_verbs() {
     assert!(ran.stdout.contains("role ranks_2 where"), "{}", ran.stdout);
 }
 
-/// Programs are called on a rank's own sizes, sizes bind by `-D`, and a call's collectives are values at once.
+/// Programs are called on a rank's own sizes, sizes are set by `-D`, and the results of a call's
+/// collectives are values at once.
 #[test]
 fn called_programs_and_sizes() {
     let scratch = Scratch::new();
@@ -255,8 +258,9 @@ local program g over (t of tp) {
     assert!(code == 1 && stderr.contains("[E231]") && stderr.contains("-D N=25"), "{stderr}");
 }
 
-/// Whatever the ranks do not agree on is an error with both places (SYNC-6): operation, count, type, reduction, order, root,
-/// splits, algorithm, group, and a collective under a condition that only some ranks have.
+/// Any disagreement of ranks is an error with both places (SYNC-6): operation, count, type,
+/// reduction, order, root, splits, algorithm, group, and a collective under a condition that only
+/// some ranks have.
 #[test]
 fn every_mismatch_shows_both_places() {
     let scratch = Scratch::new();

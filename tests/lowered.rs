@@ -1,5 +1,5 @@
-//! Queues lowered to windows, through the commands that a user has (SIM-3): imported schedules, machine code, and kernels of
-//! a target that has no queues.
+//! Tests of queues lowered to windows, through the commands that a user has (SIM-3): imported
+//! schedules, machine code, and kernels of a target without queues.
 
 use crate::common;
 
@@ -7,7 +7,8 @@ use common::{Scratch, root};
 
 const PASSES: &str = "infer,place,select,expand,enqueue,lower-queues";
 
-/// Imported schedules whose connections become windows are proven and executed like the queues they were.
+/// Imported schedules whose connections become windows are proven and executed like the original
+/// queues.
 #[test]
 fn imported_schedules_run_as_windows() {
     let scratch = Scratch::new();
@@ -25,7 +26,7 @@ fn imported_schedules_run_as_windows() {
         let text = scratch.line("cat b.kir").stdout;
         let words = ["queue @", " send ", " recv ", " room "];
         assert!(text.contains("window @") && !words.iter().any(|w| text.contains(w)), "{path:?}");
-        // One says what the other says, also where a result is left unwritten.
+        // Both have the same verdict, also if a result is left unwritten.
         let (before, after) = (scratch.line("kbc check a.kir"), scratch.line("kbc check b.kir"));
         assert_eq!(before.code, after.code, "{path:?}: {}", after.stderr);
         if before.code == 0 {
@@ -37,7 +38,8 @@ fn imported_schedules_run_as_windows() {
     assert!(seen >= 12, "{seen}");
 }
 
-/// A program on a machine with queues: through them, through windows by credits, and as kernels.
+/// A program on a machine with queues: through queues, through windows with credits, and as
+/// kernels.
 #[test]
 fn targets_without_queues_have_the_same_program() {
     let scratch = Scratch::new();
@@ -55,7 +57,7 @@ fn targets_without_queues_have_the_same_program() {
         let target = scratch.line(&format!("kbc compile a.kb -p {PASSES} --target a2a3 --out out --force"));
         assert_eq!(target.code, 0, "{algorithm}: {}", target.stderr);
         assert!(target.stdout.contains("emitted all for a2a3"), "{algorithm}: {}", target.stdout);
-        // Without passes of its own a target has windows.
+        // Without passes on the command line, a target uses windows.
         assert_eq!(scratch.line("kbc compile a.kb --target a2a3 --out out --force").code, 0, "{algorithm}");
     }
 }

@@ -1,5 +1,6 @@
-//! Machines with rules of their own, through the command line: published figures to the nanosecond, no time below a
-//! bound under any rules, and kbc's own mistakes are told from the user's.
+//! Tests of machines with rules of their own, through the command line: published figures to the
+//! nanosecond, no time below a bound under any rules, and internal errors distinguished from errors
+//! of the user.
 
 use crate::common;
 use crate::driver;
@@ -19,8 +20,8 @@ fn report(words: &[&str]) -> serde_json::Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
-/// ASTRA-sim 2, analytical and congestion aware: ring all-reduce of 64 MiB. 1024 and 4096 ranks are in the benchmark
-/// `analytical`.
+/// Ring all-reduce of 64 MiB on ASTRA-sim 2, analytical and congestion aware. 1024 and 4096 ranks
+/// are in the benchmark `analytical`.
 #[test]
 fn figures_of_the_analytical_simulator() {
     for (p, ns) in [(8, 2_194_515.0), (64, 2_524_033.0), (256, 2_745_331.0)] {
@@ -55,8 +56,8 @@ const RULES: [&str; 9] = [
     "sdma: 21 GB/s, 25 ns; engine: sdma; notify: 1 ns; forward: drain",
 ];
 
-/// Machines on which latency, bandwidth or nothing is scarce, some with a slow direction; small messages on a machine that
-/// rounds down are the case in which a physical bound would be wrong.
+/// Machines on which latency, bandwidth or nothing is scarce, some with a slow direction. A
+/// physical bound would be wrong for small messages on a machine that rounds down.
 #[test]
 fn no_time_is_below_its_bound_under_any_rules() {
     let mut rounded = 0;
@@ -100,7 +101,8 @@ fn no_time_is_below_its_bound_under_any_rules() {
     assert!(rounded > 0, "some time is below the physical bound, or this tests little");
 }
 
-/// Lists of links (TOPO-1): machines with relays, links of one direction, and packages whose ranks share routers and connections.
+/// Lists of links (TOPO-1): machines with relays, one-directional links, and packages whose ranks
+/// share routers and connections.
 #[test]
 fn no_time_is_below_its_bound_on_lists_of_links() {
     let graphs = [
@@ -110,7 +112,7 @@ fn no_time_is_below_its_bound_on_lists_of_links() {
          link (3)->(0): 10 GB/s, 5 ns",
         "package(ring(2), mesh(1, 2), 2) { cube_link: 128 GB/s, 4; port_node: 8 ns; io_node: 10 ns; sip_link: 64 GB/s; pe_link: 300 GB/s",
         "package(torus(2, 3), mesh(1, 1), 1) { io_node: 10 ns; sip_link: 64 GB/s; wrap2: 2",
-        // What nothing limits takes no time, however many bytes there are.
+        // Data that nothing limits takes no time, however many bytes there are.
         "package(ring(1), mesh(1, 1), 4) { pe_wire: 300",
         "package(ring(1), mesh(1, 2), 2) { pe_wire: 300; cube_link: 1 GB/s",
         "package(mesh(1), mesh(2, 2), 3) { port_node: 8 ns; cube_link: 3 GB/s, 2; pe_wire: 100, 700",
@@ -141,7 +143,7 @@ fn no_time_is_below_its_bound_on_lists_of_links() {
     }
 }
 
-/// A bound of another machine than the one that was simulated is a contradiction, of links as of devices.
+/// A bound for another machine than the simulated one is a contradiction, for links as for devices.
 #[test]
 fn a_time_below_a_bound_is_an_error_of_kbc() {
     let job = built(&["specs/all_reduce.kb", "-D", "n=100000", "--topology", "ring(4)"]);
@@ -156,8 +158,8 @@ fn a_time_below_a_bound_is_an_error_of_kbc() {
     }
 }
 
-/// A sample of `kbc fuzz bounds`: random programs on random machines with every algorithm and with pieces and streams. The
-/// compiler's own choices are among them.
+/// A sample of `kbc fuzz bounds`: random programs on random machines with every algorithm, with
+/// pieces and streams, and with the compiler's own choices.
 #[test]
 fn random_programs_have_one_bound_and_no_time_below_it() {
     let tally = fuzz::bounds::programs(24, 0..300, &mut |_| {});
@@ -180,8 +182,8 @@ fn random_programs_have_one_bound_and_no_time_below_it() {
     );
 }
 
-/// Local work of one algorithm is in no bound: staging copies and additions made two bounds of one all-reduce, one of them above
-/// the time of the other algorithm.
+/// Local work of one algorithm is in no bound. (Staging copies and additions once gave one
+/// all-reduce two bounds, one of them above the time of the other algorithm.)
 #[test]
 fn a_bound_does_not_depend_on_the_algorithm() {
     let machine = "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 200 GB/s }";
@@ -198,8 +200,8 @@ fn a_bound_does_not_depend_on_the_algorithm() {
     assert!(found.iter().all(|f| f.0 == found[0].0 && f.0 <= best), "{found:?}");
 }
 
-/// Two all-reduces one after another where one direction is slow: the farthest pair of the first is not the farthest pair of the
-/// second, so the latencies of both do not add up.
+/// Two all-reduces one after another where one direction is slow: the farthest pair of the first is
+/// not that of the second, so their latencies do not add up.
 #[test]
 fn latencies_follow_each_other_by_rank() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -217,7 +219,8 @@ fn latencies_follow_each_other_by_rank() {
     assert_eq!(lower.bottleneck, "latency of one collective after another");
 }
 
-/// An all-reduce that does nothing is told that it is wrong by all that would time it, and not that kbc is.
+/// All commands that would time an all-reduce that does nothing report that it is wrong, not an
+/// internal error of kbc.
 #[test]
 fn what_is_wrong_is_proven_before_it_is_timed() {
     let scratch = common::Scratch::new();
@@ -261,8 +264,8 @@ program whole(y: DT[ROWS, 14336@tp], w: DT[14336@tp, 4096]) -> DT[ROWS, 4096] { 
 program column(x: DT[ROWS@tp, 4096], w: DT[4096, 14336@tp]) -> DT[ROWS, 14336@tp] { matmul(all_gather(x, dim: 0), w) }
 ";
 
-/// Products whose collective runs beside them, cut into pieces: the bound added up what limits memory and what limits arithmetic,
-/// which streams do at the same time.
+/// Matmuls in pieces that overlap with their collective: the bound once added memory time and
+/// arithmetic time, which streams spend at the same time.
 #[test]
 fn products_with_collectives_beside_them_are_above_their_bound() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -287,7 +290,7 @@ fn products_with_collectives_beside_them_are_above_their_bound() {
     assert!(beside > 4, "{beside} with something beside them");
 }
 
-/// The partition that is printed, evaluated again from nothing but the printed words and the machine's links.
+/// The printed partition, evaluated again from the printed text and the machine's links alone.
 #[test]
 fn the_printed_partition_gives_the_printed_bound() {
     let machine = "mesh(3, 4) { link: 10 GB/s, 1 ns; link (0,1)->(0,2): 1 GB/s, 1 ns; link (0,2)->(0,1): 1 GB/s, 1 ns; \
@@ -327,14 +330,14 @@ fn statistics_and_blame_of_runs() {
     assert!(r.median_ns < r.p95_ns && (5..45).contains(&r.worst_seed));
     assert_eq!((r.ranks, r.links), (0, 1));
     assert!(r.blame.len() == 1 && r.blame[0].what.starts_with("link (") && r.blame[0].percent > 10.0);
-    // One run of the worst seed is the worst run.
+    // One run with the worst seed is the worst run.
     let text = format!(
         "{{seed: {}, links: [{{count: 1, slow: 'uniform(1, 9)', latency: 'exponential(1 us)'}}]}}",
         r.worst_seed
     );
     let one = of(&text);
     assert_eq!((one.min_ns, one.max_ns), (r.max_ns, r.max_ns));
-    // A late start is the rank's, to the nanosecond.
+    // A late start is attributed to its rank, to the nanosecond.
     let late = of("{stragglers: [{ranks: 3, late: 1 ms}]}");
     assert_eq!((late.blame[0].what.as_str(), late.blame[0].ns), ("rank r=3", 1e6));
     assert!(late.max_ns > 1e6 && (late.ranks, late.links) == (1, 0));

@@ -1,6 +1,7 @@
-//! Collectives of a program that are known by their promise (ALG-1): shift, permute, send_recv, barrier, a user's own;
-//! and averages. Every element type, one to nine ranks, proven, run and compared; what a rotation does is looked at in
-//! the written results, too.
+//! Tests of collectives of a program that are defined by a contract (ALG-1): shift, permute,
+//! send_recv, barrier, user-defined ones; and of averages. They use every element type and one to
+//! nine ranks, and are proven, run and compared; the effect of a rotation is also checked in the
+//! written results.
 
 use crate::common;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 const ALL: [&str; 8] = ["f32", "f16", "bf16", "i32", "i8", "u8", "i16", "i64"];
 
-/// The report of a program that must be proven and right.
+/// Returns the report of a program that must be proven and right.
 fn right(dir: &Scratch, text: &str, define: &[&str]) -> Value {
     dir.write("p.kb", text.as_bytes());
     let mut args = vec!["compile", "p.kb", "--target", "sim", "--report", "json"];
@@ -64,7 +65,7 @@ fn every_algorithm_of_a_move_gives_the_same() {
     }
 }
 
-/// The values that a program writes, last bytes first looked up: what rank 0 has goes to rank 1.
+/// In the bytes that a program writes, what rank 0 has goes to rank 1.
 #[test]
 fn a_rotation_is_one() {
     let dir = Scratch::new();
@@ -110,7 +111,8 @@ fn a_collective_of_ones_own_runs_in_every_type_that_adds() {
     }
 }
 
-/// Blocks, a root, roots that are a condition, results that are one block, nothing promised: zeros.
+/// Blocks, a root, roots that are a condition, results that are one block, places outside the
+/// contract: zeros.
 #[test]
 fn promises_of_all_forms_are_what_the_evaluator_says() {
     let dir = Scratch::new();
@@ -132,7 +134,7 @@ fn promises_of_all_forms_are_what_the_evaluator_says() {
     }
 }
 
-/// An algorithm that is wrong is blamed in its own terms, in a program as alone.
+/// A wrong algorithm is blamed in its own terms, in a program as alone.
 #[test]
 fn a_wrong_algorithm_of_ones_own_is_rejected() {
     let dir = Scratch::new();

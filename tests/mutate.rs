@@ -1,5 +1,5 @@
-//! A sample of `kbc mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori and meshes. None
-//! escapes the checker, nothing that is right is refused, and the counts add up.
+//! A sample of `kbc mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori
+//! and meshes. None escapes the checker, no correct schedule is rejected, and the counts add up.
 
 use crate::common;
 
@@ -17,7 +17,8 @@ fn number(v: &Value, name: &str) -> u64 {
     v[name].as_u64().unwrap_or_else(|| panic!("{name} in {v}"))
 }
 
-/// `mutants = rejected + escaped + equivalent + unclassified`, and parts are no larger than wholes.
+/// Checks that `mutants = rejected + escaped + equivalent + unclassified`, and that parts are no
+/// larger than wholes.
 fn adds_up(v: &Value) {
     let n = |name| number(v, name);
     assert_eq!(n("mutants"), n("rejected") + n("escaped") + n("equivalent") + n("unclassified"), "{v}");
@@ -41,7 +42,7 @@ fn no_mutant_of_the_library_escapes() {
         number(&r, "equivalent") + number(&r, "rejected_but_equivalent"),
         number(&r, "explored") + number(&r, "sampled")
     );
-    // Lines, operators and targets are the same mutants.
+    // Lines, operators and targets count the same mutants.
     for list in ["operators", "targets", "classes"] {
         let lines = r[list].as_array().expect("a list");
         lines.iter().for_each(adds_up);
@@ -60,7 +61,7 @@ fn no_mutant_of_the_library_escapes() {
     );
 }
 
-/// Threads share the work, not the answers.
+/// The result does not depend on the number of threads.
 #[test]
 fn the_answer_does_not_depend_on_threads() {
     let args =
@@ -71,8 +72,9 @@ fn the_answer_does_not_depend_on_threads() {
     assert!(!one.stdout.is_empty());
 }
 
-/// A sample of `kbc fuzz checker`: random schedules, collectives and hand-written texts, as they are and changed. What the
-/// checker accepts stands, what is right as it was made is accepted, and every code has its reason.
+/// A sample of `kbc fuzz checker`: random schedules, collectives and hand-written texts, unchanged
+/// and changed. What the checker accepts does not misbehave, unchanged schedules are accepted, and
+/// every code has its reason.
 #[test]
 fn the_checker_is_right_about_random_schedules() {
     let dir = std::env::temp_dir().join(format!("kbc-fuzz-checker-{}", std::process::id()));

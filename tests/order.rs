@@ -1,5 +1,5 @@
-//! Results do not depend on which of the streams that can move does so first, nor on the process: every program of
-//! specs and every execution case, byte for byte.
+//! Tests that results depend neither on which of the runnable streams runs first, nor on the
+//! process: every program of specs and every execution case, byte for byte.
 
 use crate::common;
 
@@ -15,7 +15,7 @@ use std::path::Path;
 const CALLS: u32 = 3;
 const SEEDS: u64 = 8;
 
-/// Schedules of this text's programs, by what they are called.
+/// Returns the schedule of a text.
 fn schedule(text: &str) -> Option<Schedule> {
     kbc_ir::text::parse(FileId(0), text).ok()?.schedule().cloned()
 }
@@ -52,7 +52,7 @@ fn bytes(data: &Data, out: &mut Vec<u8>) {
     }
 }
 
-/// Every result of every rank in every call, and everything that hosts read.
+/// Returns every result of every rank in every call, and everything that hosts read.
 fn all_bytes(r: &RunResult) -> Vec<u8> {
     let mut out = vec![];
     r.outputs.iter().flatten().flatten().for_each(|p| bytes(p.tensor.data(), &mut out));
@@ -60,12 +60,12 @@ fn all_bytes(r: &RunResult) -> Vec<u8> {
     out
 }
 
-/// In the order of ranks and in drawn ones, interpreted and compiled.
+/// Checks the order of ranks and random orders, interpreted and compiled.
 fn same_in_every_order(name: &str, s: &Schedule) {
     let feeds = inputs(s);
     let options = |seed| RunOptions { calls: CALLS, seed, ..RunOptions::default() };
     let Ok(base) = interp::run(s, &feeds, &options(None)) else {
-        // Which rank fails first may depend on the order; that it fails must not.
+        // Which rank fails first may depend on the order; that the run fails must not.
         for seed in 0..SEEDS {
             assert!(interp::run(s, &feeds, &options(Some(seed))).is_err(), "{name}, seed {seed}");
         }
@@ -117,7 +117,7 @@ fn programs_give_the_same_bytes_in_every_order_and_process() {
 fn execution_cases_give_the_same_bytes_in_every_order() {
     let mut seen = 0;
     for (name, text) in texts(&root().join("tests/exec"), "kir") {
-        // Those that the checker refuses may differ: that is what it says of them.
+        // Schedules that the checker rejects may differ, which is why it rejects them.
         let refused = text.contains("check $ => fails");
         if let Some(s) = schedule(&text).filter(|_| !refused) {
             same_in_every_order(&name, &s);

@@ -1,11 +1,12 @@
-//! Collectives beside products: the numbers are those of whole products on both engines, and what is exposed is less.
+//! Tests of collectives that overlap with matmuls: the numbers are those of whole matmuls on both
+//! engines, and less communication is exposed.
 
 use crate::common;
 
 use common::{Scratch, kbc};
 use serde_json::Value;
 
-/// Bits of the result of a program with an engine, and its report.
+/// Returns the bits of the result of a program with an engine, and its report.
 fn run(text: &str, engine: &str) -> (Vec<u8>, Value) {
     let scratch = Scratch::new();
     scratch.write("p.kb", text.as_bytes());
@@ -35,7 +36,8 @@ fn program(p: u64, args: &str, result: &str, body: &str) -> String {
     )
 }
 
-/// Every way to cut, on parts of one length and of several: bit for bit what the whole is, on both engines.
+/// Every cut, on parts of one length and of several: bit for bit the result of the whole, on both
+/// engines.
 #[test]
 fn pieces_give_the_bits_of_the_whole() {
     let cases = [
@@ -54,13 +56,13 @@ fn pieces_give_the_bits_of_the_whole() {
             "f32[3, 7@tp, 5]",
             "reduce_scatter(matmul(x, w), sum, dim: 1, over: tp, using: direct$)",
         ),
-        // Rows within each rank's part, for two products and another use.
+        // Rows within each rank's part, for two matmuls and another use.
         (
             "x: f32[24@tp, 9], w: f32[9, 11@tp], v: f32[9, 24]",
             "f32[24, 11@tp]",
             "let g = all_gather(x, dim: 0, over: tp, using: ring$)\n let y = matmul(g, w) + matmul(matmul(g, v), matmul(g, w))\n y * sum(sum(g, dim: 0), dim: 0)",
         ),
-        // Weights that are gathered: columns.
+        // Gathered weights: columns.
         (
             "x: f32[5, 9], w: f32[9@tp, 11]",
             "f32[5, 11]",
@@ -86,7 +88,8 @@ fn pieces_give_the_bits_of_the_whole() {
     }
 }
 
-/// Left to itself the compiler cuts where it pays, says what is exposed, and is not slower than one after another.
+/// Without options, the compiler cuts where it pays, reports what is exposed, and is not slower
+/// than sequential execution.
 #[test]
 fn what_is_chosen_is_faster() {
     let text = std::fs::read_to_string(common::root().join("specs/overlap.kb")).expect("a spec");
@@ -103,7 +106,7 @@ fn what_is_chosen_is_faster() {
     assert!(exposed < all.map(|a| 0.5 * a), "{exposed:?} of {all:?}");
 }
 
-/// A local program's collective runs beside what stands before its `wait`, as the program is written.
+/// In a local program, a collective overlaps with what is written before its `wait`.
 #[test]
 fn local_programs_say_themselves_what_runs_beside_what() {
     let text = std::fs::read_to_string(common::root().join("specs/local/overlap.kb")).expect("a spec");

@@ -1,5 +1,6 @@
-//! `kbc report`: every part is there, nothing comes from outside, every event of the run stands in the page, and chunks end where the
-//! collective promises. What needs a browser runs in one where `KBC_CHROMIUM` names it.
+//! Tests of `kbc report`: every part is there, nothing is loaded from outside, every event of the
+//! run is in the page, and chunks end where the contract of the collective requires. Browser tests
+//! run if `KBC_CHROMIUM` names a browser.
 
 use crate::common;
 
@@ -14,8 +15,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Programs with something of everything: one collective and several, several streams, parts of different lengths, chunks that are
-/// combined and such that are not, trees, rings and direct ways, groups, scratch, queues.
+/// Programs that cover everything: one collective and several, several streams, parts of different
+/// lengths, chunks that are combined and chunks that are not, trees, rings and direct exchanges,
+/// groups, scratch, queues.
 const PAGES: [&str; 17] = [
     "specs/all_reduce.kb",
     "specs/all_reduce.kb -D tp=8 -D n=100000",
@@ -44,7 +46,7 @@ fn make(scratch: &Scratch, what: &str) -> String {
 
 const OPEN: &str = "<script id=\"data\" type=\"application/json\">";
 
-/// The page without its data, and the data.
+/// Returns the page without its data, and the data.
 fn parts(page: &str) -> (String, Value) {
     let (before, rest) = page.split_once(OPEN).expect("data");
     let (data, after) = rest.split_once("</script>").expect("an end");
@@ -59,7 +61,7 @@ fn strings(v: &Value) -> Vec<&str> {
     v.as_array().expect("a list").iter().map(|n| n.as_str().expect("a text")).collect()
 }
 
-/// Rank, operand and column, with operand, chunk and set of what is there.
+/// Contents by rank, operand and column: operand, chunk and set.
 type State = BTreeMap<[i64; 3], (i64, i64, String)>;
 
 fn put(state: &mut State, cells: &Value, sets: &[&str], only: impl Fn(usize) -> bool) {
@@ -119,7 +121,7 @@ fn every_section_is_there_and_nothing_comes_from_outside() {
     let values = data["values"].as_array().expect("a list");
     assert!(values.iter().any(|v| v["type"] == "f32[1000] partial(sum@tp)"
         && v["source"].as_str().is_some_and(|s| s.starts_with("specs/all_reduce.kb:"))));
-    // Again, and from standard input with a pipe, it is the same.
+    // A second run, and a pipe from standard output, give the same bytes.
     assert!(make(&scratch, PAGES[0]) == first, "not the same bytes twice");
     let piped = scratch.line(&format!("kbc report {} -o -", PAGES[0]));
     assert!(piped.code == 0 && piped.stdout.trim_end() == first.trim_end());
@@ -144,7 +146,7 @@ fn chunks_end_where_the_collective_promises() {
             if !steps.is_empty() {
                 assert!(holds(&state) < due.len(), "{what}: it is all there before it begins");
             }
-            // By steps, one after another, and in order of time.
+            // Once step by step, and once in order of time.
             let mut by_time = state.clone();
             put(&mut by_time, &flow["changes"]["cells"], &sets, |_| true);
             let last = steps.iter().copied().max().unwrap_or(0);
@@ -157,7 +159,7 @@ fn chunks_end_where_the_collective_promises() {
             assert!(!due.is_empty(), "{what}");
             let at = numbers(&flow["changes"]["at"]);
             assert!(at.is_sorted(), "{what}");
-            // A message is one step behind what it carries, and goes to somebody else of the group.
+            // A message is one step after what it carries, and goes to another rank of the group.
             let moves = &flow["moves"];
             let (from, to) = (numbers(&moves["from"]), numbers(&moves["to"]));
             let groups = flow["group"].as_array().expect("a list");
@@ -178,7 +180,7 @@ fn chunks_end_where_the_collective_promises() {
     assert!(moved > 300 && summed > 8, "{moved} {summed}");
 }
 
-/// Steps of well-known algorithms: those that their costs in rounds say.
+/// Steps of well-known algorithms equal the rounds of their documented costs.
 #[test]
 fn steps_are_the_rounds_of_what_is_known() {
     let scratch = Scratch::new();
@@ -195,7 +197,7 @@ fn steps_are_the_rounds_of_what_is_known() {
     }
 }
 
-/// Counts what a run tells.
+/// An observer that records the messages of a run.
 #[derive(Default)]
 struct Count {
     sent: Vec<(u32, u64, u64, i64)>,
@@ -285,7 +287,7 @@ fn every_event_of_the_run_stands_in_the_page() {
         queued += (0..asked.len()).filter(|i| start[*i] > asked[*i]).count();
         assert_eq!(column("slices", "op").len(), count.held, "{what}");
         assert_eq!(column("stays", "region").len(), count.left, "{what}");
-        // The schedule's text is what is executed, and every operation has its line.
+        // The text of the schedule is what is executed, and every operation has its line.
         assert_eq!(data["kir"], text, "{what}");
         let lines: Vec<&str> = text.lines().collect();
         for o in data["ops"].as_array().expect("a list") {
@@ -318,7 +320,7 @@ fn some_ranks_are_said_to_be_some() {
     let shown = |list: &str, field: &str| some["events"][list][field].as_array().map_or(0, Vec::len);
     assert!(shown("slices", "op") > 0 && shown("messages", "op") > 0 && shown("passes", "link") > 0);
     assert!(shown("passes", "link") < all["events"]["passes"]["link"].as_array().map_or(0, Vec::len));
-    // What is of all ranks does not change.
+    // Data about all ranks does not change.
     assert_eq!(
         (&all["flows"], &all["report"]["links"], &all["path"]),
         (&some["flows"], &some["report"]["links"], &some["path"])

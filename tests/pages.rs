@@ -1,10 +1,14 @@
-//! The pages of docs/errors: the failing block of a page yields exactly its code, the fixed one nothing; and every code
-//! that is raised anywhere has a page.
+//! Tests of the pages of docs/errors: the failing block of a page yields exactly its code, the
+//! repaired one no message; and every code that is raised anywhere has a page.
 //!
-//! A `kb` block with a program is compiled, one without is checked on the page's number of ranks; a `kir` block with a
-//! schedule is checked, one with a graph, or whose first line names passes, goes through `kbc opt`; an `sh` block is
-//! a command line; a `tile` or `json` block is checked; a block with the option `--check` goes through `kbc fmt`, a `json` block with `--import` through `kbc import`. A page without blocks
-//! says why.
+//! * A `kb` block with a program is compiled; one without is checked on the page's number of ranks.
+//! * A `kir` block with a schedule is checked; one with a graph, or whose first line names passes,
+//!   goes through `kbc opt`.
+//! * An `sh` block is a command line. A `tile` or `json` block is checked.
+//! * A block with the option `--check` goes through `kbc fmt`, a `json` block with `--import`
+//!   through `kbc import`.
+//!
+//! A page without blocks states why.
 
 use crate::common;
 
@@ -37,7 +41,7 @@ fn run(scratch: &Scratch, e: &Example) -> Ran {
     scratch.line(&format!("kbc {command} {} --diagnostics short", e.args))
 }
 
-/// What is wrong with a page.
+/// Returns what is wrong with a page.
 fn faults(scratch: &Scratch, c: &Code) -> Vec<String> {
     let examples = c.examples();
     let kinds: Vec<bool> = examples.iter().map(|e| e.fails).collect();
@@ -82,7 +86,7 @@ fn every_page_does_what_it_says() {
     assert!(run >= 100, "only {run} of {} pages are run", CODES.len());
 }
 
-/// Codes in string literals of a folder's sources.
+/// Collects the codes in string literals of a folder's sources.
 fn raised(dir: &Path, out: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(dir).expect("a folder of sources") {
         let path = entry.expect("an entry").path();

@@ -1,10 +1,11 @@
-//! `kbc plot`: every machine is drawn with all its nodes and links, and what a picture says of use is what the report says.
+//! Tests of `kbc plot`: every machine is drawn with all its nodes and links, and a picture shows
+//! the same utilisation as the report.
 
 use crate::common;
 
 use common::{Scratch, kbc, root};
 
-/// The SVG of a command, whose picture goes to a fresh folder.
+/// Returns the SVG of a command, whose picture goes to a fresh folder.
 fn svg(args: &[&str]) -> (String, String) {
     let scratch = Scratch::new();
     let out = scratch.path().join("a.svg");
@@ -44,7 +45,7 @@ fn every_form_of_machine_has_its_nodes() {
     }
 }
 
-/// What leads around a torus is two stubs: a line more for each such link.
+/// A link around a torus is drawn as two stubs, so each adds a line.
 #[test]
 fn links_around_are_stubs() {
     let (torus, _) = svg(&["plot", "topology", "torus(4,5)"]);
@@ -84,7 +85,7 @@ fn use_is_that_of_the_report() {
     assert_eq!(text, again);
 }
 
-/// A package by its cubes: 96 and six IO, and the busiest links are between SIPs.
+/// A package is drawn by cubes: 96 and six IO nodes, and the busiest links are between SIPs.
 #[test]
 fn packages_are_drawn_by_cubes() {
     let (text, said) = svg(&["plot", "links", "specs/kernbench/centre_root.kb"]);
@@ -107,6 +108,6 @@ fn a_png_is_one_and_a_failure_leaves_nothing() {
     let names = std::fs::read_dir(scratch.path()).expect("a folder");
     let names: Vec<String> =
         names.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-    // The folder has a link to specs, and nothing half-written.
+    // The folder has a link to specs, and no partially written file.
     assert!(names.iter().all(|n| n == "a.png" || n == "specs"), "{names:?}");
 }

@@ -1,7 +1,9 @@
-//! What operations make of placements (TP-1, TP-2): `tests/propagation/rules.txt`, a case a line.
+//! Tests of the propagation of placements through operations (TP-1, TP-2):
+//! `tests/propagation/rules.txt`, one case per line.
 //!
-//! Of each line a program is made. The changes of placement after `place` are those that the line says, and what every rank
-//! has of the result agrees with one device, element by element. Copy a line to add a case.
+//! Each line becomes a program. The changes of placement after `place` are those of the line, and
+//! every rank's part of the result agrees with one device, element by element. To add a case, copy
+//! a line.
 
 use kbc::fuzz::read;
 use kbc_backend_sim::interp::{self, RunOptions};
@@ -55,7 +57,7 @@ fn make(text: &str) -> Result<Made, Diagnostics> {
     Ok(Made { typed: keep.0.expect("it infers"), placed: keep.1.expect("it places"), schedule })
 }
 
-/// Changes of placement, in order.
+/// Returns the changes of placement, in order.
 fn changes(g: &Graph) -> Vec<String> {
     let name = |id: &kbc_ir::graph::OpId| match &g.op(*id).kind {
         OpKind::Collective(c) => Some(c.name().to_owned()),
@@ -64,7 +66,7 @@ fn changes(g: &Graph) -> Vec<String> {
     g.order().iter().filter_map(name).collect()
 }
 
-/// Runs a program and compares every element on every rank; how many there are.
+/// Runs a program and compares every element on every rank; returns how many there are.
 fn executed(made: &Made, mesh: &Mesh) -> Result<u64, String> {
     let moduli = exact_modulus(&made.typed, mesh, &vec![None; made.typed.inputs.len()]);
     let input = |(i, input): (usize, &kbc_ir::graph::Input)| {
@@ -99,7 +101,7 @@ fn said(d: &Diagnostics) -> String {
     d.list.iter().map(|d| format!("{} {}", d.code, d.title)).collect::<Vec<_>>().join("; ")
 }
 
-/// What is wrong with a case, if anything is.
+/// Checks a case; the error describes what is wrong.
 fn case(machine: &str, columns: &[&str]) -> Result<(), String> {
     let program = |inputs: &str, expression: &str, result: &str| {
         format!("{machine}program p({inputs}) -> {result} {{ let y = {expression}; y }}\n")
@@ -132,7 +134,7 @@ fn case(machine: &str, columns: &[&str]) -> Result<(), String> {
     if found != wanted {
         return Err(format!("changes are {found:?}"));
     }
-    // A collective in a row of operations is a choice, which has a reason.
+    // A collective within a sequence of operations is a choice, which needs a reason.
     let collectives = wanted.iter().any(|w| *w != "slice");
     if collectives && *expression != "a" && columns.get(5).is_none_or(|r| r.is_empty()) {
         return Err("a collective without a reason".into());

@@ -1,8 +1,9 @@
-//! What `tests/ascend/real/run.py` runs on the runtime exists and covers what it is there for: every size is one that an
-//! emitted package claims, and the array meets every algorithm of the library, rank count, element type and class of
-//! count, or, those that came later, runs at a size of their own. To add a case, add a line to
-//! `tests/ascend/real/launches.csv` or `library.csv`; programs with products are in `layers.csv`, those on several cores in `cores.csv`, those
-//! whose receivers fetch in `pull.csv`.
+//! Tests that the cases of `tests/ascend/real/run.py`, which run on the real runtime, exist and
+//! cover what they should. Every size is one that an emitted package claims. The covering array
+//! combines every algorithm of the library, rank count, element type and class of counts; later
+//! algorithms have sizes of their own. To add a case, add a line to
+//! `tests/ascend/real/launches.csv` or `library.csv`. Programs with matmuls are in `layers.csv`,
+//! those on several cores in `cores.csv`, those with pulls in `pull.csv`.
 
 use crate::common;
 
@@ -11,10 +12,10 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Rank counts that every algorithm which has them meets.
+/// Rank counts at which every algorithm that supports them runs.
 const RANKS: [u64; 5] = [2, 3, 4, 5, 8];
 const MANY: u64 = 16;
-/// Sizes of the array at most.
+/// Largest number of sizes of the array.
 const MOST: usize = 150;
 /// Collectives that are emitted.
 const COLLECTIVES: [&str; 5] = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"];
@@ -34,7 +35,7 @@ struct Line {
     file: String,
     program: String,
     defines: Vec<String>,
-    /// Ranks and count; no count where all sizes of the kernel are fixed.
+    /// Ranks and count; no count if all sizes of the kernel are fixed.
     sizes: Vec<(u64, Option<u64>)>,
     /// Its source text, from `program NAME` to the next one.
     text: String,
@@ -48,11 +49,11 @@ fn number(word: &str) -> u64 {
 const ARRAY: &str = "launches.csv";
 /// Every other algorithm.
 const OTHERS: &str = "library.csv";
-/// Programs with matrix products.
+/// Programs with matmuls.
 const LAYERS: &str = "layers.csv";
-/// Several cores of a rank.
+/// Programs on several cores of a rank.
 const CORES: &str = "cores.csv";
-/// Receivers that fetch.
+/// Programs whose receivers pull.
 const PULL: &str = "pull.csv";
 
 fn lines(table: &str) -> Vec<Line> {
@@ -81,7 +82,8 @@ fn lines(table: &str) -> Vec<Line> {
     .collect()
 }
 
-/// The collective and the algorithm of a program of one call; others add to no algorithm's coverage.
+/// Returns the collective and the algorithm of a program of one call; other programs do not count
+/// as coverage.
 fn used(text: &str) -> Option<(&'static str, String)> {
     let (head, after) = text.split_once("using: ")?;
     let collective = COLLECTIVES.into_iter().find(|c| head.contains(&format!("{c}(")))?;
@@ -89,14 +91,14 @@ fn used(text: &str) -> Option<(&'static str, String)> {
     (!after.contains("using: ")).then_some((collective, name))
 }
 
-/// Every algorithm that the library has for a collective.
+/// Returns every algorithm that the library has for a collective.
 fn library() -> BTreeSet<(&'static str, String)> {
     let mut out = BTreeSet::new();
     for entry in std::fs::read_dir(root().join("specs/lib")).expect("the library") {
         let text = std::fs::read_to_string(entry.expect("a file").path()).expect("a text");
         for head in text.lines().filter_map(|l| l.strip_prefix("algorithm ")) {
             let name: String = head.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            // `NAME: COLLECTIVE` or `NAME(parameters): COLLECTIVE`
+            // `NAME: COLLECTIVE` or `NAME(parameters): COLLECTIVE`.
             let after = match head.strip_prefix(&format!("{name}(")) {
                 Some(parameters) => parameters.split_once("):").expect("a head").1,
                 None => head.split_once(':').expect("a head").1,
@@ -196,7 +198,7 @@ fn the_array_covers() {
     }
 }
 
-/// Where it cannot run it says why, in one sentence, and does not pass.
+/// Without the runtime, it states why it cannot run, in one sentence, and does not pass.
 #[test]
 #[ignore = "needs python3: .ci/run runs it"]
 fn a_missing_runtime_is_no_success() {

@@ -1,11 +1,13 @@
-//! The feed-forward layer of `specs/ffn_tp.kb` with its published weights, on every number of devices.
+//! Tests of the feed-forward layer of `specs/ffn_tp.kb` with its published weights, on every number
+//! of devices.
 //!
-//! Two references: kbc's evaluator, each element with its own bound (part of every run), and what PyTorch computed,
-//! stored beside the weights as `ffn_out`. For the second the tolerance is `1e-6 * (sum_j |h_j| |w2_jk| + |b2_k|)`, h in
-//! f64 from the file's own arrays, computed here and not by kbc. Measured for the right program: at most 2.3e-7 of that
-//! sum on any rank, element and tp (the order of a GEMM's sums depends on the processor). The largest result is 190 and
-//! the median 0.18, so a tolerance on the largest would prove nothing: programs that are slightly wrong must fail here,
-//! at every tp.
+//! There are two references: kbc's evaluator, with a bound for each element (part of every run),
+//! and PyTorch's result, stored beside the weights as `ffn_out`. For the second, the tolerance is
+//! `1e-6 * (sum_j |h_j| |w2_jk| + |b2_k|)`, with h in f64 from the file's own arrays, computed here
+//! and not by kbc. For the correct program, the measured error is at most 2.3e-7 of that sum on any
+//! rank, element and tp (the order of a GEMM's sums depends on the processor). The largest result
+//! is 190 and the median 0.18, so a tolerance relative to the largest would prove nothing: slightly
+//! wrong programs must fail here, at every tp.
 
 #![allow(clippy::print_stdout, reason = "the measured figures, for `--nocapture`")]
 
@@ -25,16 +27,16 @@ const TOKENS: usize = 25;
 const WIDTH: usize = 384;
 const HIDDEN: usize = 1536;
 
-/// How far off, in units of the sum of magnitudes, an element may be.
+/// Largest error of an element, in units of the sum of magnitudes.
 const TOLERANCE: f64 = 1e-6;
 
 /// PyTorch's result with its scales, and the hidden units.
 struct Layer {
-    /// `ffn_out`.
+    /// The array `ffn_out`.
     stored: Vec<f64>,
     /// `sum_j |h_j| |w2_jk| + |b2_k|` for each element of it.
     scale: Vec<f64>,
-    /// For each hidden unit the largest share `|h_j| |w2_jk| / scale` it has in any element.
+    /// For each hidden unit, the largest share `|h_j| |w2_jk| / scale` that it has in any element.
     share: Vec<f64>,
 }
 
@@ -75,8 +77,8 @@ fn layer() -> &'static Layer {
     })
 }
 
-/// How far every rank is off PyTorch's result: of each rank the largest `|got - stored| / scale`, and how many elements
-/// are off by more than [`TOLERANCE`].
+/// Compares every rank with PyTorch's result. Returns, for each rank, the largest `|got - stored| /
+/// scale`, and the number of elements whose error exceeds [`TOLERANCE`].
 fn against_pytorch(result: &RunResult) -> Vec<(f64, usize)> {
     let layer = layer();
     let of_rank = |parts: &Vec<kbc_numerics::shard::Part>| {
@@ -84,14 +86,14 @@ fn against_pytorch(result: &RunResult) -> Vec<(f64, usize)> {
         assert_eq!(got.len(), TOKENS * WIDTH, "every rank holds the whole result");
         let off =
             got.iter().zip(&layer.stored).zip(&layer.scale).map(|((g, s), scale)| (g - s).abs() / scale);
-        // A NaN is over every tolerance.
+        // A NaN exceeds every tolerance.
         off.fold((0.0f64, 0), |(most, n), e| (most.max(e), n + usize::from(e.is_nan() || e > TOLERANCE)))
     };
     result.outputs[0].iter().map(of_rank).collect()
 }
 
-/// Algorithms in which every block is added up on one rank and copied to the others: all ranks have the same bits.
-/// (`one_phase`, `line` and what is made of them add on every rank, each in its own order.)
+/// Algorithms in which one rank adds each block and the others copy it, so all ranks have the same
+/// bits. (In `one_phase`, `line` and algorithms made of them, every rank adds in its own order.)
 const ONE_RANK_ADDS: [&str; 5] = ["ring", "bidirectional_ring", "two_phase", "halving_doubling", "up_down"];
 
 fn same_bits(result: &RunResult) -> bool {
@@ -99,7 +101,7 @@ fn same_bits(result: &RunResult) -> bool {
     result.outputs[0].iter().all(|r| r[0].tensor.data().first_difference(first.data()).is_none())
 }
 
-/// The one collective of the layer, what feeds it and what takes it.
+/// Returns the one collective of the layer, its operand and its user.
 fn collective(graph: &Graph) -> (&kbc_ir::graph::Collective, OpId, OpId) {
     let all: Vec<OpId> = graph
         .order()
@@ -117,7 +119,8 @@ fn collective(graph: &Graph) -> (&kbc_ir::graph::Collective, OpId, OpId) {
 fn agrees(tp: u64) {
     let Done { job, report, executed } = done(&[SPEC, "-D", &format!("tp={tp}")]);
 
-    // One all_reduce, behind the second matmul and before its bias; nothing moves between the layers.
+    // One all_reduce, after the second matmul and before its bias; nothing moves between the
+    // layers.
     let graph = &job.built.placed;
     let (c, operand, user) = collective(graph);
     assert_eq!(c.kind, CollKind::AllReduce);
@@ -143,7 +146,8 @@ fn agrees(tp: u64) {
     let [expect] = &executed.expect[..] else { panic!("one stored result") };
     assert_eq!((expect.elements, expect.mismatches), (all, 0), "{expect:?}");
 
-    // PyTorch's result, the tolerance that tells a right program from a slightly wrong one.
+    // PyTorch's result, with the tolerance that distinguishes a correct program from a slightly
+    // wrong one.
     let ranks = against_pytorch(&executed.result);
     assert_eq!(ranks.len() as u64, tp);
     let worst = ranks.iter().map(|r| r.0).fold(0.0, f64::max);
@@ -160,7 +164,7 @@ fn agrees(tp: u64) {
     assert!(time >= bound && bound > 0.0);
 }
 
-/// A program of its own, from the text of the layer.
+/// Writes a program derived from the text of the layer.
 fn edited(name: &str, edit: impl Fn(&str) -> String) -> PathBuf {
     let text = std::fs::read_to_string(SPEC).expect("the program is there");
     let new = edit(&text);
@@ -188,7 +192,7 @@ fn rejects_text(what: &str, tp: u64, from: &str, to: &str) {
     rejected(what, tp, &built(&[path.to_str().expect("UTF-8"), "-D", &format!("tp={tp}")]));
 }
 
-/// The tanh form of gelu, which is off by 5e-4 at most.
+/// The tanh form of gelu, whose error is at most 5e-4.
 fn rejects_tanh(tp: u64) {
     rejects_text("tanh", tp, "gelu(matmul", "gelu_tanh(matmul");
 }
@@ -201,13 +205,14 @@ fn rejects_doubled_bias(tp: u64) {
     rejects_text("second bias twice", tp, "matmul(h, w2) + b2", "matmul(h, w2) + b2 + b2");
 }
 
-/// The hidden unit whose loss is hardest to notice: every other one has a larger share in some element.
+/// Returns the hidden unit whose loss is hardest to notice: every other one has a larger share in
+/// some element.
 fn faintest() -> usize {
     let share = &layer().share;
     (0..HIDDEN).min_by(|a, b| share[*a].total_cmp(&share[*b])).expect("there are hidden units")
 }
 
-/// Zero elements of an array of the file.
+/// Sets elements of an array of the file to zero.
 fn zeroed(key: &str, tp: u64, lost: impl Fn(usize) -> bool) -> String {
     let old = tensor(key);
     let Data::F32(values) = old.data() else { panic!("the layer is in f32") };
@@ -261,8 +266,8 @@ macro_rules! at {
 
 at!(tp_1 1, tp_2 2, tp_3 3, tp_4 4, tp_5 5, tp_8 8);
 
-/// Every hidden unit matters somewhere by more than the tolerance and what a right program is off: losing any one is
-/// noticed, not only the one the tests lose.
+/// Every hidden unit contributes to some element more than the tolerance and the error of a correct
+/// program, so losing any one is noticed, not only the one that the tests remove.
 #[test]
 fn every_hidden_unit_counts() {
     let share = &layer().share;
@@ -271,8 +276,8 @@ fn every_hidden_unit_counts() {
     assert!(least > 2.0 * TOLERANCE, "{least}");
 }
 
-/// Where one rank adds and the others copy, all ranks have the same bits; where every rank adds in its own order
-/// (SEMANTICS 2: own value first, then by distance) real numbers show it.
+/// If one rank adds and the others copy, all ranks have the same bits. If every rank adds in its
+/// own order (own value first, then by distance), real numbers show it.
 #[test]
 fn ranks_have_the_same_bits_where_the_algorithm_says_so() {
     let run = |algorithm: &str| {

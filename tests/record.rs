@@ -1,5 +1,5 @@
-//! Records of a timed run: the trace keeps the format's rules, trace, log and report say the same, docs/oplog.md and
-//! logs have the same fields, limits refuse.
+//! Tests of records of a timed run: the trace follows the format's rules; trace, log and report
+//! agree; docs/oplog.md and logs have the same fields; limits are enforced.
 
 use crate::common;
 use crate::fields;
@@ -14,7 +14,8 @@ use perfetto::{Arg, Slice};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Two streams that share units, an event, gets and a put with and without its notify, on links with contention.
+/// Two streams that share units, an event, gets, and a put with and without its notify, on links
+/// with contention.
 const MIXED: &str = "kir 1
 module @m
 machine \"ring(3) { link: 3 GB/s, 70.5 ns; device: 1 TFLOP/s, 2 GB/s; fence: 11 ns; vector: 7 GB/s }\"
@@ -64,7 +65,7 @@ region @c over tp as (r of 3) after @load
       reduce sum u[0 of 2], u[1 of 2]
 ";
 
-/// Programs with something of everything.
+/// Programs that cover everything.
 const RUNS: [&str; 6] = [
     "mixed.kir",
     "specs/ffn_tp.kb",
@@ -126,7 +127,7 @@ fn the_log_is_a_run_of_every_stream_without_gaps() {
             number(&header["ranks"])
         );
         for (name, mut ops) in streams {
-            // A put is written when it has arrived: the order of a stream is that of its times.
+            // A put is logged when it has arrived: the order of a stream is that of its times.
             ops.sort_by(|a, b| {
                 let key = |l: &Value| (number(&l["start_ns"]), number(&l["end_ns"]));
                 key(a).partial_cmp(&key(b)).expect("times are numbers")
@@ -137,21 +138,22 @@ fn the_log_is_a_run_of_every_stream_without_gaps() {
                 at = number(&l["end_ns"]);
                 assert!(number(&l["start_ns"]) <= at && at <= end);
                 let over = l["arrived_ns"].as_f64().unwrap_or(at).max(at);
-                // A notify that nobody waits for is still under way when the run is over.
+                // A notify that no rank waits for may still be in flight when the run is over.
                 assert!(over <= end || l["name"] == "notify", "{l}");
                 for w in list(&l["waits"]) {
                     let (from, to) = (number(&w["start_ns"]), number(&w["end_ns"]));
                     assert!(number(&l["start_ns"]) <= from && from < to && to <= over, "{l}");
                     reasons.insert(w["for"].as_str().expect("a word").to_owned());
                 }
-                // Whoever waits says for what.
+                // Every wait has a reason.
                 if matches!(l["name"].as_str(), Some("wait" | "await")) && number(&l["start_ns"]) < at {
                     assert_eq!(list(&l["waits"]).len(), 1, "{l}");
                     assert_eq!(number(&l["waits"][0]["end_ns"]), at, "{l}");
                 }
             }
         }
-        // A message that is no notify with a put has a line; a get has two messages.
+        // A message has a line, unless it is a notify that travels with a put; a get has two
+        // messages.
         let messages: u64 = lines
             .iter()
             .filter(|l| !l["arrived_ns"].is_null())
@@ -163,7 +165,7 @@ fn the_log_is_a_run_of_every_stream_without_gaps() {
     assert_eq!(reasons.iter().map(String::as_str).collect::<Vec<_>>(), all, "every reason occurs");
 }
 
-/// Exact begin and end of a slice.
+/// Returns exact start and end of a slice.
 fn exact(s: &Slice) -> (f64, f64) {
     (s.float("start_ns").expect("a begin"), s.float("end_ns").expect("an end"))
 }
@@ -222,7 +224,7 @@ fn the_trace_says_what_log_and_report_say() {
             })
             .collect();
         assert_eq!(from_log, from_trace, "{what}");
-        // Messages: each has its slice, its arrow from there to its arrival, and nothing is left in flight.
+        // Messages: each has its slice and its flow to its arrival, and nothing is left in flight.
         let sent = trace.slices.iter().filter(|s| s.track.ends_with("/messages sent")).count() as u64;
         let received = trace.slices.iter().filter(|s| s.track.ends_with("/messages received")).count() as u64;
         assert_eq!((Some(sent), sent), (report["messages"].as_u64(), received), "{what}");

@@ -1,4 +1,5 @@
-//! `kbc compare-reference`: every shipped file of published figures, and files that are wrong (EVAL-5).
+//! Tests of `kbc compare-reference`: every shipped file of published figures, and files with errors
+//! (EVAL-5).
 
 use crate::common;
 
@@ -8,12 +9,12 @@ use std::path::Path;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Whether a figure is made of others.
+/// Checks whether a figure is derived from others.
 fn derived(f: &Value) -> bool {
     ["%", "x", "GB/s", "TFLOP/s"].iter().any(|u| f["unit"] == *u)
 }
 
-/// What `specs/reference` says, as JSON; everything in it is within what it allows.
+/// All figures of `specs/reference` are within the deviation that they allow.
 #[test]
 fn shipped_figures_are_within_what_they_allow() {
     let ran = kbc(Path::new(ROOT), &["compare-reference", "--report", "json"], "");
@@ -23,10 +24,10 @@ fn shipped_figures_are_within_what_they_allow() {
     assert!(!files.is_empty());
     for f in files.iter().flat_map(|f| f["figures"].as_array().expect("figures")) {
         assert_eq!(f["ok"], true, "{f}");
-        // Whatever is not measured says why.
+        // A figure that is not measured states why.
         assert!(f["ours"].is_f64() || f["note"].is_string(), "{f}");
         assert!(f["evidence"].is_string() || f["ours"].is_null() || derived(f), "{f}");
-        // Whatever may be off as far as it likes says why it is.
+        // A figure without an allowed deviation states why.
         assert!(f["within"].is_f64() || f["note"].is_string() || f["published"].is_null(), "{f}");
     }
     let exact: Vec<&Value> =
@@ -38,7 +39,7 @@ fn shipped_figures_are_within_what_they_allow() {
 const RING: &str = "topology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[400] \
                     partial(sum@tp)) -> f32[400] { all_reduce(x, sum, over: tp, using: ring) }\n";
 
-/// 400 bytes a message, 8 ns each, six rounds.
+/// 400 bytes per message, 8 ns each, six rounds.
 const HEAD: &str = "reference: 1\nsource: by hand\nfigures:\n- name: slow\n  published: 3048\n  unit: ns\n  run: { program: ring.kb }\n  within: 1e-9\n";
 
 #[test]
@@ -59,7 +60,7 @@ fn times_and_changes_are_compared() {
          better           -50 %        -49.21 %    +0.79 pp  within 1 pp\n\
          others            9 ms               -           -\n    quoted\n"
     );
-    // A machine that is slower than it was.
+    // A machine that is slower than before.
     let off = HEAD.replace("3048", "3000");
     scratch.write("g.yaml", off.as_bytes());
     let ran = kbc(scratch.path(), &["compare-reference", "f.yaml", "g.yaml"], "");
@@ -81,7 +82,8 @@ fn what_is_not_a_time_is_compared_as_what_it_is() {
     scratch.write("f.yaml", format!("{HEAD}{more}").as_bytes());
     let ran = kbc(scratch.path(), &["compare-reference", "f.yaml"], "");
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-    // Six rounds of 508 and 258 ns; the way of two hops; four ranks with a notify in each round.
+    // Six rounds of 508 and 258 ns; the latency of two hops; four ranks with a notify in each
+    // round.
     for words in [
         "1.97 x -1.55 % within 2 %",
         "0.52 GB/s +4.99 %",

@@ -1,4 +1,4 @@
-//! docs/report.md and real reports have the same fields, of the documented types.
+//! Test that docs/report.md and real reports have the same fields, of the documented types.
 
 use crate::common;
 use crate::fields;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 fn the_page_and_the_reports_agree() {
     let scratch = Scratch::new();
     let mut found = BTreeMap::new();
-    // Together they have every part; the last one's stored result is another one.
+    // Together they have every part; the last one has another stored result.
     let other = "topology sys = ring(2)\nmesh m = sys[tp]\n\nprogram p(x: f32[384] = ones()) -> f32[384] { x }\n\
         expect \"specs/minilm/ffn.npz\":b2\n";
     scratch.write("other.kb", other.as_bytes());

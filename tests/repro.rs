@@ -1,17 +1,18 @@
-//! `kbc repro`: figures and tables of the documentation are what sweeps and reference files say (EVAL-3, EVAL-4).
+//! Tests of `kbc repro`: figures and tables of the documentation agree with sweeps and reference
+//! files (EVAL-3, EVAL-4).
 
 use crate::common;
 
 use common::{Scratch, kbc, root};
 
-/// If this fails: `kbc repro`, then look at the difference.
+/// If this fails, run `kbc repro` and inspect the difference.
 #[test]
 fn nothing_drifted() {
     let ran = kbc(root(), &["repro", "--check"], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
-/// Pages show what is made, and everything that is made is shown.
+/// Pages show every generated figure, and only generated ones.
 #[test]
 fn every_figure_is_shown() {
     let docs = root().join("docs");
@@ -76,7 +77,7 @@ fn what_is_made_is_as_it_is_made_until_something_changes() {
     check("");
     s.write("made/s.csv", b"row\n");
     check("1 of 4\n  note: made/s.csv");
-    // Somebody's work is not overwritten.
+    // Edited files are not overwritten.
     let ran = kbc(s.path(), &["repro", "l.yaml"], "");
     assert!(ran.code == 2 && ran.stderr.contains("E411"), "{}", ran.stderr);
     assert_eq!(kbc(s.path(), &["repro", "l.yaml", "--force"], "").code, 0);

@@ -1,5 +1,5 @@
-//! Every file under specs/ does what it is there for: programs are proven, executed on every rank, compared and timed;
-//! files of algorithms are proven. To add a case, add a file to specs/.
+//! Tests of every file under specs/: programs are proven, executed on every rank, compared and
+//! timed; files of algorithms are proven. To add a case, add a file to specs/.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use common::{Ran, Scratch, kbc, root};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// All `.kb` files below a folder, by their path from the root.
+/// Collects all `.kb` files below a folder, by their path from the root.
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -27,14 +27,16 @@ fn report(ran: &Ran, what: &str) -> Value {
     serde_json::from_str(&ran.stdout).expect("one JSON object")
 }
 
-/// A program's report: proven, every element right, a time that is not below its bound, for each collective, too.
+/// Checks a program's report: proven, every element right, and no time below its bound, also for
+/// each collective.
 fn sound(r: &Value, what: &str) {
     assert_eq!((&r["schema"], &r["ok"]), (&1.into(), &true.into()), "{what}");
     assert_eq!((&r["verified"]["ok"], &r["verified"]["calls"]), (&true.into(), &"any".into()), "{what}");
     assert_eq!(r["compare"]["mismatches"], 0, "{what}");
     assert!(r["compare"]["elements"].as_u64() > Some(0), "{what}");
     let (time, bound) = (r["time_ns"].as_f64().expect("a time"), r["bound_ns"].as_f64().expect("a bound"));
-    // Between two PEs of a cube the machine of that file limits nothing but memories, of which there is no row.
+    // Between two PEs of a cube, only memories limit the machine of that file, and there is no row
+    // for them.
     let limited = !what.contains("transfers_pe_to_pe");
     assert!((bound > 0.0) == limited && time >= bound * (1.0 - 1e-9), "{what}: {time} ns, bound {bound} ns");
     let all = r["collectives"].as_array().expect("a list");
@@ -79,7 +81,8 @@ fn every_file_is_right() {
                 "{name}: every algorithm is checked"
             );
             for a in r["algorithms"].as_array().expect("a list") {
-                // Few grids have side lengths that are powers of two or three; those made for two ranks have one shape.
+                // Few grids have side lengths that are powers of two or three; those for two ranks
+                // have one shape.
                 let least = if a["largest"] == 2 { 1 } else { 3 };
                 assert!(a["shapes"].as_u64() >= Some(least), "{name}: {a}");
             }
@@ -89,7 +92,8 @@ fn every_file_is_right() {
     assert!(programs >= 8 && libraries >= 5, "{programs} programs, {libraries} libraries");
 }
 
-/// Barriers in each form, as text (SYNC-2): proven for any call, right under the adversaries, and their signals counted.
+/// Barriers in each form, as text (SYNC-2): proven for any call, right under the adversaries, and
+/// their signals counted.
 #[test]
 fn barriers_in_each_form_are_right() {
     let files = std::fs::read_dir(root().join("specs/barriers")).expect("a folder");
@@ -111,14 +115,15 @@ fn barriers_in_each_form_are_right() {
             r["signals"].as_array().expect("a list").iter().filter(|s| s["use"] == "barrier").collect();
         assert!(barriers.iter().all(|s| s["form"] == form), "{file}");
         let notifies: u64 = barriers.iter().filter_map(|s| s["notifies"].as_u64()).sum();
-        // Three barriers a call: 7 to one rank and 7 back, or 8 in each of 3 rounds.
+        // Three barriers per call: 7 notifies to one rank and 7 back, or 8 in each of 3 rounds.
         assert_eq!(notifies, if kind == "central" { 3 * 14 } else { 3 * 24 }, "{file}");
         let several = barriers.iter().any(|s| s["writers"].as_u64() > Some(1));
         assert_eq!(several, name == "central_clearing.kir", "{file}");
     }
 }
 
-/// The layer with published weights, on any number of devices: the evaluator's bound and the stored result both hold.
+/// The layer with published weights, on any number of devices: the evaluator's bound and the stored
+/// result both hold.
 #[test]
 fn the_layer_is_right_on_any_number_of_devices() {
     for tp in [1, 2, 3, 4, 5, 8] {
@@ -138,8 +143,8 @@ fn the_layer_is_right_on_any_number_of_devices() {
     }
 }
 
-/// What `expect` rejects: each of these is another layer, and its own evaluator agrees with it. (Fainter faults, by a
-/// tolerance of their own: tests/real_input.rs.)
+/// Layers that `expect` rejects: each is another layer, with which its own evaluator agrees.
+/// (tests/real_input.rs finds smaller faults with a tolerance of its own.)
 #[test]
 fn another_layer_is_rejected_by_the_stored_result() {
     let text = std::fs::read_to_string(root().join("specs/ffn_tp.kb")).expect("the spec");
@@ -166,7 +171,7 @@ fn another_layer_is_rejected_by_the_stored_result() {
     }
 }
 
-/// The machines of the issue; an all-reduce where the axis has two parts may be a grid's.
+/// An all-reduce on several machines; if the axis has two parts, it may use an algorithm for grids.
 #[test]
 fn an_all_reduce_on_every_machine() {
     for machine in

@@ -1,4 +1,4 @@
-//! `kbc sweep`: rows, what is kept of them, shards, and the sweeps that are here (EVAL-1, EVAL-2).
+//! Tests of `kbc sweep`: rows, their cache, shards, and the shipped sweeps (EVAL-1, EVAL-2).
 
 use crate::common;
 
@@ -20,7 +20,7 @@ fn scratch() -> Scratch {
     s
 }
 
-/// Runs with a folder of its own for what is known.
+/// Runs a sweep with a cache folder of its own.
 fn sweep(s: &Scratch, args: &[&str]) -> Ran {
     kbc(s.path(), &[&["sweep"], args, &["--cache", "known"]].concat(), "")
 }
@@ -78,15 +78,15 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     // A comment is not in the schedule.
     s.write("ring.kb", format!("// a comment\n{RING}").as_bytes());
     assert_eq!(first, known(", 12 of them known before"));
-    // A value more concerns its rows.
+    // An additional value only adds its rows.
     s.write("g.yaml", GRID.replace("64]", "64, 65]").as_bytes());
     let ran = sweep(&s, &["g.yaml", "-o", "h.csv"]);
     assert_eq!(ran.stderr, "16 rows: 16 right, 12 of them known before\n");
     s.write("g.yaml", GRID.as_bytes());
-    // Another algorithm is another schedule wherever it was not taken before.
+    // Another algorithm is another schedule, except where it was selected before.
     s.write("ring.kb", RING.replace("over: tp)", "over: tp, using: ring)").as_bytes());
     assert_ne!(first, known(""));
-    // A machine file that is read for it.
+    // A machine file that a row reads.
     s.write("m.yaml", b"shape: ring(2)\nlink: 50 GB/s, 500 ns\n");
     s.write(
         "f.yaml",
@@ -102,7 +102,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     assert_ne!(slow, time(""));
     s.write("m.yaml", b"shape: ring(2)\nlink: 50 GB/s, 500 ns\n");
     assert_eq!(slow, time(", 1 of them known before"));
-    // Half a file is not known, and that is said.
+    // A truncated entry is not used, and a warning states that.
     for entry in walk(&s.path().join("known")) {
         std::fs::write(entry, "{").expect("it can be written");
     }
@@ -136,7 +136,7 @@ fn a_killed_sweep_goes_on_without_losing_a_row() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary is built with the tests");
-    // Two entries a row.
+    // Two entries per row.
     let entries = || if s.path().join("known").is_dir() { walk(&s.path().join("known")).len() } else { 0 };
     while entries() < 20 {
         std::thread::yield_now();
@@ -151,7 +151,7 @@ fn a_killed_sweep_goes_on_without_losing_a_row() {
         .strip_prefix("240 rows: 240 right, ")
         .and_then(|r| r.split(' ').next()?.parse().ok())
         .unwrap_or_else(|| panic!("{}", ran.stderr));
-    // One may have been between its two entries.
+    // One row may have been interrupted between its two entries.
     assert!(known + 1 >= kept, "{known} of {kept}");
     let other = kbc(s.path(), &["sweep", "g.yaml", "-o", "h.csv", "--no-cache"], "");
     assert_eq!((other.code, other.stderr.as_str()), (0, "240 rows: 240 right\n"));
@@ -203,7 +203,7 @@ fn rows_that_fail_stand_in_the_table() {
         && r["why"].starts_with('E')
         && r["time_ns"].is_empty()
         && r["us"].is_empty()));
-    // They are not kept: a mended kbc would take them.
+    // They are not cached: a corrected kbc would otherwise reuse them.
     assert!(sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("6 of them known before"));
 }
 
@@ -228,7 +228,8 @@ fn a_text_over_several_lines_is_a_program() {
     assert!(all.iter().all(|r| r["selected"] == (r["how"] == "own")));
 }
 
-/// A row that asks for the algorithm that kbc would take has the same schedule, and is told apart.
+/// A row that names the algorithm that kbc would select has the same schedule, but is
+/// distinguished.
 #[test]
 fn who_chose_is_not_mixed_up() {
     let s = scratch();
@@ -285,7 +286,7 @@ fn the_published_all_reduce_comes_out_row_by_row() {
     assert!(s.path().join("rows/latency.jsonl").exists());
 }
 
-/// The first and the last row of every sweep that is here.
+/// Runs the first and the last row of every shipped sweep.
 #[test]
 fn shipped_sweeps_run() {
     let folder = root().join("specs/sweeps");
@@ -309,7 +310,8 @@ fn shipped_sweeps_run() {
     }
 }
 
-/// A sweep that starts from a ccl.yaml: a row is what `kbc bench ccl` says, the command that it lists.
+/// A sweep that starts from a ccl.yaml: a row equals the output of `kbc bench ccl`, the command
+/// that it lists.
 #[test]
 fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     let s = Scratch::new();
@@ -340,11 +342,11 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
         assert!((one["crit_ns"].as_f64().expect("a time") - ns).abs() < 1e-3, "{command}: {ns}");
         assert_eq!((&*row["status"], row["ranks"].parse().ok()), ("right", one["pes"].as_u64()));
     }
-    // Known rows are not run again; a changed ccl.yaml is another one.
+    // Cached rows are not run again; a changed ccl.yaml gives other rows.
     assert!(sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("4 of them known before"));
     s.write("ccl.yaml", b"defaults: {algorithm: ring, n_slots: 2}\nalgorithms: {ring: , intercube_allreduce: , odd: {module: no.such}}\n");
     assert!(!sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("known before"));
-    // An entry that names nothing is a row that is refused.
+    // An entry that names nothing is a refused row.
     s.write("odd.yaml", grid("odd").as_bytes());
     let ran = sweep(&s, &["odd.yaml", "-o", "odd.csv"]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
@@ -365,7 +367,7 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     }
 }
 
-/// Points of published figures are taken out of their file.
+/// Points of published figures are taken from their file.
 #[test]
 fn published_points_stand_beside_curves() {
     let s = scratch();

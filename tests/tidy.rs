@@ -1,5 +1,5 @@
-//! What the project says of itself is so: paths and pages exist, names and paths that must not be in the sources are
-//! not, every module opens with what it owns and stays short.
+//! Tests of the project's own rules: paths and pages that are named exist, forbidden names and
+//! paths are not in the sources, every module begins with its purpose and stays short.
 
 use crate::common;
 
@@ -35,7 +35,7 @@ fn files(dirs: &[&str], ext: &[&str]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Sources of the libraries and the driver, up to their unit tests.
+/// Returns the sources of the libraries and the driver, up to their unit tests.
 fn sources() -> Vec<(String, String)> {
     let mut all = files(&["src", "crates"], &[".rs"]);
     all.retain(|(name, _)| name.starts_with("src/") || name.contains("/src/"));
@@ -95,7 +95,7 @@ fn every_pass_has_its_page() {
     assert_eq!(pages, names);
 }
 
-/// Names of the library's algorithms that are no collective's.
+/// Returns the names of the library's algorithms that are not names of collectives.
 fn algorithms() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut collectives = BTreeSet::new();
@@ -177,7 +177,8 @@ fn only_the_driver_prints_and_reads_files() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Crates of this workspace that a crate is built with, itself included; those of its tests do not count.
+/// Returns the crates of this workspace that a crate is built with, including itself, but without
+/// those of its tests.
 fn built_with(name: &str) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     let mut open = vec![name.to_owned()];
@@ -200,18 +201,18 @@ fn built_with(name: &str) -> BTreeSet<String> {
     seen
 }
 
-/// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler sees to that as long as no
-/// crate that the judge is built with is built with the checker.
+/// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler
+/// ensures that as long as no crate that the judge is built with is built with the checker.
 #[test]
 fn the_judge_is_built_without_the_checker() {
     let judge = built_with("kbc-judge");
     assert!(judge.contains("kbc-backend-sim") && judge.contains("kbc-ir"), "{judge:?}");
     assert!(!judge.contains("kbc-checker"), "{judge:?}");
-    // The checker in its turn trusts no pass.
+    // The checker in turn trusts no pass.
     let checker = built_with("kbc-checker");
     assert_eq!(checker, BTreeSet::from(["kbc-checker", "kbc-diag", "kbc-ir"].map(str::to_owned)));
     assert!(built_with("kbc-time").contains("kbc-checker"), "dependencies are found");
-    // The oracle of the judge reads contracts, and reads them on its own.
+    // The judge's oracle reads contracts with code of its own.
     let path = root().join("crates/judge/src/oracle.rs");
     let oracle = std::fs::read_to_string(path).expect("it is there");
     for line in oracle.lines().filter(|l| !l.trim_start().starts_with("//")) {
@@ -228,7 +229,7 @@ fn no_file_names_a_path_of_one_machine() {
     for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml"] {
         all.push((name.into(), std::fs::read_to_string(root().join(name)).expect(name)));
     }
-    // Spelt in two parts, or this file would be found.
+    // Written in two parts, so that this file does not match.
     let homes = [
         concat!("/ho", "me/"),
         concat!("/Us", "ers/"),

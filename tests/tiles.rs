@@ -1,15 +1,15 @@
-//! Tile kernels: machine code gives the interpreter's bits, every element agrees with one device, collectives are those that
-//! follow, and tiles change times, never numbers.
+//! Tests of tile kernels: machine code gives the interpreter's bits, every element agrees with one
+//! device, the derived collectives are as expected, and tiles change times, never numbers.
 //!
-//! Files of `tests/tiles` say in lines `//= ARGUMENTS => COLLECTIVES` how they are run, `none` for no collective. To add a
-//! case, copy a file.
+//! Lines `//= ARGUMENTS => COLLECTIVES` of a file of `tests/tiles` state how it is run, with `none`
+//! for no collective. To add a case, copy a file.
 
 use crate::common;
 
 use common::{Scratch, kbc, root, split};
 use serde_json::Value;
 
-/// The bits of the result, and the report.
+/// Returns the bits of the result, and the report.
 fn run(text: &str, args: &[String], engine: &str) -> (Vec<u8>, Value) {
     let scratch = Scratch::new();
     scratch.write("p.kb", text.as_bytes());
@@ -56,7 +56,8 @@ fn files() {
     assert!(runs > 25, "{runs} runs");
 }
 
-/// The terms of a product are added one after the other whatever the tiles are; smaller tiles read more.
+/// The terms of a matmul are added one after the other whatever the tiles are; smaller tiles read
+/// more.
 #[test]
 fn tiles_change_times_and_not_numbers() {
     let text = "param t = 1\nparam d = 1\ntopology sys = ring(2) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 10 GB/s }\n\
@@ -79,8 +80,8 @@ fn tiles_change_times_and_not_numbers() {
     assert!(times.windows(2).all(|t| t[0] > t[1]), "{times:?}");
 }
 
-/// The published layer with tile kernels in the place of its products, beside its stored result: within its bound, and within
-/// the outer limit of absolute terms.
+/// The published layer with tile kernels in place of its matmuls, compared with its stored result:
+/// within its bound, and within the outer limit of absolute terms.
 #[test]
 fn a_stored_result() {
     let data = root().join("specs/minilm/ffn.npz");
@@ -106,7 +107,8 @@ fn a_stored_result() {
     assert!(err > 0.0 && err < 2e-6, "{err}");
 }
 
-/// A product of halves in tiles of 32 x 64 x 32 on one device: K elements are added up; `preload` is a line of the kernel or nothing.
+/// Returns a matmul of f16 in tiles of 32 x 64 x 32 on one device with K terms; `preload` is a line
+/// of the kernel or empty.
 fn product(k: u64, preload: &str, device: &str) -> String {
     format!(
         "topology pe = ring(1) {{ {device} }}\nmesh m = pe[tp]\n\
@@ -122,17 +124,19 @@ fn product(k: u64, preload: &str, device: &str) -> String {
     )
 }
 
-/// What a row of the critical path's sums is, in ns.
+/// Returns a row of the critical path's totals, in ns.
 fn total(report: &Value, cause: &str) -> f64 {
     let all = report["totals"].as_array().expect("totals");
     all.iter().find(|t| t["cause"] == cause).map_or(0.0, |t| t["ns"].as_f64().expect("ns"))
 }
 
-/// Preloading changes no bit. What is preloaded comes in first, then tiles go through the units one behind the other: the unit that takes longest, and
-/// what others do on the first tiles before it and on the last ones after it (`docs/time.md`, tile kernels).
+/// Preloading changes no bit. Preloaded operands come in first; then tiles pass through the units
+/// as in a pipeline. The time is that of the slowest unit, plus the work of the others on the first
+/// tiles before it and on the last ones after it (`docs/time.md`, tile kernels).
 #[test]
 fn preloaded_operands_come_in_first() {
-    // Rates as ns: 4096 B of a tile of an operand in 16, its product in 32 (shown as 8), its elementwise work in 4.
+    // Times in ns: 4096 B of a tile of an operand take 16, its matmul 32 (shown as 8), its
+    // elementwise work 4.
     for (multiply, slow) in [(32.0, "4096 GFLOP/s"), (8.0, "16384 GFLOP/s")] {
         let device = format!("device: {slow}, 256 GB/s; vector: 512 GB/s");
         let tiles = 5.0;
@@ -155,7 +159,7 @@ fn preloaded_operands_come_in_first() {
     }
 }
 
-/// All of an operand is brought in, also where one row of it is loaded.
+/// The whole operand is preloaded, even if one row of it is loaded.
 #[test]
 fn operands_are_preloaded_whole() {
     let text = "topology pe = ring(1) { device: 1 TFLOP/s, 256 GB/s }\nmesh m = pe[tp]\n\
@@ -168,7 +172,7 @@ fn operands_are_preloaded_whole() {
     assert_eq!((total(&report, "preload"), total(&report, "work")), (4.0, 1.0));
 }
 
-/// Preloaded operands are in the core's own memory, which has a size.
+/// Preloaded operands are in the core's own memory, whose size is limited.
 #[test]
 fn what_is_preloaded_must_fit() {
     let text = product(320, "preload a, b", "device: 4 TFLOP/s, 256 GB/s; tcm_size: 40 KiB");
@@ -196,7 +200,7 @@ fn preloads_are_not_emitted() {
     assert!(!scratch.path().join("out").exists(), "nothing is written");
 }
 
-/// The text of the schedule says what is preloaded.
+/// The text of the schedule states what is preloaded.
 #[test]
 fn preloads_are_in_the_text() {
     let scratch = Scratch::new();

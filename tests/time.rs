@@ -1,5 +1,6 @@
-//! Time, over every algorithm of the library on several machines: the walk of time gives the same acts, in brief, as the
-//! cursor, and one rank of each orbit gives the same times as all ranks.
+//! Tests of time, over every algorithm of the library on several machines: the walk for time gives
+//! the same acts, in summary, as the cursor, and one rank of each orbit gives the same times as all
+//! ranks.
 
 use crate::driver;
 
@@ -9,7 +10,8 @@ use kbc_ir::walk::{Brief, Cursor, Outline, Program, Step, Walks};
 use kbc_machine::topology::Topology;
 use kbc_time::{TimeOptions, Timing, Walked, simulate};
 
-/// Machines and sizes: chunks of equal and of unequal length, powers of two and not, one axis and two.
+/// Machines and sizes: chunks of equal and of unequal length, powers of two and others, one axis
+/// and two.
 const CASES: [(&str, u64); 10] = [
     ("ring(8)", 4096),
     ("ring(7)", 1000),
@@ -23,7 +25,8 @@ const CASES: [(&str, u64); 10] = [
     ("torus(2,2,3)", 24),
 ];
 
-/// Both walks of every stream, to the end or to the first fault. The number of acts.
+/// Compares both walks of every stream, to the end or to the first fault. Returns the number of
+/// acts.
 fn same(what: &str, schedule: &Schedule, calls: i64) -> usize {
     let spelled = kbc_ir::host::spelled(schedule);
     let program = Program::compile(&spelled).expect("the schedule has its names");
@@ -56,7 +59,7 @@ fn same(what: &str, schedule: &Schedule, calls: i64) -> usize {
     acts
 }
 
-/// Files of the library and how `--algorithm` names what is in them.
+/// Returns files of the library with the names of their algorithms for `--algorithm`.
 fn algorithms() -> Vec<(String, String)> {
     let library = library();
     let names = kbc_frontend::library::LIBRARY.iter().map(|(name, _)| *name);
@@ -64,7 +67,7 @@ fn algorithms() -> Vec<(String, String)> {
         .map(|f| format!("specs/lib/{}", f.trim_start_matches("<lib>/")))
         .map(|f| (std::fs::read_to_string(&f).expect("a file of the library"), f))
         .collect();
-    // Collectives of the library's own are checked and not run.
+    // The library's own collectives are checked and not run.
     let ours = library.algorithms().filter(|id| {
         let coll = &library.algorithm(*id).coll.node;
         kbc_frontend::lower::operations().contains(&coll.as_str())
@@ -125,7 +128,7 @@ fn schedules_by_hand() {
     assert!(seen > 20, "{seen}");
 }
 
-/// All that is reported but how it was found.
+/// Returns everything that is reported except how it was computed, and that separately.
 fn timing(schedule: &Schedule, machine: &Topology, options: &TimeOptions) -> (Timing, Walked) {
     let mut t = simulate(schedule, machine, options).unwrap_or_else(|d| panic!("{d:#?}"));
     let walked = std::mem::replace(&mut t.walked, Walked::Orbits(0));
@@ -189,7 +192,7 @@ fn one_rank_of_each_orbit_gives_the_times_of_all() {
     why.sort();
     why.dedup();
     assert!(by_orbits > 500 && named.len() >= 12, "{by_orbits} of {named:?}, the others: {why:#?}");
-    // Ways of giving up happen, or they would not be tested.
+    // The fallbacks must occur, or they would not be tested.
     for reason in ["critical paths are equally long", "differ in length"] {
         assert!(why.iter().any(|w| w.contains(reason)), "{reason}: {why:#?}");
     }

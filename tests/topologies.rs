@@ -1,4 +1,5 @@
-//! `specs/all_reduce.kb` on machines of every shape: numbers, time against its bound, and what `select` chooses.
+//! Tests of `specs/all_reduce.kb` on machines of every shape: numbers, time against its bound, and
+//! the choice of `select`.
 
 use crate::driver;
 
@@ -9,14 +10,15 @@ use std::path::{Path, PathBuf};
 
 const SPEC: &str = "specs/all_reduce.kb";
 
-/// The shapes the issue of this program is about, with their numbers of ranks.
+/// The shapes of interest for this program, with their numbers of ranks.
 const MACHINES: [(&str, u64); 5] =
     [("ring(4)", 4), ("ring(7)", 7), ("full(8)", 8), ("torus(2,3)", 6), ("mesh(2,3)", 6)];
 
-/// Nothing, less than the ranks, a number they do not divide, and enough for everybody.
+/// Nothing, fewer elements than ranks, a number that the ranks do not divide, and enough for all.
 const SIZES: [u64; 4] = [0, 1, 5, 1000];
 
-/// An all_reduce of n elements is proven for any call, right on every rank, and never faster than its bound.
+/// Checks that an all_reduce of n elements is proven for any call, right on every rank, and never
+/// faster than its bound.
 fn all_is_well(what: &str, report: &Report, compare: &kbc::report::CompareReport, elements: u64, ranks: u64) {
     assert_eq!((compare.elements, compare.mismatches), (elements * ranks, 0), "{what}: {compare:?}");
     // Integers that stay exact: the bound is zero, and so is the error.
@@ -67,7 +69,7 @@ fn one_rank_has_nothing_to_do() {
     }
 }
 
-/// The program with the algorithm named, and with a device, if it is to have one.
+/// Returns the program with the algorithm named, and with a device if one is given.
 fn with(algorithm: Option<&str>, device: Option<&str>, name: &str) -> PathBuf {
     let mut text = std::fs::read_to_string(SPEC).expect("the program is there");
     let mut replace = |from: &str, to: String| {
@@ -89,7 +91,7 @@ fn write(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// What `select` considered for the one collective of the program.
+/// Returns what `select` considered for the one collective of the program.
 fn considered(file: &str, machine: &str, n: u64) -> Selection {
     let mut job = built(&[file, "--topology", machine, "-D", &format!("n={n}")]);
     assert_eq!(job.built.select.entries.len(), 1);
@@ -117,7 +119,8 @@ fn algorithms_of_two_axes_are_candidates_where_the_axis_has_two_parts() {
 
 #[test]
 fn algorithms_of_two_axes_are_chosen_where_they_are_cheapest() {
-    // Between the diameter's latency alone (one_phase) and two rounds of small blocks (two_phase).
+    // Between the latency of the diameter alone (one_phase) and two rounds of small blocks
+    // (two_phase).
     let d = done(&[SPEC, "--topology", "mesh(2,3)", "-D", "n=7000"]);
     assert_eq!(d.report.collectives[0].algorithm, "mesh2");
     assert!(!d.report.collectives[0].asked);
@@ -146,14 +149,16 @@ fn algorithms_of_two_axes_are_right_when_asked_for() {
 
 #[test]
 fn a_users_algorithm_gets_its_time() {
-    // The file beside the specs: the user's own, and what `select` takes for the other sum.
+    // The file beside the specs: the user's own algorithm, and what `select` chooses for the other
+    // sum.
     let d = done(&["specs/my_ring.kb"]);
     assert_eq!((d.executed.compare.elements, d.executed.compare.mismatches), (2 * 5 * 1000, 0));
     let [mine, other] = &d.report.collectives[..] else { panic!("two collectives") };
     assert_eq!((mine.algorithm.as_str(), mine.asked, other.asked), ("loop_ring", true, false));
     assert!(mine.time_ns.expect("timed") >= mine.bound_ns.expect("bounded") && mine.percent.is_some());
 
-    // Alone on the machine it takes what its rounds take: 2 (p - 1) times a link's latency and a block's bytes.
+    // Alone on the machine, it takes the time of its rounds: 2 (p - 1) times a link's latency and a
+    // block's bytes.
     let own = std::fs::read_to_string("specs/algorithms/loop_ring.kb").expect("the algorithm is there");
     let spec = std::fs::read_to_string(with(Some("loop_ring"), None, "own_base.kb")).expect("just written");
     let time = |name: &str, algorithm: &str, p: u64, n: u64| {
@@ -177,7 +182,7 @@ fn a_users_algorithm_gets_its_time() {
             "{p} ranks, {n} elements: {got} ns, by hand {expected} ns"
         );
     }
-    // An edit of the text is an edit of the time: one round instead of the last p - 1, or the other way round.
+    // A change of the text changes the time: one round instead of the last p - 1, or vice versa.
     let short = own
         .replace("for s in 0..p-1 { put [r + 1 - s] -> r + 1 }", "each k in 1..p { put [r + 1] -> r + k }");
     assert_ne!(short, own);
@@ -191,7 +196,8 @@ fn a_users_algorithm_gets_its_time() {
     assert!(c < a - 400.0, "three rounds replaced by one of two hops: {a} ns, {c} ns");
 }
 
-/// Simulated times of all legal algorithms on a machine, with the streams of each, and the one `select` takes; `own` names the files of the test.
+/// Returns the simulated times of all legal algorithms on a machine, with the number of streams of
+/// each, and the one that `select` chooses; `own` names the files of the test.
 fn times(machine: &str, n: u64, device: Option<&str>, own: &str) -> (Vec<(String, f64, usize)>, String) {
     let plain = with(None, device, &format!("{own}.kb"));
     let entry = considered(plain.to_str().expect("UTF-8"), machine, n);
@@ -228,8 +234,8 @@ fn select_is_within_5_percent_of_the_best() {
     assert!(chosen.len() >= 5, "{chosen:?}");
 }
 
-/// On a machine that says what its cores do the model of rounds knows them: what it says of every algorithm is near the time of
-/// its schedule, and what it chooses near the best.
+/// On a machine that describes its cores, the model of rounds accounts for them: its estimate for
+/// every algorithm is near the time of its schedule, and its choice is near the best.
 #[test]
 fn the_model_knows_cores() {
     let a2 = "specs/topologies/ascend_a2.yaml";
@@ -254,7 +260,8 @@ fn the_model_knows_cores() {
             for c in &entry.candidates {
                 let Verdict::Priced(p) = &c.verdict else { continue };
                 let (_, ns, streams) = all.iter().find(|a| a.0 == c.algorithm.to_string()).expect("timed");
-                // One core a rank: what runs on several streams may be as much faster.
+                // The model assumes one core per rank: an algorithm on several streams may be
+                // faster by that factor.
                 let (off, most) = (p.ns / ns, 1.45 * *streams as f64);
                 assert!((0.6..=most).contains(&off), "{machine}, n = {n}: {} {} of {ns}", c.algorithm, p.ns);
             }
@@ -262,7 +269,8 @@ fn the_model_knows_cores() {
     }
 }
 
-/// Where cores read peers at another rate than they write to them, who moves the messages is chosen with the algorithm.
+/// If cores read from peers at another rate than they write to them, push or pull is chosen
+/// together with the algorithm.
 #[test]
 fn push_and_pull_are_chosen_with_the_algorithm() {
     for cores in [
@@ -280,8 +288,8 @@ fn push_and_pull_are_chosen_with_the_algorithm() {
     }
 }
 
-/// Every shipped machine file is read, is a machine with two ranks or more, and carries an all-reduce that is proven, right
-/// and not faster than its bound (TOPO-1, TOPO-2).
+/// Every shipped machine file can be read, is a machine with at least two ranks, and runs an
+/// all-reduce that is proven, right and not faster than its bound (TOPO-1, TOPO-2).
 #[test]
 fn every_shipped_machine_works() {
     let mut files: Vec<PathBuf> = std::fs::read_dir("specs/topologies")
@@ -305,7 +313,7 @@ fn every_shipped_machine_works() {
     }
 }
 
-/// A program takes a kernbench file with axes sip, cube and pe, and may say which PEs are ranks.
+/// A program takes a kernbench file with axes sip, cube and pe, and may state which PEs are ranks.
 #[test]
 fn a_program_names_sips_cubes_and_pes() {
     let topology = Path::new("specs/topologies/kernbench.yaml").canonicalize().expect("it is there");

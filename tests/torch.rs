@@ -1,5 +1,5 @@
-//! PyTorch programs as local programs and as global ones (`kbc import --lift`): the same numbers, bit for bit; and weights
-//! from a file in the place of an archive's.
+//! Tests of PyTorch programs as local programs and as global ones (`kbc import --lift`): the same
+//! numbers, bit for bit; and weights from a file in place of an archive's.
 
 use kbc_numerics::formats;
 use kbc_numerics::tensor::{Data, Tensor};
@@ -23,7 +23,7 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
-/// The result of a program, as bits of f32 in row-major order, and its sizes.
+/// Returns the result of a program, as sizes and bits of f32 in row-major order.
 fn result(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
     let file = dir.join("out.safetensors");
     let file = file.to_str().expect("a name");
@@ -34,7 +34,7 @@ fn result(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
     (t.shape().to_vec(), bits)
 }
 
-/// The results of all parts of a local program, or the one of a program.
+/// Returns the results of all parts of a local program, or the one of a program.
 fn results(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
     let names = ["out", "out_r0", "out_r1"].map(|n| {
         let file = dir.join(format!("{n}.safetensors"));
@@ -59,7 +59,7 @@ fn results(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
     let bits = parts.iter().flat_map(|t| t.data().to_f64()).map(|x| (x as f32).to_bits()).collect();
     match &parts[..] {
         [one] => (one.shape().to_vec(), bits),
-        // a result of one rank may have a dimension of its own for that
+        // A result of one rank may have an additional dimension for that.
         [a, ..] => {
             let own = a.shape().strip_prefix(&[1]).unwrap_or(a.shape());
             ([&[2], own].concat(), bits)
@@ -68,7 +68,7 @@ fn results(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
     }
 }
 
-/// Both forms of the programs in a folder of `specs/torch`; the local one has a row a rank.
+/// Runs both forms of the programs in a folder of `specs/torch`; the local one has a row per rank.
 fn both(name: &str) -> [(Vec<u64>, Vec<u32>); 2] {
     let dir = folder(name);
     let source = format!("specs/torch/{name}");
@@ -98,7 +98,7 @@ fn lifted_programs_have_the_same_numbers() {
 
 #[test]
 fn lifted_over_one_axis_of_two() {
-    // rows over dp, whole over tp
+    // Rows over dp, whole over tp.
     let [(local, rows), (whole, all)] = both("mlp_dp2xtp2");
     assert_eq!((local[0], local[1] * 2, local[2]), (4, whole[0], whole[1]));
     let part = all.len() / 2;
@@ -107,7 +107,7 @@ fn lifted_over_one_axis_of_two() {
     }
 }
 
-/// An array of some sizes, cut along a dimension into two parts if it is.
+/// Returns an array of these sizes, cut along a dimension into two parts if `split` names one.
 fn parts(sizes: &[u64], list: &[f32], split: Option<usize>) -> Vec<(Vec<u64>, Vec<f32>)> {
     let Some(d) = split else { return vec![(sizes.to_vec(), list.to_vec()); 2] };
     let mut own = sizes.to_vec();
@@ -117,8 +117,8 @@ fn parts(sizes: &[u64], list: &[f32], split: Option<usize>) -> Vec<(Vec<u64>, Ve
     vec![(own.clone(), of(0)), (own, of(1))]
 }
 
-/// Rows, constants, slices and shares of a rank's own: the global program has the numbers of the local one, on data with
-/// numbers of both ranks' rows.
+/// Rows, constants, slices and shares of a rank's own: the global program has the numbers of the
+/// local one, on data that contains numbers of both ranks' rows.
 #[test]
 fn what_ranks_have_of_their_own_is_lifted_with_its_numbers() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/import/tests/torch/lifted");
@@ -191,7 +191,7 @@ fn weights_come_from_a_file() {
     let weights = dir.join("m.rank*.npz");
     let text = kbc(&["compile", "specs/torch/dynamic_tp2", "--weights", weights.to_str().expect("a name")]);
     assert!(text.contains("agree with rank*.npz:out__0"), "{text}");
-    // weights that are other ones give other results
+    // Other weights give other results.
     for r in 0..2 {
         let file = dir.join(format!("m.rank{r}.npz"));
         let shown = file.to_str().expect("a name");
@@ -222,7 +222,8 @@ fn functions_are_what_pytorch_computes() {
     assert!(!text.contains("nothing is said"), "{text}");
 }
 
-/// A stored result may be within twice the bound of a long product and still be another one: there is a limit whatever the bound is.
+/// A stored result may be within twice the bound of a long matmul and still be wrong, so there is a
+/// limit that does not depend on the bound.
 #[test]
 fn a_stored_result_is_within_a_small_part_of_what_is_added() {
     let k = 4096usize;
@@ -257,7 +258,7 @@ fn a_stored_result_is_within_a_small_part_of_what_is_added() {
             .expect("kbc runs");
         let report: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("a report");
         let expect = &report["expect"][0];
-        // the bound says nothing against either
+        // The bound allows both.
         assert_eq!(expect["mismatches"], 0, "{expect}");
         assert_eq!((ran.status.success(), report["ok"].as_bool()), (passes, Some(passes)), "{expect}");
         assert_eq!(expect["beyond"], if passes { 0 } else { 4 }, "{expect}");
@@ -266,7 +267,7 @@ fn a_stored_result_is_within_a_small_part_of_what_is_added() {
     }
 }
 
-/// `index` by lists of several dimensions, next to each other or not, by known numbers and by those from the end on.
+/// `index` by lists of several dimensions, adjacent or not, by known numbers and by negative ones.
 #[test]
 fn elements_are_picked_by_lists_of_numbers() {
     let dir = folder("index");
@@ -313,7 +314,7 @@ fn elements_are_picked_by_lists_of_numbers() {
     assert!(expect.iter().all(|e| e["mismatches"] == 0 && e["max_err"] == 0.0), "{expect:?}");
 }
 
-/// Text does not say what symbols of sizes were: data beside it does, or the command line.
+/// Text does not state the values of symbolic sizes: data beside it does, or the command line.
 #[test]
 fn symbols_in_text_are_bound_by_data() {
     let dir = folder("symbols");
@@ -329,7 +330,7 @@ Range constraints: {s77: VR[2, 5]}
 "#;
     let file = dir.join("rank0.readable.py");
     std::fs::write(&file, text).expect("a file");
-    // a run before may have left its data
+    // An earlier run may have left its data.
     let _ = std::fs::remove_file(dir.join("rank0.npz"));
     let file = file.to_str().expect("a name");
     let run = |args: &[&str]| {
@@ -357,7 +358,8 @@ Range constraints: {s77: VR[2, 5]}
     );
 }
 
-/// A bias of which each rank has a share is right, though no placement tells it from one that every rank adds: numbers do.
+/// A bias of which each rank has a share is right, though no placement distinguishes it from one
+/// that every rank adds; numbers do.
 #[test]
 fn numbers_tell_what_no_placement_explains() {
     let program = |k: u64, reduced: bool| {
@@ -419,7 +421,7 @@ fn numbers_tell_what_no_placement_explains() {
             let lift = ["import", "rank0.readable.py", "rank1.readable.py", "--lift", "-o", "wrong.kb"];
             let (code, text) = run(&lift);
             assert!(code == Some(1) && text.contains("part of a sum for `b`"), "{text}");
-            // another bias in the model: the message has a place
+            // Another bias in the model: the message has a place.
             let other = [tensor(&[4, 6], 0), tensor(&[6, 5], 0), bias(3.0)];
             put(&model, 0, &program(6, false), other);
             let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
@@ -438,14 +440,14 @@ fn numbers_tell_what_no_placement_explains() {
             }
             _ => assert!(code == Some(1) && text.contains("E565"), "{text}"),
         }
-        // and nothing is imported that is wrong
+        // A wrong program is not imported.
         for lift in [&[][..], &["--lift"]] {
             let import = ["import", "rank0.readable.py", "rank1.readable.py", "-o", "wrong.kb"];
             let (code, text) = run(&[&import[..], lift].concat());
             assert!(code == Some(1) && text.contains("E565"), "{text}");
             assert!(!dir.join("wrong.kb").exists());
         }
-        // a share that is said to be one
+        // A share that is declared as one.
         let said = r#"{"world_size": 2, "groups": {"0": {"ranks": [0, 1]}}, "placements": {"b": "P(sum)"}}"#;
         std::fs::write(dir.join("groups.json"), said).expect("a file");
         let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());

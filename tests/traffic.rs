@@ -1,4 +1,5 @@
-//! `kbc explain traffic`: counts against closed forms, and beside hand-written kernels (ASC-10).
+//! Tests of `kbc explain traffic`: counts against closed forms, and beside hand-written kernels
+//! (ASC-10).
 
 use crate::common;
 
@@ -21,7 +22,8 @@ fn number(v: &Value) -> u64 {
     v.as_u64().unwrap_or_else(|| panic!("{v} is a number"))
 }
 
-/// What algorithms send, receive, reduce, copy and signal, from their definitions; n f32 on p ranks, n a multiple of p.
+/// What algorithms send, receive, reduce, copy and signal, from their definitions; n f32 on p
+/// ranks, n a multiple of p.
 #[test]
 fn counts_are_those_of_the_algorithms() {
     let scratch = Scratch::new();
@@ -38,13 +40,14 @@ fn counts_are_those_of_the_algorithms() {
                  all_reduce(x, sum, over: tp, using: {using})\n}}\n"
             );
             scratch.write("f.kb", text.as_bytes());
-            // A schedule copies in and out, its kernel neither.
+            // A schedule copies in and out; its kernel does neither.
             let staged = if p % 2 == 0 { whole } else { 0 };
             let target = if staged == 0 { &["f.kb", "--target", "a2a3"][..] } else { &["f.kb"] };
             let found = traffic(scratch.path(), target);
             let row = &found["collectives"][0];
             let most = &row["most"];
-            // A kernel reads what it puts, the first time where it came from, and what is added to one place is one loop.
+            // A kernel reads what it puts, the first time from its origin, and all additions to one
+            // place are one loop.
             let (read, written, fences) = match (staged, using) {
                 (0, "ring") => (5 * (p - 1) * part, 2 * (p - 1) * part, 2 * rounds),
                 (0, "two_phase") => ((3 * (p - 1) + 1) * part, p * part, 2 * p),
@@ -56,7 +59,7 @@ fn counts_are_those_of_the_algorithms() {
                 "notifies": rounds, "waits": rounds, "fences": fences,
             });
             assert_eq!(most, &want, "{using} on {p}");
-            // Reached by those that reduce blocks.
+            // Algorithms that reduce blocks reach the bound.
             let bound = number(&row["bound"]);
             assert_eq!(bound, 2 * (p - 1) * part, "{row}");
             assert_eq!(row["percent"].as_f64(), Some(100.0 * bound as f64 / link as f64));
@@ -71,7 +74,8 @@ fn counts_are_those_of_the_algorithms() {
     }
 }
 
-/// A kernel that fetches moves less of its own memory than the hand-written one, and a reduce_scatter copies nothing at all.
+/// A kernel that pulls moves less of its own memory than the hand-written one, and a reduce_scatter
+/// copies nothing at all.
 #[test]
 fn sums_stay_in_the_core() {
     let scratch = Scratch::new();
@@ -85,7 +89,8 @@ fn sums_stay_in_the_core() {
     let (whole, part) = (320_000u64, 40_000u64);
     let own = |row: &Value| (number(&row["most"]["read"]), number(&row["most"]["written"]));
     let found = program("f32[80000]", "all_reduce(x, sum, over: tp, using: two_phase(transfer: pull))");
-    // Seven blocks into the window, eight contributions of which seven are fetched, the sum twice, seven blocks fetched.
+    // Seven blocks into the window, eight contributions of which seven are pulled, the sum twice,
+    // seven blocks pulled.
     assert_eq!(own(&found["whole"]), (whole, 2 * whole), "{found}");
     let list = found["collectives"][0]["hand_written"].as_array().expect("a list");
     let by_hand = list.iter().find(|k| k["name"] == "twophase").expect("it is there");
@@ -97,7 +102,8 @@ fn sums_stay_in_the_core() {
     assert_eq!((own(&found["whole"]), &found["copies"]), ((2 * whole - part, part), &serde_json::json!([])));
 }
 
-/// Functions of a result are computed in the loops of its collective: the result is in memory only where somebody else reads it.
+/// Functions of a result are computed in the loops of its collective: the result is in memory only
+/// if another operation reads it.
 #[test]
 fn functions_of_a_result_move_nothing() {
     let scratch = Scratch::new();
@@ -114,14 +120,15 @@ fn functions_of_a_result_move_nothing() {
     let (whole, part) = (1600, 400);
     let (alone, fused) =
         (moved(&format!("f32[400] {{ {reduced} }}")), moved(&format!("f32[400] {{ relu({reduced}) + r }}")));
-    // Three blocks into the window, the own one added to and into the window, four of the result; with the functions `r` is read.
+    // Three blocks into the window, the own one added to and into the window, four of the result;
+    // with the functions `r` is read.
     assert_eq!(alone, (4 * part, 3 * part + part + whole));
     assert_eq!(fused, (alone.0 + whole, alone.1));
     let both = moved(&format!("(f32[400], f32[400]) {{ let s = {reduced}; (s, relu(s) + r) }}"));
     assert!(both.0 > fused.0 && both.1 > fused.1 + whole, "{both:?}");
 }
 
-/// What hand-written kernels move, by number: eight ranks, 64 KiB.
+/// What hand-written kernels move, in numbers: eight ranks, 64 KiB.
 #[test]
 fn hand_written_kernels_are_beside_it() {
     let scratch = Scratch::new();
@@ -139,7 +146,7 @@ fn hand_written_kernels_are_beside_it() {
         (2 * 65_536 + 57_344, 2 * 65_536 + 114_688)
     );
     assert!(found["source"].as_str().expect("where from").contains("6ebaf77"));
-    // Without a target, and for one that nothing is known of, there are none.
+    // Without a target, and for one without data about hand-written kernels, there are none.
     for more in [&[][..], &["--target", "sim"]] {
         let found = traffic(scratch.path(), &[&["f.kb"], more].concat());
         assert_eq!(
@@ -149,7 +156,7 @@ fn hand_written_kernels_are_beside_it() {
     }
 }
 
-/// What leaves some rank comes to another, in every program; schedules from text are counted as well.
+/// In every program, all bytes that are sent are received; schedules from text are counted as well.
 #[test]
 fn what_is_sent_is_received() {
     for file in [
@@ -169,7 +176,7 @@ fn what_is_sent_is_received() {
         let percent = &found["whole"]["percent"];
         assert!(percent.as_f64().is_none_or(|p| p <= 100.0 + 1e-9), "{file}: {percent}");
         assert_eq!(percent.is_null(), file.ends_with(".kir"), "{file}");
-        // Its kernel sends the same, however it reads and writes what it has.
+        // Its kernel sends the same, however it reads and writes its own memory.
         if ["gather", "all_to_all", "broadcast", "encoder"].iter().any(|f| file.contains(f)) {
             let kernel = traffic(Path::new(ROOT), &[file, "--target", "a2a3"]);
             let link =

@@ -1,8 +1,11 @@
-//! The longest chain of latencies: collectives of which one needs what another made.
+//! The longest chain of latencies in a program: the latency row for collectives that depend on each
+//! other.
 //!
-//! Owns when the elements of every buffer can be there at the earliest, on every rank: the first of them and the last. An element
-//! of a result needs what it is computed from, wherever that comes from, so these times hold for every schedule, in whatever
-//! pieces. Where it is not known which elements a result needs, the time of the first is taken.
+//! For every buffer on every rank, this module computes the earliest times at which the first and
+//! the last of its elements can be present. An element of a result depends on the elements from
+//! which it is computed, wherever they come from, so these times hold for every schedule,
+//! whether or not it works in pieces. Where it is unknown which elements a result needs, the time
+//! of the first element is used.
 
 use super::{Group, Need};
 use kbc_diag::Diagnostics;
@@ -16,10 +19,11 @@ use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Ranks up to which chains are followed: each collective is looked at for all pairs of its group.
+/// Largest number of ranks for which chains are followed. Every collective is evaluated for all
+/// pairs of its group.
 const CHAINED: u64 = 256;
 
-/// When the first and the last element of a part can be there, in ns.
+/// The earliest times at which the first and the last element of a part can be present, in ns.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Span {
     first: f64,
@@ -32,7 +36,8 @@ impl Span {
     }
 }
 
-/// The longest chain of a schedule, in ns; 0 where there are too many ranks, or a host decides what runs when.
+/// Returns the longest chain of a schedule in ns. Returns 0 if there are more than [`CHAINED`]
+/// ranks, or if a host decides when regions run.
 pub(super) fn longest(
     schedule: &Schedule,
     program: &Program<'_>,
@@ -78,7 +83,7 @@ pub(super) fn longest(
     Ok(chain.longest)
 }
 
-/// The regions that write each buffer.
+/// Returns the regions that write each buffer.
 fn writers(schedule: &Schedule) -> Vec<BTreeSet<usize>> {
     let mut out = vec![BTreeSet::new(); schedule.buffers.len()];
     for (i, region) in schedule.regions.iter().enumerate() {
@@ -95,7 +100,8 @@ fn writers(schedule: &Schedule) -> Vec<BTreeSet<usize>> {
     out
 }
 
-/// For each region those that are over before it begins, for certain: as it says, or on the one stream that both are on.
+/// Returns, for each region, the regions that are certain to be over before it begins: those it
+/// names in `after`, those before it on a stream that both use alone, and their own predecessors.
 fn before(schedule: &Schedule) -> Vec<Vec<bool>> {
     let streams = |r: &Region| -> Option<Name> {
         let mut all = r.roles.iter().flat_map(|r| &r.streams).map(|s| &s.name);
@@ -120,7 +126,7 @@ fn before(schedule: &Schedule) -> Vec<Vec<bool>> {
     out
 }
 
-/// The local operations of a body, and whether each is done once for certain.
+/// Calls `f` for each local operation of a body, with whether it is certain to run exactly once.
 pub(super) fn each<'s>(body: &'s [SStmt], f: &mut dyn FnMut(&'s LocalOp, bool)) {
     fn inner<'s>(body: &'s [SStmt], once: bool, f: &mut dyn FnMut(&'s LocalOp, bool)) {
         for st in body {
@@ -143,7 +149,7 @@ struct Chain<'a> {
     program: &'a Program<'a>,
     distances: Arc<Distances>,
     ranks: u64,
-    /// By buffer and rank; none while nothing is there.
+    /// Times by buffer and rank; `None` while the buffer holds nothing.
     held: Vec<Vec<Option<Span>>>,
     /// The regions that write each buffer.
     writers: Vec<BTreeSet<usize>>,
@@ -152,8 +158,9 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// What a rank finds in a buffer in a region; none where it is empty. It is what the text before wrote only where all of
-    /// that is over by then.
+    /// Returns the times of a buffer's elements as a region finds them on a rank, or `None` if the
+    /// buffer has no elements there. The times of earlier regions count only if all regions that
+    /// write the buffer before this one are certain to be over.
     fn found(&self, b: BufferId, rank: u64, region: RegionId) -> Result<Option<Span>, Fault> {
         if self.program.elements(b, rank)? == 0 {
             return Ok(None);
@@ -205,7 +212,7 @@ impl Chain<'_> {
         let part = matches!(op, LocalOp::Pack { at: Some(_), .. });
         let before = self.held[dst.0 as usize][rank as usize];
         let span = match before {
-            // An empty part is no element of the line.
+            // An empty part adds no element to the line.
             Some(before) if part && empty => before,
             None if part && empty => return Ok(()),
             Some(before) if part => Span::both(before.first.min(out.first)),
@@ -242,7 +249,7 @@ impl Chain<'_> {
     }
 }
 
-/// The role of a rank, if it has one.
+/// Returns the role of a rank in a region, if it has one.
 pub(super) fn role(
     program: &Program<'_>,
     region: &Region,
@@ -256,7 +263,8 @@ pub(super) fn role(
     }
 }
 
-/// What every element of a result needs an element of, and whether each element of that is needed by some element of the result.
+/// Returns the buffers of which every element of the result needs an element. The flag states
+/// whether each element of the buffer is needed by some element of the result.
 fn needed(op: &LocalOp) -> Vec<(BufferId, bool)> {
     match op {
         LocalOp::Compute { args, .. } => args.iter().map(|a| (*a, true)).collect(),
@@ -268,16 +276,17 @@ fn needed(op: &LocalOp) -> Vec<(BufferId, bool)> {
         | LocalOp::Pack { src, .. }
         | LocalOp::Unpack { src, at: None, .. } => vec![(*src, true)],
         LocalOp::Unpack { src, at: Some(_), .. } | LocalOp::Slice { src, .. } => vec![(*src, false)],
-        // The table may have no such row, a row no matrix.
+        // The table may lack the row, and a row may have no matrix.
         LocalOp::Embedding { ids, .. } => vec![(*ids, true)],
         LocalOp::Grouped { x, .. } => vec![(*x, false)],
-        // Which elements of its operands a kernel uses is not looked at.
+        // Which elements of its operands a kernel over tiles uses is not analysed.
         LocalOp::Tiles { args, .. } => args.iter().map(|a| (*a, false)).collect(),
         LocalOp::Fill { .. } => vec![],
     }
 }
 
-/// The buffers that a collective reads and that it writes, where there is one of each.
+/// Returns the buffer that a collective reads and the buffer that it writes, if there is one of
+/// each.
 fn ends(operands: &[Operand]) -> Option<(BufferId, BufferId)> {
     let own: Vec<&Operand> = operands.iter().filter(|o| !o.scratch).collect();
     let named = |name: &str| own.iter().find(|o| o.name == *name).map(|o| o.buffer);
@@ -288,11 +297,12 @@ fn ends(operands: &[Operand]) -> Option<(BufferId, BufferId)> {
     }
 }
 
-/// When the ranks of a group have what a collective makes; none where nothing is said of a rank's result.
+/// Returns the times at which the ranks of a group can have the result of a collective. `None`
+/// means that nothing is known about a rank's result.
 fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) -> f64) -> Vec<Option<Span>> {
     let p = found.len();
     if problem.group.len() != p {
-        // A part of it that is needed at least: of the others nothing is known.
+        // The problem covers only a part of the group, so nothing is known about the other ranks.
         return vec![None; p];
     }
     let filled = |i: usize| match &problem.sizes {
@@ -327,7 +337,7 @@ fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) ->
             CollKind::AllToAll => match &problem.sizes {
                 Sizes::Pairs(bytes) => {
                     let from = |i: usize| bytes[i * p + j] > 0;
-                    // What stays may not be counted.
+                    // Elements that a rank keeps may be absent from the sizes.
                     let own = |i: usize| i == j || from(i);
                     Some(Span { first: any(j, &own), last: all(j, first, &from) })
                 }

@@ -1,10 +1,15 @@
-//! Time against its bound: what a program needs at least on the machine it ran on, whatever its schedule.
+//! Lower bounds of timed programs: the least time that a program needs on its machine, whatever its
+//! schedule.
 //!
-//! Owns how the rows of a program combine (the maximum, never the sum: docs/adr/054-bounds-of-programs.md), and that no time is below one: that
-//! is an error of kbc (E990). A bound is of what is asked for, a program's values and collectives under their placements, and
-//! reads of a schedule what every schedule of it has: problems, inputs, results, operations of the program. So it is one
-//! number whatever algorithm is chosen and whatever runs beside what. Rows of one collective are [`kbc_machine::bounds`]'s, the
-//! time is the engine's.
+//! This module combines the rows of a program by their maximum, never their sum
+//! (`docs/adr/054-bounds-of-programs.md`), and reports a time below a bound as an internal error of
+//! kbc (E990).
+//!
+//! The bound belongs to the program as written: its values and its collectives under their
+//! placements. It uses only the facts of a schedule that all schedules of the program share:
+//! problems, inputs, results and operations. It is therefore one number, whatever algorithms are
+//! chosen and whatever operations overlap. The rows of one collective come from
+//! [`kbc_machine::bounds`], the time from the event engine.
 
 mod chain;
 mod problem;
@@ -25,42 +30,43 @@ use std::collections::BTreeSet;
 
 /// Bounds of a schedule on a machine.
 pub struct Lower {
-    /// Of the whole, in ns.
+    /// The bound of the whole program, in ns.
     pub ns: f64,
-    /// What it comes from.
+    /// The row that gives this bound.
     pub bottleneck: String,
-    /// Of its collectives that have one.
+    /// The collectives that have a bound.
     pub collectives: Vec<Collective>,
-    /// When hosts read what, in that run.
+    /// The times at which hosts read buffers in the timed run.
     pub host_reads: Vec<HostReadTime>,
 }
 
 /// A collective with its bound.
 pub struct Collective {
-    /// Its place among the collectives of the schedule.
+    /// Index among the collectives of the schedule.
     pub place: usize,
-    /// What it has to do, on the group with the largest bound.
+    /// The problem that it solves, on the group with the largest bound.
     pub problem: Problem,
-    /// The collective, and what it is at least where it is not one of the standard ones.
+    /// Name of the collective. For a user-defined collective, it includes the standard collective
+    /// that is a lower limit of it.
     pub name: String,
-    /// S of the bandwidth conventions; none for collectives that have no convention.
+    /// S of the bandwidth conventions; `None` for collectives that have no convention.
     pub bytes: Option<u64>,
-    /// From the first rank that enters to the last that leaves, in ns.
+    /// Time from the first rank that enters to the last that leaves, in ns.
     pub took_ns: Option<f64>,
     /// The bound of that group.
     pub bound: Bound,
 }
 
-/// When a host read a buffer: rank, buffer, ns.
+/// A host's read of a buffer: rank, buffer, time in ns.
 pub type HostReadTime = (u64, BufferId, f64);
 
-/// What is timed, and what it is a schedule of.
+/// A schedule to time, with the program to which its bound belongs.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
-    /// What is timed.
+    /// The schedule that is timed.
     pub schedule: &'a Schedule,
-    /// The same program with its collectives whole and one after another: where nothing runs beside anything, the schedule
-    /// itself.
+    /// The same program with its collectives whole and one after another. It is the schedule itself
+    /// if nothing overlaps.
     pub plain: &'a Schedule,
 }
 
@@ -70,7 +76,7 @@ impl<'a> From<&'a Schedule> for Subject<'a> {
     }
 }
 
-/// Notes when hosts read; somebody else watches, too.
+/// Records when hosts read, and forwards all events to another observer.
 struct Reads<'a> {
     reads: Vec<HostReadTime>,
     watch: &'a mut dyn Observer,
@@ -115,15 +121,16 @@ impl Observer for Reads<'_> {
     }
 }
 
-/// Watches nothing.
+/// An observer that ignores all events.
 pub struct Nobody;
 
 impl Observer for Nobody {}
 
-/// Simulates a schedule, telling an observer that wants details, and computes its bounds on the same machine.
+/// Simulates a schedule, with details for an observer that asks for them, and computes its bounds
+/// on the same machine.
 ///
 /// # Errors
-/// Of the engine; E990, a time below its bound.
+/// Returns the errors of the engine, and E990 for a time below its bound.
 pub fn timed<'a>(
     subject: impl Into<Subject<'a>>,
     topology: &Topology,
@@ -133,7 +140,8 @@ pub fn timed<'a>(
     let subject = subject.into();
     let schedule = subject.schedule;
     let mut reads = Reads { reads: vec![], watch };
-    // Who observes is told of every rank, which takes longer where one stands for many.
+    // Observed runs report every rank, which takes longer on machines where one rank can stand for
+    // many.
     let timing = if reads.detail() || schedule.host.is_some() {
         simulate_observed(schedule, topology, options, &mut reads)?
     } else {
@@ -144,17 +152,18 @@ pub fn timed<'a>(
     Ok((timing, lower))
 }
 
-/// The bounds of a schedule that was timed on that machine.
+/// Returns the bounds of a schedule that was timed on that machine.
 ///
 /// # Errors
-/// E990: a time is below its bound by more than 1e-9 of it, or what is wrong with the schedule, if it is.
+/// Returns E990 if a time is below its bound by more than 1e-9 of the bound. If the schedule itself
+/// is wrong, returns the checker's errors instead.
 pub fn against<'a>(
     subject: impl Into<Subject<'a>>,
     topology: &Topology,
     timing: &Timing,
 ) -> Result<Lower, Diagnostics> {
     let Subject { schedule, plain } = subject.into();
-    // What a host does not launch takes no time.
+    // Regions that a host does not launch take no time.
     let launched: BTreeSet<RegionId> = timing.regions.iter().map(|r| r.region).collect();
     let runs = |s: &Schedule, id: RegionId| s.host.is_none() || launched.contains(&id);
     let found = needs(schedule, topology, &|id| runs(schedule, id))?;
@@ -186,8 +195,8 @@ pub fn against<'a>(
     Ok(Lower { ns, bottleneck, collectives: collectives.collect(), host_reads: vec![] })
 }
 
-/// The bound of a program, and what it comes from: the largest of its rows. `pieces`: what is timed has its tensors in pieces,
-/// which the PEs of a device share in another way.
+/// Returns the bound of a program and its origin: the largest of its rows. `pieces` states that the
+/// timed schedule cuts its tensors into pieces, which the PEs of a device share in another way.
 fn whole(
     schedule: &Schedule,
     topology: &Topology,
@@ -199,7 +208,7 @@ fn whole(
     let program = Program::compile(&spelled)?;
     let mut best = (0.0, "nothing to move".to_owned());
     let mut offer = |ns: f64, what: &dyn Fn() -> String| {
-        // Equal rows that differ in the last bits stay with the first.
+        // Of rows that differ only in the last bits, the first is kept.
         if ns > best.0 * (1.0 + 1e-12) {
             best = (ns, what());
         }
@@ -220,13 +229,13 @@ fn whole(
     Ok(best)
 }
 
-/// What a collective region of a schedule has to do.
+/// The problem that a collective region of a schedule solves.
 struct Need {
     /// The region.
     id: RegionId,
-    /// Its place among the collectives.
+    /// Index among the collectives.
     place: usize,
-    /// Its groups, or those that are looked at.
+    /// Its groups, or the first of them.
     groups: Vec<Group>,
 }
 
@@ -244,7 +253,7 @@ impl Need {
         (0..self.groups.len()).reduce(|a, b| if ns(b) > ns(a) { b } else { a })
     }
 
-    /// The group with the largest bound.
+    /// Returns the group with the largest bound.
     fn largest(&self) -> Option<&Group> {
         self.place_of_largest().map(|i| &self.groups[i])
     }
@@ -254,10 +263,11 @@ impl Need {
     }
 }
 
-/// Groups of a collective whose bounds are computed where they may differ.
+/// Number of groups of a collective whose bounds are computed, if they may differ.
 const GROUPS: u64 = 64;
 
-/// What all collectives have to do, and their bounds; without those whose promise says too little.
+/// Returns the problems of all collectives with their bounds. A collective whose contract gives no
+/// bound has no groups.
 fn needs(
     schedule: &Schedule,
     topology: &Topology,
@@ -276,8 +286,8 @@ fn needs(
     Ok(out)
 }
 
-/// The groups of a collective with their bounds. Where all links and devices are alike the groups are, too, and the first
-/// stands for all.
+/// Returns the groups of a collective with their bounds. If all links and devices are alike, so are
+/// the groups, and the first stands for all.
 fn groups(
     schedule: &Schedule,
     program: &Program<'_>,
@@ -296,7 +306,8 @@ fn groups(
         };
         let mut bound = bound(topology, &problem).map_err(Diagnostics::from)?;
         if barrier {
-            // Its signals have no bytes: what is left is the way of the farthest.
+            // The signals of a barrier have no bytes, so only the latency of the farthest rank is
+            // left.
             (bound.ns, bound.bandwidth_ns, bound.slack_ns) = (bound.latency_ns, 0.0, 0.0);
         }
         out.push(Group { problem, bytes, bound });
@@ -304,7 +315,8 @@ fn groups(
     Ok(out)
 }
 
-/// What is said of a time below a bound: an error of kbc, unless the schedule is wrong and leaves out what it promises.
+/// Returns the errors for a time below a bound: the checker's if the schedule is wrong and breaks
+/// its contract, otherwise an internal error of kbc.
 fn below(schedule: &Schedule, what: &str, time: f64, bound: f64) -> Diagnostics {
     if let Err(own) = analyse::verify(schedule) {
         return own;

@@ -1,4 +1,5 @@
-//! Which problem a collective region solves: what its promise and its operand say, and nothing of its body.
+//! The problem that a collective region solves. It is read from the contract and the operand of the
+//! region, never from its body.
 
 use kbc_diag::Diagnostics;
 use kbc_ir::promise::Promise;
@@ -10,7 +11,8 @@ use kbc_machine::bounds::{self, Problem, Sizes};
 use kbc_machine::topology::DeviceId;
 use std::collections::BTreeSet;
 
-/// The problem a collective region solves on a group, and S of the bandwidth conventions.
+/// Returns the problem that a collective region solves on a group, and S of the bandwidth
+/// conventions.
 pub(super) fn problem(
     schedule: &Schedule,
     program: &Program<'_>,
@@ -22,11 +24,11 @@ pub(super) fn problem(
     let p = schedule.group_size(region);
     let Some(operand) = region.operands.first() else { return Ok(None) };
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
-    // Parts that another axis cuts differ from group to group, and may be empty in some.
+    // Parts that another axis cuts differ from group to group, and may be empty in some groups.
     let lead = group.first().map_or(0, |d| u64::from(d.0));
     let mut elements = program.elements(operand.buffer, lead).map_err(fault)?;
     if let CutRule::Lengths(_) = operand.line.rule {
-        // The first rank need not have most.
+        // The first rank need not have the most elements.
         for r in 1..p {
             let rank = program.group_rank(id, lead, r);
             elements = elements.max(program.elements(operand.buffer, rank).map_err(fault)?);
@@ -35,10 +37,10 @@ pub(super) fn problem(
     let width = schedule.buffer(operand.buffer).dtype.bytes();
     let bytes = elements * width;
     if is_barrier(region) {
-        // A byte of everybody for everybody has the same ways.
+        // An all_gather of one byte uses the same routes.
         return Ok(Some((Problem::new(bounds::CollKind::AllGather, p, group), None)));
     }
-    // The lanes of cores are no blocks.
+    // The lanes of cores are not blocks of the collective.
     let blocks = if matches!(operand.line.rule, CutRule::Lines(_)) { 1 } else { operand.line.parts.max(1) };
     let Some(kind) = bounds::CollKind::from_name(&promise.collective) else {
         return Ok(at_least(promise, bytes / blocks, group).map(|p| (p.element(width), None)));
@@ -63,7 +65,7 @@ pub(super) fn problem(
             .collect();
         problem = problem.sizes(Sizes::Blocks(blocks));
     } else if kind == bounds::CollKind::AllToAll && bytes > 0 {
-        // Blocks that differ by an element: what all have.
+        // The blocks differ by one element: count what all of them have.
         problem.bytes = elements / p * p * width;
     } else if kind.blocked() && elements % p != 0 {
         let at = |b: u64| program.chunk_start(id, OperandId(0), lead, b as i64, p as i64).map_err(fault);
@@ -76,13 +78,14 @@ pub(super) fn problem(
     Ok(Some((problem, Some(bytes))))
 }
 
-/// Whether a region is there for its signals alone: everybody hears from everybody, of nothing.
+/// Checks whether a region serves only its signals: every rank hears from every other, and no data
+/// moves.
 pub(super) fn is_barrier(region: &Region) -> bool {
-    // What its operand holds stays where it is.
+    // The content of the operand stays where it is.
     region.promise.as_ref().is_some_and(|p| p.collective == *"barrier" && p.is_total())
 }
 
-/// What a collective is called in what is said of its bound.
+/// Returns the name under which reports show a collective and its bound.
 pub(super) fn named(region: &Region, problem: &Problem) -> String {
     let name = region.promise.as_ref().map_or(region.name.as_str(), |p| p.collective.as_str());
     match problem.kind.name() {
@@ -93,12 +96,15 @@ pub(super) fn named(region: &Region, problem: &Problem) -> String {
     }
 }
 
-/// Ranks up to which the promise of a collective that is not a standard one is looked at.
+/// Largest number of ranks for which the contract of a user-defined collective is evaluated.
 const PROMISED: u64 = 1024;
 
-/// What a collective has to do at least, from its promise; `bytes` of a block. Where every block goes to one other rank
-/// at most, exactly that; where some rank ends with something of everybody, a reduce to it; otherwise the broadcast of
-/// the contribution that most others need.
+/// Returns a standard problem that a user-defined collective must solve at least, from its
+/// contract. `bytes` is the size of a block.
+///
+/// * If every block goes to at most one other rank, the problem is exactly that all_to_all.
+/// * If some rank ends with something from every rank, it is a reduce to that rank.
+/// * Otherwise it is the broadcast of the contribution that most other ranks need.
 fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Problem> {
     let p = group.len();
     if p as u64 > PROMISED {
@@ -107,7 +113,7 @@ fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Probl
     let mut wanted = vec![0u64; p * p];
     let mut copies: BTreeSet<(u64, u64)> = BTreeSet::new();
     let mut once = true;
-    // Who needs something of whom.
+    // The ranks from which each rank needs something.
     let mut needs: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); p];
     for r in 0..p {
         for t in terms(promise, p as u64, r as u64).ok()? {
@@ -132,7 +138,7 @@ fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Probl
     Some(Problem::new(bounds::CollKind::Broadcast, bytes, part).root(0))
 }
 
-/// Bytes every rank has for every other, for an all_to_all.
+/// Returns the bytes that every rank has for every other in an all_to_all.
 fn pairs(
     schedule: &Schedule,
     program: &Program<'_>,

@@ -1,13 +1,18 @@
-//! The local work that every schedule of a program has, in time of the busiest rank: arithmetic, memory traffic and vector
-//! work, each alone, as a device does all three at the same time.
+//! Local work of a program: the arithmetic, memory traffic and vector work that every schedule has
+//! on its busiest rank. Each is a row of its own, because a device does all three at the same time.
 //!
-//! Owns what counts. The operations of the program count with their arithmetic and their vector work; of memory traffic only
-//! inputs that they read, once, and results that they write, once: what is between two operations need not go through memory.
-//! Copies count for nothing: they are how a schedule is made. Of collectives the additions count, over all their ranks together.
+//! This module defines what counts:
 //!
-//! Where the PEs of a device share its work, the rank's time is that of its busiest PE: of each operation a PE has the part
-//! that it holds of the result. Memory traffic is what that PE writes of results, or an even part of all traffic if that is
-//! more. Of a program whose tensors are timed in pieces every PE has an even part.
+//! * Operations of the program count with their arithmetic and their vector work.
+//! * Memory traffic consists of the inputs that operations read and the results that they write,
+//!   each once. Values between two operations need not pass through memory.
+//! * Copies do not count, because they belong to the schedule.
+//! * The additions of a collective count over all its ranks together.
+//!
+//! If the PEs of a device share its work, the time of a rank is that of its busiest PE. A PE does
+//! the part of an operation that it holds of the result. Its memory traffic is what it writes of
+//! the results, or an even part of all traffic if that is more. In a program that is timed in
+//! pieces, every PE has an even part of everything.
 
 use super::Group;
 use super::chain::{each, role};
@@ -21,7 +26,7 @@ use kbc_machine::topology::{DeviceId, Topology};
 use kbc_time::{Unit, amounts};
 use std::collections::BTreeMap;
 
-/// Sizes that are looked at: operations times ranks.
+/// Limit on the number of operations times the number of ranks that are evaluated.
 const LOOKED: u64 = 1 << 18;
 
 /// An operation of the program that computes.
@@ -29,21 +34,21 @@ struct Computes<'s> {
     region: RegionId,
     role: usize,
     op: &'s LocalOp,
-    /// Inputs it reads, each with the buffer in which they are then.
+    /// The inputs that it reads, each with the buffer that holds its elements at that point.
     reads: Vec<(BufferId, BufferId)>,
-    /// Whether its sizes are those of every rank.
+    /// Whether its sizes are the same on every rank.
     fixed: bool,
 }
 
-/// What a program computes, without its copies.
+/// The computations of a program, without its copies.
 #[derive(Default)]
 struct Computed<'s> {
     all: Vec<Computes<'s>>,
-    /// Results that an operation makes.
+    /// Results that an operation computes.
     results: Vec<BufferId>,
 }
 
-/// Whether an operation only moves elements.
+/// Checks whether an operation only moves elements.
 fn moves(op: &LocalOp) -> bool {
     match op {
         LocalOp::Copy { .. }
@@ -65,7 +70,8 @@ fn moves(op: &LocalOp) -> bool {
 impl<'s> Computed<'s> {
     fn of(schedule: &'s Schedule, runs: &dyn Fn(RegionId) -> bool) -> Computed<'s> {
         let mut out = Computed::default();
-        // Which input a buffer holds elements of and nothing else, and whether an operation computed what it holds.
+        // `raw`: the input whose elements alone a buffer holds. `made`: whether an operation
+        // computed the content of the buffer.
         let input = |b: BufferId| matches!(schedule.buffer(b).role, BufferRole::Input(_)).then_some(b);
         let buffers = || (0..schedule.buffers.len() as u32).map(BufferId);
         let mut raw: Vec<Option<BufferId>> = buffers().map(input).collect();
@@ -106,7 +112,7 @@ impl<'s> Computed<'s> {
     }
 }
 
-/// Bytes of memory traffic of an operation on those of its operands that are inputs.
+/// Returns the bytes of memory traffic of an operation on those of its operands that are inputs.
 fn read(
     program: &Program<'_>,
     op: &Computes<'_>,
@@ -117,13 +123,13 @@ fn read(
         Ok(program.elements(b, rank)?.saturating_mul(program.schedule.buffer(b).dtype.bytes()))
     };
     let mut out = vec![];
-    // A kernel over tiles may leave out a part of its operands.
+    // A kernel over tiles may skip a part of its operands.
     let mut most = match op.op {
         LocalOp::Tiles { dst, .. } => work[1].saturating_sub(bytes(*dst)?),
         _ => u64::MAX,
     };
     for (input, held) in &op.reads {
-        // Of a table only the rows that are asked for, which may all be one.
+        // The lookups may all read the same row, so a table adds nothing to the bound.
         if matches!(op.op, LocalOp::Embedding { table, .. } if table == held) {
             continue;
         }
@@ -134,7 +140,7 @@ fn read(
     Ok(out)
 }
 
-/// Rows of a program: the time, and what it is of.
+/// Returns the rows of a program: time in ns and name.
 pub(super) fn rows(
     schedule: &Schedule,
     program: &Program<'_>,
@@ -151,7 +157,7 @@ pub(super) fn rows(
     let computed = Computed::of(schedule, runs);
     let ranks = looked(schedule, topology, computed.all.len() as u64);
     let mut all: BTreeMap<u64, [f64; 3]> = BTreeMap::new();
-    // Of operations that are alike on all ranks.
+    // Cache for operations that are the same on all ranks.
     let mut same: Vec<Option<([u64; 3], Parts)>> = vec![None; computed.all.len()];
     let parts = |buffer: BufferId, op: Option<&LocalOp>, rank: u64| -> Result<Parts, Diagnostics> {
         if pieces && topology.shares_work() {
@@ -220,11 +226,12 @@ pub(super) fn rows(
     Ok(out)
 }
 
-/// The part of an operation that each PE has.
+/// The share of an operation that each PE has.
 type Parts = Vec<(u32, f64)>;
 
-/// The part of a tensor of these sizes that each PE of a device holds; of an operation with it as its result that each PE
-/// does. One PE does all of a kernel over tiles.
+/// Returns the share of a tensor of these sizes that each PE of a device holds. It is also the PE's
+/// share of an operation with that result, except that one PE runs the whole of a kernel over
+/// tiles.
 fn parts_of(
     topology: &Topology,
     name: &str,
@@ -250,7 +257,8 @@ fn parts_of(
     Ok(out)
 }
 
-/// The ranks that are looked at: all, or the first and the last ones, and those of slow devices.
+/// Returns the ranks that are evaluated: all of them, or the first and last ones and those of slow
+/// devices.
 fn looked(schedule: &Schedule, topology: &Topology, operations: u64) -> Vec<u64> {
     let ranks = schedule.mesh.ranks();
     let most = (LOOKED / operations.max(1)).max(16);
@@ -264,7 +272,9 @@ fn looked(schedule: &Schedule, topology: &Topology, operations: u64) -> Vec<u64>
     out
 }
 
-/// What ranks of a group have to do at least, where all they add in its collectives is spread evenly over them.
+/// Returns the least time in ns that the ranks of a group need for their vector work, if the
+/// additions of their collectives are spread over them in proportion to their speeds. Returns the
+/// largest time of all groups.
 fn together(topology: &Topology, groups: &[&Group], own: &BTreeMap<u64, [f64; 3]>) -> Option<f64> {
     let vector = topology.settings().vector();
     if vector == f64::INFINITY {
@@ -288,7 +298,7 @@ fn together(topology: &Topology, groups: &[&Group], own: &BTreeMap<u64, [f64; 3]
     }
     let time = |(devices, added): (Vec<DeviceId>, f64)| {
         let slower = |d: &DeviceId| topology.pace(*d).slower[2];
-        // Nanoseconds of work of a device of its own pace, in bytes of any.
+        // Converts the nanoseconds of work of a device at its own pace to bytes.
         let done: f64 = devices
             .iter()
             .filter_map(|d| Some(own.get(&u64::from(d.0))?[2] / slower(d) * vector / 1e9))

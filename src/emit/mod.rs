@@ -1,7 +1,8 @@
-//! Emission for a target: from a proven schedule to the folder of a package, or to a text of its kernel.
+//! Emission for a target: turns a proven schedule into the folder of a package, or into a text of
+//! its kernel.
 //!
-//! Owns the order of the steps and what is claimed about them. How a kernel is made, completed, verified and
-//! printed is `kbc_backend_ascend`.
+//! This module owns the order of the steps and the claims that a package makes about its kernel.
+//! `kbc_backend_ascend` makes, completes, verifies and prints the kernel.
 
 pub mod places;
 pub mod sizes;
@@ -32,24 +33,27 @@ use sizes::{Family, family};
 use std::path::Path;
 use std::time::Instant;
 
-/// Bytes of a rank's window at most: what a domain of a simulator's shared memory can be expected to have.
+/// Largest window of a rank, in bytes: the most that a domain of a simulator's shared memory can be
+/// expected to provide.
 const LARGEST_WINDOW: u64 = 1 << 30;
-/// The largest element count of a kernel: indices of elements and their products with a rank count stay far within 63 bits.
+/// Largest element count of a kernel. Indices of elements, and their products with a number of
+/// ranks, stay far within 63 bits.
 const LARGEST_COUNT: u64 = 1 << 28;
 
-/// The target that executes instead of emitting.
+/// Name of the target that executes a program instead of emitting it.
 pub const SIM: &str = "sim";
 
-/// Texts of the kernel that `--emit` writes.
+/// Texts of the kernel that `--emit` can write.
 pub const TEXTS: [&str; 2] = ["tile", "cpp"];
 
-/// The kernel as it is lowered, in front of all passes, for `--print-after`.
+/// Name, for `--print-after`, of the kernel as it is lowered, before all passes.
 pub const LOWERED: &str = "tile";
 
-/// The profile of a target; none for the simulator.
+/// Returns the profile of a target, or `None` for the simulator.
 ///
 /// # Errors
-/// E458 (wrong usage): there is no such target, or nothing is emitted for it, with the reason.
+/// Returns E458 as wrong usage, with the reason, if there is no such target or kbc emits nothing
+/// for it.
 pub fn target(name: &str) -> Outcome<Option<&'static Profile>> {
     if name == SIM {
         return Ok(None);
@@ -68,19 +72,19 @@ pub fn target(name: &str) -> Outcome<Option<&'static Profile>> {
     profile::find(name).map(Some).ok_or_else(none)
 }
 
-/// What people see of the passes of the tile level, on standard error.
+/// What is printed on standard error about the passes of the tile level.
 #[derive(Clone, Copy, Default)]
 pub struct Show<'a> {
-    /// Passes after which the kernel is printed ([`LOWERED`] for the first), or `all`.
+    /// Passes after which the kernel is printed ([`LOWERED`] for the first text), or `all`.
     pub after: &'a [String],
-    /// Prints the kernel after every pass that changed it.
+    /// Whether the kernel is printed after every pass that changed it.
     pub changed: bool,
-    /// Prints how long the steps took.
+    /// Whether the duration of each step is printed.
     pub timings: bool,
 }
 
 impl Show<'_> {
-    /// Shows a kernel after a pass.
+    /// Prints the kernel after a pass, if the options ask for it.
     pub fn kernel(&self, session: &Session, pass: &str, before: Option<&Kernel>, kernel: &Kernel) {
         let asked = self.after.iter().any(|w| w == pass || w == "all");
         if asked || (self.changed && before.is_some_and(|b| b != kernel)) {
@@ -88,7 +92,7 @@ impl Show<'_> {
         }
     }
 
-    /// Shows what a step took since `begin`.
+    /// Prints the time that a step took since `begin`, if the options ask for it.
     pub fn time(&self, session: &Session, step: &str, begin: Instant) {
         if self.timings {
             session.words(&format!("{:>10.3} ms  {step}\n", begin.elapsed().as_secs_f64() * 1e3));
@@ -96,20 +100,20 @@ impl Show<'_> {
     }
 }
 
-/// A kernel with all that is known about it.
+/// A complete kernel, with what it was made from.
 pub struct Emitted {
-    /// For which sizes, and made of which schedules.
+    /// The sizes that the kernel serves, and the schedules from which it was made.
     pub family: Family,
-    /// The kernel, complete.
+    /// The complete kernel.
     pub kernel: Kernel,
-    /// What it was completed for.
+    /// The target for which the kernel was completed.
     pub profile: &'static Profile,
 }
 
-/// The complete, verified kernel of a program.
+/// Returns the complete, verified kernel of a program.
 ///
 /// # Errors
-/// Of the target, of lowering, of a pass, or of the tile level's verifier.
+/// Returns the errors of the target, of lowering, of a pass, or of the tile level's verifier.
 pub fn kernel(
     session: &mut Session,
     built: &Built,
@@ -123,10 +127,10 @@ pub fn kernel(
     for_profile(session, built, schedule, profile, &Show { after: print_after, ..Show::default() })
 }
 
-/// As [`kernel`], for a known target.
+/// Returns the same as [`kernel`], for a target whose profile is known.
 ///
 /// # Errors
-/// Of lowering, of a pass, or of the tile level's verifier.
+/// Returns the errors of lowering, of a pass, or of the tile level's verifier.
 pub fn for_profile(
     session: &mut Session,
     built: &Built,
@@ -142,10 +146,10 @@ pub fn for_profile(
     Ok(Emitted { family, kernel, profile })
 }
 
-/// A lowered kernel with layout, addresses, fences and flags, verified.
+/// Completes a lowered kernel with layout, addresses, fences and flags, and verifies it.
 ///
 /// # Errors
-/// Of a pass or the verifier.
+/// Returns the errors of a pass or of the verifier.
 pub fn complete(
     session: &Session,
     lowered: &Kernel,
@@ -162,10 +166,10 @@ pub fn complete(
     Ok(kernel)
 }
 
-/// Runs those passes of the tile level that are wanted, in their order.
+/// Runs the passes of the tile level that `wanted` accepts, in their order.
 ///
 /// # Errors
-/// Of a pass.
+/// Returns the errors of a pass.
 pub fn run_passes(
     session: &Session,
     kernel: &mut Kernel,
@@ -183,18 +187,20 @@ pub fn run_passes(
     Ok(())
 }
 
-/// A kernel for which everything is known that does not need a run.
+/// A kernel about which everything is known that can be known without executing it.
 pub struct Prepared {
     /// The kernel.
     pub emitted: Emitted,
-    /// For which sizes.
+    /// The sizes for which the kernel is claimed to be correct.
     pub claim: Claim,
 }
 
-/// All of an emission that can fail because of the program: before it is executed.
+/// Does every step of an emission that can fail because of the program, before the program is
+/// executed.
 ///
 /// # Errors
-/// Of [`for_profile`]; E472: the window does not fit at the program's own size.
+/// Returns the errors of [`for_profile`], and E472 if the window does not fit at the program's own
+/// size.
 pub fn prepare(
     session: &mut Session,
     built: &Built,
@@ -207,28 +213,28 @@ pub fn prepare(
     Ok(Prepared { emitted, claim })
 }
 
-/// What the command line wants written.
+/// Output that the command line asks for.
 pub struct Wanted<'a> {
-    /// The folder of the package, if there is to be one.
+    /// The folder of the package, if a package is to be written.
     pub out: Option<&'a str>,
-    /// Whether a folder that was edited is replaced.
+    /// Whether to replace a folder that was edited.
     pub force: bool,
-    /// Texts of the kernel ([`TEXTS`]) and their files; `-` is standard output.
+    /// Texts of the kernel (see [`TEXTS`]) and the files for them; `-` is standard output.
     pub texts: &'a [(String, String)],
 }
 
 /// A package in memory.
 pub struct Contents {
-    /// Path in the folder, content.
+    /// Path inside the folder and content of every file.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What the report says of it, but for the folder.
+    /// The package's part of the report; the name of the folder is still empty.
     pub report: EmitReport,
 }
 
-/// The C++ texts of a kernel, one a task, with the evidence of `report` in their heads.
+/// Returns the C++ texts of a kernel, one per task, with the evidence of `report` in their headers.
 ///
 /// # Errors
-/// Of the printer.
+/// Returns the errors of the printer.
 pub fn sources(prepared: &Prepared, report: &Report) -> Result<Vec<cpp::Source>, Diagnostics> {
     let evidence = evidence(&prepared.emitted, report, &prepared.claim);
     let notes = evidence.iter().map(|e| format!("{}: {}", e.step, e.words)).collect();
@@ -239,11 +245,11 @@ fn file_name(report: &Report) -> String {
     Path::new(&report.file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }
 
-/// The files of the package of a kernel whose schedule was proven and, as `report` says, executed. `own` is the program's own
-/// data ([`own_data`]).
+/// Returns the files of a package for a kernel whose schedule was proven and, if `report` says so,
+/// executed. `own` is the program's own data (see [`own_data`]).
 ///
 /// # Errors
-/// Of the printer and of the package.
+/// Returns the errors of the printer and of the package.
 pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> Result<Contents, Diagnostics> {
     let Prepared { emitted, claim } = prepared;
     let Emitted { family, kernel, profile } = emitted;
@@ -272,11 +278,12 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
     Ok(Contents { files, report })
 }
 
-/// The program's own data as a package has it: inputs that files gave, all of them, and how far results may be off by the reference
-/// evaluator. None where an input is made by rule, is partial, or has a type that the format does not know.
+/// Returns the program's own data in the form that a package stores: all inputs, and the error
+/// bounds of the results from the reference evaluator. Returns `None` unless every input comes from
+/// a file and none is partial or has a type that the format lacks.
 ///
 /// # Errors
-/// Of the evaluator.
+/// Returns the errors of the evaluator.
 pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<Vec<u8>>, Diagnostics> {
     let given = |i: &kbc_ir::graph::Input| matches!(i.data, Some(DataSource::File { .. }));
     let known = |i: &kbc_ir::graph::Input| i.ty.partial.is_none() && i.ty.dtype != DType::BF16;
@@ -287,17 +294,18 @@ pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<V
     let mut list: Vec<(String, Tensor)> =
         inputs.iter().enumerate().map(|(i, t)| (format!("input_{i}"), t.clone())).collect();
     for (i, r) in evaluate(typed, inputs, &options)?.into_iter().enumerate() {
-        // Rounded up: a bound stays one.
+        // Rounded up, so that the value in f32 is still a bound.
         let bound = r.bound.iter().map(|b| if *b == 0.0 { 0.0 } else { (*b as f32).next_up() }).collect();
         list.extend(Tensor::new(r.shape, Data::F32(bound)).map(|t| (format!("bound_{i}"), t)));
     }
     Ok(Some(write_npz(&list)?))
 }
 
-/// Writes what is wanted: the folder first, so that nothing is written where it cannot be.
+/// Writes the wanted output. The folder comes first, so that no other file is written if the folder
+/// cannot be.
 ///
 /// # Errors
-/// Of [`contents`], or of writing.
+/// Returns the errors of [`contents`] and of writing.
 pub fn emit(
     session: &Session,
     prepared: &Prepared,
@@ -309,7 +317,7 @@ pub fn emit(
     let mut texts = vec![];
     for (kind, path) in wanted.texts {
         let text = match kind.as_str() {
-            // Tasks one after another.
+            // The texts of the tasks, one after another.
             "cpp" => {
                 let texts: Vec<String> = sources(prepared, report)?.into_iter().map(|s| s.text).collect();
                 texts.join("\n")
@@ -334,7 +342,8 @@ pub fn emit(
     Ok(emitted)
 }
 
-/// The sizes a kernel is for: the largest count is what a window of [`LARGEST_WINDOW`] holds at every rank count.
+/// Returns the sizes that the kernel serves. The largest count is the largest for which the window
+/// is at most [`LARGEST_WINDOW`] bytes at every number of ranks.
 fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagnostics> {
     let bytes = layout::bytes(kernel);
     let window = |ranks: u64, count: u64| {
@@ -369,7 +378,7 @@ fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagn
     Ok(Claim { ranks: family.ranks.clone(), count })
 }
 
-/// What was really done.
+/// Lists the checks that were made, for the headers of the texts and the manifest.
 fn evidence(emitted: &Emitted, report: &Report, claim: &Claim) -> Vec<Evidence> {
     let family = &emitted.family;
     let mut out = vec![];

@@ -1,13 +1,13 @@
-//! Where a piece of an emitted kernel comes from, as a reader of the kernel wants it: file, line and the words there.
+//! Source locations for readers of an emitted kernel: file, line and a quotation of the source.
 
 use kbc_diag::{SourceMap, Span};
 use std::path::Path;
 
-/// Characters of a quotation.
+/// Longest quotation, in characters.
 const LONG: usize = 72;
 
-/// `file:line` and the text of a span in one line; the name of a file has no folder, so that output does not depend on
-/// where it lies.
+/// Returns `file:line` and the text of a span on one line. The file name has no folder, so that
+/// output does not depend on where the file lies.
 pub fn of(map: &SourceMap, span: Span) -> Option<(String, String)> {
     if span.is_none() {
         return None;

@@ -1,7 +1,8 @@
-//! Which sizes one emitted kernel serves: the same program made, proven and lowered at other rank counts and element
-//! counts, and compared.
+//! Sizes that one emitted kernel serves: makes, proves and lowers the same program at other rank
+//! counts and element counts, and compares the kernels.
 //!
-//! Owns the choice of sizes. What may differ between kernels is [`kbc_backend_ascend::family`].
+//! This module owns the choice of sizes. [`kbc_backend_ascend::family`] defines how kernels may
+//! differ and still be one.
 
 use super::places;
 use crate::analyse;
@@ -19,27 +20,31 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rank counts that are tried beside the program's own: small ones, powers of two and others.
 const RANKS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 16];
 
-/// Element counts that kernels are compared at: primes, so that no part of a cut is like another by chance.
+/// Element counts at which kernels are compared. They are primes, so that no two parts of a cut are
+/// alike by chance.
 const COUNTS: [u64; 3] = [1009, 2003, 4001];
 
-/// A kernel and the sizes it is for.
+/// A kernel and the sizes that it serves.
 pub struct Family {
     /// The kernel.
     pub kernel: Kernel,
-    /// Rank counts that were proven and agree with the kernel.
+    /// Rank counts that were proven and at which the kernel agrees with the lowered one.
     pub ranks: Vec<u64>,
     /// The parameter that is the kernel's `count`, if it has one.
     pub count: Option<String>,
-    /// For each of these rank counts the program at the element count it was proven at, which every cut divides.
+    /// For each of these rank counts, the program at the element count at which it was proven.
+    /// Every cut divides that count.
     pub proven: Vec<Made>,
-    /// The program at sizes that show how its tensors' sizes depend on them, its own first.
+    /// The program at sizes that show how the sizes of its tensors depend on ranks and count. The
+    /// program's own size is first.
     pub samples: Vec<Made>,
 }
 
-/// The kernel of a program, for as many sizes as agree.
+/// Returns the kernel of a program for as many sizes as possible.
 ///
 /// # Errors
-/// Of lowering the program at its own size. A size at which it does not exist is only left away.
+/// Returns the errors of lowering the program at its own size. A size at which the program does not
+/// exist is left out.
 pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Family, Diagnostics> {
     let mut makers = Makers::new(session, built, own)?;
     let ranks = own.mesh.ranks();
@@ -58,7 +63,8 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         if best.as_ref().is_some_and(|b| b.1.len() >= all.len()) {
             break;
         }
-        // What needs no memory may differ between rank counts: a kernel that serves more of them is worth a copy.
+        // The copies that can be elided may differ between rank counts. A kernel that serves more
+        // rank counts is worth an additional copy.
         let other = |m: Made| makers.lowered(m, staging);
         let (own_other, made_other) =
             (other(own.clone()), made.iter().cloned().map(other).collect::<Option<Vec<_>>>());
@@ -85,7 +91,7 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         }
         if proven.iter().any(|m| m.instance.ranks == ranks) {
             let ranks: Vec<u64> = proven.iter().map(|m| m.instance.ranks).collect();
-            // Sizes in the definition itself, of a reshape say, are those of one instance.
+            // Sizes in the definition itself, such as those of a reshape, belong to one instance.
             if one_definition(
                 std::iter::once(&own).chain(&made).filter(|m| ranks.contains(&m.instance.ranks)),
             ) {
@@ -101,8 +107,8 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
     Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own] })
 }
 
-/// A kernel for many of these sizes, its own among them, and the rank counts at which it does what theirs do; not one of those that have been
-/// tried.
+/// Returns a kernel that covers several of these sizes, including the program's own, with the rank
+/// counts at which it agrees with the lowered kernels. Kernels in `tried` are passed over.
 fn fitting(
     own: &Made,
     made: &[Made],
@@ -119,7 +125,8 @@ fn fitting(
         {
             continue;
         }
-        // At every count that was made: where a cut divides the count, different rules of cuts are one.
+        // Compared at every count that was made: where a cut divides the count, different cut rules
+        // cannot be distinguished.
         let mut agree: BTreeMap<u64, bool> = BTreeMap::new();
         for m in made {
             let all = agree.entry(m.instance.ranks).or_insert(true);
@@ -127,7 +134,7 @@ fn fitting(
             let member = group.iter().any(|g| size(&g.instance) == size(&m.instance));
             *all = *all
                 && match family::same_first_call(&kernel, &m.instance) {
-                    // Too long to be compared: it is one of those that the kernel was made of.
+                    // Too long to be compared, but the kernel was generalised from this instance.
                     Err(d) if member && d.list.iter().all(|d| d.code == "E431") => true,
                     same => same?,
                 };
@@ -138,7 +145,7 @@ fn fitting(
     Ok(None)
 }
 
-/// Whether golden values have one definition for all of them.
+/// Checks whether one definition of golden values serves all these sizes.
 fn one_definition<'m>(made: impl Iterator<Item = &'m Made>) -> bool {
     let sizes = |m: &Made| Sizes { nranks: m.instance.ranks, count: m.instance.count };
     let all: Vec<_> = made.map(|m| (sizes(m), &m.typed, &m.schedule.mesh)).collect();
@@ -160,12 +167,13 @@ pub struct Made {
 struct Makers<'a> {
     session: &'a mut Session,
     built: &'a Built,
-    /// At the program's own size.
+    /// The kernel at the program's own size.
     kernel: Kernel,
     ranks: u64,
-    /// What kernels copy.
+    /// Which copies the kernels keep.
     staging: Staging,
-    /// Whether the rank count can be another: one mesh axis, which `--topology` replaces.
+    /// Whether the number of ranks can change. This needs a mesh of one axis, which `--topology`
+    /// replaces.
     line: bool,
 }
 
@@ -177,7 +185,7 @@ impl<'a> Makers<'a> {
         Ok(Makers { session, built, kernel, ranks: own.mesh.ranks(), staging, line })
     }
 
-    /// The program at a rank count and a value of its count parameter, if it exists there.
+    /// Returns the program at a rank count and a value of its count parameter, if it exists there.
     fn make(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Option<Made> {
         let line = (ranks != self.ranks).then(|| {
             let text = format!("full({ranks})");
@@ -195,18 +203,19 @@ impl<'a> Makers<'a> {
         Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
-    /// The same with a kernel that copies otherwise.
+    /// Returns the same program with a kernel lowered under another copy-elision setting.
     fn lowered(&self, m: Made, staging: Staging) -> Option<Made> {
         let kernel = lower::lower(&m.schedule, staging, &|span| places::of(&self.session.map, span)).ok()?;
         Some(Made { instance: Instance { kernel, ..m.instance }, ..m })
     }
 
-    /// The parameter that sizes of data depend on: the first integer one whose value changes them and nothing else. With the
-    /// program at the first two counts.
+    /// Returns the count parameter, with the program at the first two counts. It is the first
+    /// integer parameter whose value changes the sizes of data and nothing else.
     fn count(&mut self) -> Option<(String, Vec<Made>)> {
         let names: Vec<String> = self.built.integers().map(|(n, _)| n.to_owned()).collect();
         names.into_iter().find_map(|name| {
-            // The size of a mesh is none, and a program on a thousand ranks takes its time.
+            // A parameter that sets the size of the mesh is not a count. Checking the ranks first
+            // avoids compiling a program for a thousand ranks.
             let defines = [(name.clone(), COUNTS[0].to_string())];
             if build::ranks_with(self.built, &defines).ok()? != self.ranks {
                 return None;
@@ -220,7 +229,8 @@ impl<'a> Makers<'a> {
         })
     }
 
-    /// The program at all sizes that are tried; `first` are those at its own rank count and the first two counts.
+    /// Returns the program at all sizes that are tried. `first` holds the programs at its own rank
+    /// count and the first two counts.
     fn all(&mut self, count: Option<&str>, first: Vec<Made>) -> Vec<Made> {
         let mut ranks = if self.line { RANKS.to_vec() } else { vec![] };
         ranks.retain(|r| *r != self.ranks);
@@ -228,7 +238,8 @@ impl<'a> Makers<'a> {
             ranks.insert(0, self.ranks);
             return ranks.into_iter().filter_map(|r| self.make(r, None)).collect();
         };
-        // Several counts tell forms apart; at the program's own rank count there is one more.
+        // Several counts distinguish the forms that a number may have. The program's own rank count
+        // gets one count more.
         let mut out = first;
         out.extend(self.make(self.ranks, Some((name, COUNTS[2]))));
         for r in ranks {
@@ -238,14 +249,16 @@ impl<'a> Makers<'a> {
     }
 }
 
-/// A count that every cut of a collective over so many ranks divides: all chunk boundaries are distinct. Lanes of several cores begin at
-/// lines of 64 bytes, which are at most 64 elements.
+/// Returns a count that every cut of a collective over `ranks` ranks divides, so that all chunk
+/// boundaries are distinct. The lanes of several cores begin at lines of 64 bytes, which hold at
+/// most 64 elements.
 fn divisible(ranks: u64, cores: u32) -> u64 {
     let lines = if cores > 1 { 4 * u64::from(cores) } else { 1 };
     16 * lines * ranks * ranks.next_power_of_two()
 }
 
-/// Sets of sizes whose kernels differ in numbers alone, the largest first; last the program's own rank count by itself.
+/// Groups sizes whose kernels differ in numbers alone, the largest group first. The last group
+/// holds the sizes at the program's own rank count.
 fn groups(made: &[Made], ranks: u64) -> Vec<Vec<&Made>> {
     let mut out: Vec<Vec<&Made>> = vec![];
     for m in made {
@@ -260,7 +273,7 @@ fn groups(made: &[Made], ranks: u64) -> Vec<Vec<&Made>> {
     out
 }
 
-/// Sizes of the dimensions of inputs and results.
+/// Returns the sizes of the dimensions of the inputs, sorted and without duplicates or 1.
 fn global_sizes(built: &Built) -> Vec<u64> {
     let inputs = built.typed.inputs.iter().flat_map(|i| i.ty.sizes());
     let mut out: Vec<u64> = inputs.filter(|n| *n > 1).collect();

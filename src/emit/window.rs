@@ -1,4 +1,5 @@
-//! The window of an emitted kernel in words: its memory map at the program's sizes, and how many launches it serves.
+//! Description of an emitted kernel's window: its memory map at the program's sizes, and how many
+//! launches it serves.
 
 use super::{Show, for_profile};
 use crate::analyse;
@@ -9,10 +10,10 @@ use kbc_backend_ascend::package::window_text;
 use kbc_backend_ascend::profile::Profile;
 use kbc_ir::schedule::Schedule;
 
-/// The memory map of a rank's window on a target.
+/// Returns the memory map of a rank's window on a target.
 ///
 /// # Errors
-/// Of proving the schedule, and of making the kernel.
+/// Returns the errors of proving the schedule and of making the kernel.
 pub fn text(
     session: &mut Session,
     built: &Built,

@@ -1,4 +1,5 @@
-//! Random bits as inputs: NaN, infinities, denormals, both zeros and extremes beside ordinary numbers.
+//! Random bits as inputs: NaN, infinities, denormals, both zeros and extreme values beside ordinary
+//! numbers.
 
 use super::rng::Rng;
 use half::{bf16, f16};
@@ -7,7 +8,7 @@ use kbc_ir::types::{DType, TensorType};
 use kbc_numerics::shard::feed_shape;
 use kbc_numerics::tensor::{Data, Tensor};
 
-/// What the elements of a tensor are like.
+/// The kind of numbers in a tensor.
 #[derive(Clone, Copy)]
 enum Style {
     Bits,
@@ -17,14 +18,14 @@ enum Style {
     Mixed,
 }
 
-/// The bits of f32 at which something happens.
+/// Bit patterns of f32 at boundaries of its behaviour.
 const SPECIAL: [u32; 18] = [
     0x0000_0000, // 0
     0x8000_0000, // -0
-    0x0000_0001, // the least denormal
-    0x807f_ffff, // the greatest negative denormal
-    0x0080_0000, // the least normal
-    0x7f7f_ffff, // the greatest
+    0x0000_0001, // the smallest denormal
+    0x807f_ffff, // the largest negative denormal
+    0x0080_0000, // the smallest normal
+    0x7f7f_ffff, // the largest finite number
     0xff7f_ffff,
     0x7f80_0000, // infinity
     0xff80_0000,
@@ -33,9 +34,9 @@ const SPECIAL: [u32; 18] = [
     0x7f80_0001, // a signalling NaN
     0x3f80_0000, // 1
     0xbf80_0000,
-    0x477f_e000, // 65504, the greatest f16
+    0x477f_e000, // 65504, the largest f16
     0x477f_f000, // 65520, which rounds to infinity in f16
-    0x3380_0000, // 2^-24, the least f16
+    0x3380_0000, // 2^-24, the smallest f16
     0x4b80_0001,
 ];
 
@@ -73,22 +74,23 @@ fn int(rng: &mut Rng, style: Style, bits: u32) -> i64 {
     }
 }
 
-/// One half in two is given in bits of its own type, so that its denormals and NaN are as frequent as in f32.
+/// Returns random bits of a 16-bit float for some elements, so that its denormals and NaN are as
+/// frequent as in f32.
 fn half_bits(rng: &mut Rng, style: Style) -> Option<u16> {
     let bits = matches!(style, Style::Bits) || matches!(style, Style::Mixed) && rng.chance(10);
     bits.then(|| rng.draw() as u16)
 }
 
-/// Which numbers inputs have.
+/// The numbers that inputs contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Numbers {
-    /// All.
+    /// All bit patterns.
     Any,
-    /// Ordinary ones: small, and integers of any size.
+    /// Ordinary numbers: small floats, and integers of any size.
     Ordinary,
 }
 
-/// `n` elements.
+/// Returns `n` random elements.
 pub fn data(rng: &mut Rng, dtype: DType, n: usize, numbers: Numbers) -> Data {
     let style = match numbers {
         Numbers::Any => rng.weighted(&[
@@ -124,12 +126,13 @@ pub fn data(rng: &mut Rng, dtype: DType, n: usize, numbers: Numbers) -> Data {
     }
 }
 
-/// Inputs of a schedule for some calls. The elements depend on the input's name, not on what other inputs there are.
+/// Returns the inputs of a schedule for some calls. The elements depend on the input's name, not on
+/// the other inputs.
 pub fn inputs(schedule: &Schedule, seeds: &[u64], calls: u32) -> Vec<Vec<Tensor>> {
     (0..calls).map(|c| of_call(schedule, seeds, c, Numbers::Any)).collect()
 }
 
-/// Those of one call.
+/// Returns the inputs of one call.
 pub fn of_call(schedule: &Schedule, seeds: &[u64], call: u32, numbers: Numbers) -> Vec<Tensor> {
     let mut types: Vec<(u32, &str, &TensorType)> = schedule
         .buffers

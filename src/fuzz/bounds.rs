@@ -1,7 +1,9 @@
-//! Random programs on random machines with every algorithm: no time below a bound, and one bound for one program on one machine.
+//! Fuzzer of bounds: random programs on random machines with various algorithms. No time may be
+//! below a bound, and all schedules of a program on a machine must have the same bound.
 //!
-//! Owns the machines (what is scarce on them differs by orders of magnitude), the variants of a program and the comparison. A
-//! variant has other algorithms, other pieces, or other streams; its values and their placements are the same.
+//! This module owns the machines (whose scarce resources differ by orders of magnitude), the
+//! variants of a program and the comparison. A variant has other algorithms, other pieces, or other
+//! streams; its values and their placements are the same.
 
 use super::catalogue::Catalogue;
 use super::machine::Machine;
@@ -25,32 +27,33 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Variants of a program beside the one that the compiler chooses.
+/// Number of variants of a program beside the one that the compiler chooses.
 const VARIANTS: usize = 6;
 
-/// What was tried and what came of it.
+/// Counts and findings.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Programs that were made.
+    /// Number of programs made.
     pub tried: u64,
-    /// Those that the compiler accepted.
+    /// Number of programs that the compiler accepted.
     pub accepted: u64,
-    /// Schedules that were timed.
+    /// Number of schedules timed.
     pub timed: u64,
-    /// Those with pieces or streams.
+    /// Number of these schedules that have pieces or streams.
     pub overlapped: u64,
-    /// Variants that the compiler or the checker refused, by code: how many, and the message of the first.
+    /// Variants that the compiler or the checker rejected, by code: number, and the message of the
+    /// first.
     pub refused: BTreeMap<&'static str, (u64, String)>,
-    /// How often each row was the largest, without its numbers.
+    /// How often each row was the largest, by its text without numbers.
     pub rows: BTreeMap<String, u64>,
-    /// The least time over its bound.
+    /// The smallest ratio of a time to its bound.
     pub closest: Option<f64>,
-    /// What is wrong: number, program and machine, and how.
+    /// Failures: number of the program, text of program and machine, description.
     pub wrong: Vec<(u64, String, String)>,
 }
 
 impl Tally {
-    /// For people.
+    /// Formats the counts.
     pub fn text(&self) -> String {
         let mut out = format!(
             "{} programs, {} accepted, {} schedules timed, {} of them with collectives beside or in pieces\n",
@@ -70,7 +73,7 @@ impl Tally {
     }
 }
 
-/// Rates and rules of a machine, so that one thing or another is scarce.
+/// Returns random rates and rules of a machine, so that different resources are scarce.
 pub fn settings(rng: &mut Rng, shape: &str) -> String {
     let rate = |rng: &mut Rng| {
         let unit = *rng.pick(&["MB/s", "GB/s", "TB/s"]);
@@ -117,7 +120,7 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
     format!("{shape} {{ {} }}", parts.join("; "))
 }
 
-/// The graph of a program with what the compiler chose, or with something else.
+/// Returns the graph of a program with the compiler's choices (`which` is 0) or with random ones.
 fn varied(catalogue: &Catalogue<'_>, rng: &mut Rng, graph: &Graph, mesh: &Mesh, which: usize) -> Graph {
     let mut out = graph.clone();
     let cuttable = |g: &Graph, id: OpId| {
@@ -151,7 +154,7 @@ fn varied(catalogue: &Catalogue<'_>, rng: &mut Rng, graph: &Graph, mesh: &Mesh, 
     out
 }
 
-/// A program as the compiler lowers it, and the same with nothing beside anything.
+/// A program as the compiler lowers it, and the same program without overlap if it has any.
 struct Variant {
     schedule: Schedule,
     plain: Option<Schedule>,
@@ -182,13 +185,14 @@ fn lowered(module: &Module, graph: Graph, cx: &PassCx<'_>) -> Result<Variant, Di
     Ok(Variant { schedule, plain })
 }
 
-/// A bottleneck without its numbers and names.
+/// Returns the text of a bottleneck without its numbers and names.
 fn row(bottleneck: &str) -> String {
     let word = |w: &str| !w.contains(|c: char| c.is_ascii_digit() || "(){}|".contains(c));
     bottleneck.split(' ').filter(|w| word(w)).collect::<Vec<_>>().join(" ")
 }
 
-/// Tries one program on its machine; what is wrong with it, in words.
+/// Tries one program on its machine, and returns a description of what is wrong with it, if
+/// anything is.
 fn one(
     catalogue: &Catalogue<'_>,
     (loaded, machine): (&Loaded, Option<String>),
@@ -244,7 +248,7 @@ fn one(
         let (timing, lower) = match timed(subject, &topology, &options, &mut Nobody) {
             Ok(found) => found,
             Err(found) => {
-                // An algorithm that is wrong for its arguments may be as fast as it likes.
+                // A variant whose algorithm is wrong for its arguments has no valid time.
                 if found.list.iter().all(|d| d.code != "E990") {
                     refused(tally, &found);
                     continue;
@@ -279,10 +283,11 @@ fn refused(tally: &mut Tally, found: &Diagnostics) {
     tally.refused.entry(code).or_insert((0, title)).0 += 1;
 }
 
-/// How a text begins that names its machine, which has more settings than a topology of a program.
+/// Prefix of the first line of a text, which names its machine. The machine has more settings than
+/// a topology of a program.
 const MACHINE: &str = "// machine: ";
 
-/// The text of a program and a machine.
+/// Returns the text of a program and a machine.
 pub fn text(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> String {
     let rng = &mut Rng::new(&[seed, number, 3]);
     let (shape, program) = match rng.below(10) {
@@ -300,7 +305,8 @@ pub fn text(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> String {
     format!("{MACHINE}{}\n{program}", settings(rng, &shape))
 }
 
-/// Products with collectives before and behind them, which can be cut into pieces; with the machine's shape.
+/// Returns a program of matmuls with collectives before and after them, which can be cut into
+/// pieces, and the machine's shape.
 fn layers(rng: &mut Rng) -> (String, String) {
     let machine = Machine::random(rng);
     let axis = rng.pick(&machine.mesh.axes).clone();
@@ -343,7 +349,7 @@ fn layers(rng: &mut Rng) -> (String, String) {
     (machine.shape, text)
 }
 
-/// Tries the program of a text, with the variants of two numbers.
+/// Tries the program of a text; its variants depend on the seed and the number.
 pub fn given(catalogue: &Catalogue<'_>, text: &str, seed: u64, number: u64, tally: &mut Tally) {
     tally.tried += 1;
     let rng = &mut Rng::new(&[seed, number, 4]);
@@ -360,7 +366,7 @@ pub fn given(catalogue: &Catalogue<'_>, text: &str, seed: u64, number: u64, tall
     }
 }
 
-/// Programs `numbers` of a seed.
+/// Tries the programs with these numbers of a seed.
 pub fn programs(seed: u64, numbers: std::ops::Range<u64>, progress: &mut dyn FnMut(&Tally)) -> Tally {
     let loaded = library();
     let catalogue = Catalogue::new(&loaded);

@@ -1,4 +1,4 @@
-//! Random calls of collectives: what changes where the parts of a value are, or moves them about.
+//! Random calls of collectives, which change the placement of a value or move its parts.
 
 use super::machine::given;
 use super::rng::Rng;
@@ -6,10 +6,11 @@ use kbc_ir::graph::CollKind;
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Name, Parts};
 
-/// A collective of a program: how it is called, whose algorithms serve it (empty where the arguments name one), its arguments, what it makes, its root.
+/// A call of a collective: its name; the collective whose algorithms serve it (empty if the
+/// arguments name one); its arguments; the type of its result; its root.
 pub type Call = (&'static str, &'static str, String, TensorType, Option<u64>);
 
-/// One that changes what an axis does in a type, or that moves the parts about.
+/// Returns a call that changes the use of an axis in a type, or that moves the parts.
 pub fn moved(rng: &mut Rng, from: &TensorType, mesh: &Mesh, axis: &Name, size: u64) -> Option<Call> {
     let standard = |kind: CollKind, text: String, ty: TensorType, root: Option<u64>| {
         (kind.name(), kind.name(), text, ty, root)
@@ -61,7 +62,7 @@ pub fn moved(rng: &mut Rng, from: &TensorType, mesh: &Mesh, axis: &Name, size: u
             .is_some_and(|c| c.axes.len() == 1 && !matches!(c.rule, CutRule::Lengths(_)))
         && rng.chance(40)
     {
-        // What is left to do over other axes is done first.
+        // The call first resolves what other axes left open.
         (ty.partial, ty.only) = (None, None);
         return Some(parts(rng, dim, size, root, ty));
     }
@@ -72,7 +73,7 @@ pub fn moved(rng: &mut Rng, from: &TensorType, mesh: &Mesh, axis: &Name, size: u
         return counted(rng, &have, axis, ty);
     }
     let own = ty.dims[dim].cut.as_mut()?;
-    // The last axis of a cut goes first.
+    // Only the last axis of a cut can be removed.
     if own.axes.last() != Some(axis) {
         return None;
     }
@@ -94,7 +95,7 @@ pub fn moved(rng: &mut Rng, from: &TensorType, mesh: &Mesh, axis: &Name, size: u
     })
 }
 
-/// An all_to_all with a matrix whose rows are what the ranks have.
+/// Returns an all_to_all with a matrix of counts whose row sums are the ranks' lengths.
 fn counted(rng: &mut Rng, have: &[u64], axis: &Name, mut ty: TensorType) -> Option<Call> {
     let k = have.len() as u64;
     let row = |n: &u64| match given(rng, *n, k) {
@@ -105,19 +106,19 @@ fn counted(rng: &mut Rng, have: &[u64], axis: &Name, mut ty: TensorType) -> Opti
     let columns = Parts::row(&counts.transposed()?.totals())?;
     ty.dims[0].cut = Some(Cut { axes: vec![axis.clone()], rule: CutRule::Lengths(columns) });
     let rows: Vec<String> = (0..k).map(|s| format!("{:?}", counts.lengths(s))).collect();
-    // Of the library's, those that do not go through scratch.
+    // Only library algorithms that do not use scratch.
     let using = rng.pick(&["", ", using: direct", ", using: pairwise"]);
     Some(("all_to_all", "", format!(", counts: [{}]{using}", rows.join(", ")), ty, None))
 }
 
-/// One that moves the parts of a dimension about.
+/// Returns a call that moves the parts of a dimension.
 fn parts(rng: &mut Rng, dim: usize, size: u64, root: u64, ty: TensorType) -> Call {
     let other = rng.below(size as usize) as u64;
     match rng.below(4) {
         0 => ("shift", "shift", format!(", dim: {dim}, by: {root}"), ty, Some(root)),
         1 => ("send_recv", "permute", format!(", dim: {dim}, from: {root}, to: {other}"), ty, None),
         2 => {
-            // A rotation of some of the ranks by some others.
+            // A rotation of some of the ranks.
             let pairs: Vec<String> = (0..size)
                 .filter(|_| rng.chance(70))
                 .map(|r| format!("({r}, {})", (r + root) % size))

@@ -1,4 +1,5 @@
-//! What the library offers a random program: algorithms that are legal on an axis, and kernels.
+//! Catalogue of the library for random programs: the algorithms that are legal on an axis, and the
+//! kernels.
 
 use super::machine::Machine;
 use super::rng::Rng;
@@ -13,17 +14,17 @@ use kbc_rounds::library::AlgId;
 use kbc_rounds::rounds::{Call, coordinates};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The library as a random program sees it.
+/// The library as random programs use it.
 pub struct Catalogue<'l> {
     loaded: &'l Loaded,
-    /// Names of algorithms over one axis, with the collectives they serve.
+    /// Names of algorithms over one axis, with the collectives that they serve.
     names: BTreeMap<String, BTreeSet<String>>,
     /// Elementwise kernels: name and number of operands.
     pub kernels: Vec<(String, usize)>,
 }
 
 impl<'l> Catalogue<'l> {
-    /// Of what was loaded without a file of the user's.
+    /// Creates the catalogue of a library that was loaded without a user's file.
     pub fn new(loaded: &'l Loaded) -> Self {
         let library = &loaded.library;
         let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -38,7 +39,7 @@ impl<'l> Catalogue<'l> {
         Catalogue { loaded, names, kernels: kernels.collect() }
     }
 
-    /// Every algorithm of a collective that is made for an axis.
+    /// Returns every algorithm of a collective that is legal on an axis.
     pub fn legal(&self, coll: &str, axis: &Axis, root: Option<u64>) -> Vec<&'l AlgorithmDecl> {
         let library = &self.loaded.library;
         let fits = |a: &AlgId| {
@@ -56,7 +57,8 @@ impl<'l> Catalogue<'l> {
         library.algorithms().filter(fits).map(|a| library.algorithm(a)).collect()
     }
 
-    /// `using: ..` for a collective on an axis; none is left to the compiler.
+    /// Returns a random `using: ..` for a collective on an axis, or `None` to leave the choice to
+    /// the compiler.
     pub fn using(
         &self,
         rng: &mut Rng,
@@ -74,7 +76,7 @@ impl<'l> Catalogue<'l> {
         for ((name, default), is_algorithm) in decl.params.iter().zip(algorithm_valued(decl)) {
             let value = match &default.kind {
                 ExprKind::Name(n) if is_algorithm && rng.chance(25) => {
-                    // One that serves whatever the default serves.
+                    // An algorithm that serves every collective that the default serves.
                     let Some(wanted) = self.names.get(n) else { continue };
                     let fit = self.names.iter().filter(|(_, serves)| wanted.is_subset(serves)).map(|x| x.0);
                     rng.pick(&fit.collect::<Vec<_>>()).to_string()

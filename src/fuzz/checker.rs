@@ -1,8 +1,10 @@
-//! Random schedules and mutants, judged by running them: is what the checker accepts right, and what it refuses wrong?
+//! Fuzzer of the checker: runs random schedules and mutants to decide whether its verdicts are
+//! right.
 //!
-//! Owns which schedules are drawn, how many calls they run, and the counts. What a schedule must give is
-//! `kbc_judge::oracle`'s to say, whether it always gives that is `kbc_judge`'s; neither shares anything
-//! with the checker. Everything is a function of the seed and of the number of a schedule.
+//! This module owns the choice of schedules, the number of calls and the counts.
+//! `kbc_judge::oracle` computes the expected results, and `kbc_judge` decides whether a schedule
+//! always gives them; neither depends on the checker. Everything depends only on the seed and
+//! on the number of a schedule.
 
 use super::rng::Rng;
 use super::{catalogue, generate, library, machine, make, rounds, written};
@@ -28,85 +30,86 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is tried, and how hard.
+/// What is tried, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Draws schedules, changes and orders.
+    /// Seed of schedules, changes and orders.
     pub seed: u64,
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
-    /// Events that exploring all orders of a schedule may take, if the checker accepts it.
+    /// Largest number of events for exploring all orders of a schedule that the checker accepts.
     pub events: u64,
 }
 
-/// What came of a schedule.
+/// The outcome for a schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// It is the same as the right one.
+    /// It behaves like the correct schedule.
     Unchanged,
-    /// Accepted, and nothing wrong is seen.
+    /// Accepted, and no misbehaviour was found.
     Stands,
-    /// Accepted, and it misbehaves: how. A defect of the checker.
+    /// Accepted, and it misbehaves as described: a defect of the checker.
     Escaped(String),
-    /// Refused, and it misbehaves.
+    /// Rejected, and it misbehaves.
     Refused,
-    /// Refused by these codes, and nothing wrong is seen.
+    /// Rejected with these codes, but no misbehaviour was found.
     Quiet(Vec<&'static str>),
-    /// Not well-formed, as the verifier says with this code: it need not be run.
+    /// The verifier rejects it with this code, so it is not run.
     Unformed(&'static str),
-    /// Too long to be run.
+    /// Too long to run.
     TooLong,
 }
 
-/// What was drawn.
+/// A schedule that was drawn, with its outcome.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// Its number.
     pub number: u64,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u64,
-    /// The changes, in words; none for a schedule as it was made.
+    /// Descriptions of the changes; empty for an unchanged schedule.
     pub changes: Vec<String>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// Whether all orders were explored.
     pub explored: bool,
-    /// Whether it would take more calls than were run to pass every constant.
+    /// Whether passing every constant would take more calls than were run.
     pub short: bool,
-    /// Its text, if it escaped, or is refused although it is right as it was made, or is refused without a reason.
+    /// Its text, if it escaped, if it is rejected without having been changed, or if it is rejected
+    /// for no known reason.
     pub text: String,
 }
 
-/// The counts.
+/// Counts and findings.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Schedules drawn that are not the same as the right one.
+    /// Schedules that do not behave like the correct one.
     pub tried: u64,
-    /// Of these, those that were changed.
+    /// Those of them that were changed.
     pub mutants: u64,
-    /// Drawn, and the same as the right one.
+    /// Schedules that behave like the correct one.
     pub unchanged: u64,
-    /// Accepted, and nothing wrong is seen.
+    /// Accepted, and no misbehaviour was found.
     pub stands: u64,
     /// Accepted, and they misbehave.
     pub escaped: Vec<Trial>,
-    /// Refused, and they misbehave.
+    /// Rejected, and they misbehave.
     pub refused: u64,
-    /// Refused, and nothing wrong is seen, by the first code: how many, and the first number.
+    /// Rejected, but no misbehaviour was found, by the first code: count, and the first number.
     pub quiet: BTreeMap<&'static str, (u64, u64)>,
-    /// Refused by the verifier, by the first code: how many, and the first number.
+    /// Rejected by the verifier, by the first code: count, and the first number.
     pub unformed: BTreeMap<&'static str, (u64, u64)>,
-    /// Refused as they were made, and nothing wrong is seen.
+    /// Rejected without having been changed, and no misbehaviour was found.
     pub alarms: Vec<Trial>,
-    /// Refused without a reason that is written down, and nothing wrong is seen.
+    /// Rejected with a code for which no reason is recorded, and no misbehaviour was found.
     pub unexplained: Vec<Trial>,
-    /// Too long to be run.
+    /// Too long to run.
     pub too_long: u64,
-    /// Of those that nothing wrong was seen of: all orders were explored.
+    /// Schedules all of whose orders were explored without misbehaviour.
     pub explored: u64,
-    /// Those that need more calls than were run.
+    /// Schedules that need more calls than were run.
     pub short: u64,
-    /// By number of ranks: up to 6, 12, 79, and more.
+    /// Counts by number of ranks: up to 6, up to 12, up to 79, more.
     pub sizes: [u64; 4],
 }
 
@@ -150,12 +153,12 @@ impl Summary {
         }
     }
 
-    /// Whether the checker was right each time.
+    /// Checks whether the checker was always right.
     pub fn ok(&self) -> bool {
         self.escaped.is_empty() && self.alarms.is_empty() && self.unexplained.is_empty()
     }
 
-    /// For people.
+    /// Formats the counts.
     pub fn text(&self) -> String {
         let quiet: u64 = self.quiet.values().map(|q| q.0).sum();
         let right = self.stands + quiet;
@@ -188,7 +191,7 @@ impl Summary {
     }
 }
 
-/// A schedule as a module.
+/// Returns a schedule as a module.
 pub fn module(s: &Schedule) -> Module {
     Module {
         name: s.name.clone(),
@@ -199,14 +202,15 @@ pub fn module(s: &Schedule) -> Module {
     }
 }
 
-/// Right schedules that are drawn from beside the random ones.
+/// Correct schedules from which changes start, beside the random ones.
 pub struct Pool(Vec<Schedule>);
 
-/// Ranks above which a collective of the library is not drawn.
+/// Largest number of ranks of a library collective in the pool.
 const POOL_RANKS: u64 = 9;
 
 impl Pool {
-    /// So many programs with collectives of the library, and the given schedules.
+    /// Creates a pool of `programs` programs with collectives of the library, and the given
+    /// schedules.
     pub fn new(given: &[Schedule], programs: usize, settings: &Settings) -> Pool {
         let loaded = library();
         let catalogue = catalogue::Catalogue::new(&loaded);
@@ -220,7 +224,7 @@ impl Pool {
     }
 }
 
-/// Operations of all ranks in one call.
+/// Returns the number of operations of all ranks in one call.
 fn length(s: &Schedule) -> u64 {
     let Ok(p) = Program::compile(s) else { return 0 };
     let mut n = 0;
@@ -238,10 +242,11 @@ fn length(s: &Schedule) -> u64 {
     n
 }
 
-/// Operations of one call above which no more are counted.
+/// Number of operations of one call at which counting stops.
 const MOST_OPS: u64 = 200_000;
 
-/// What expressions of the call ask for: the largest constant beside it, and after how many calls all repeats.
+/// How expressions use the call: the largest constant beside it, and the period after which all
+/// values repeat.
 #[derive(Default)]
 struct Spans {
     most: u64,
@@ -251,7 +256,7 @@ struct Spans {
 impl Spans {
     fn constant(&mut self, e: &Expr) {
         let n = e.as_int().map_or(0, i64::unsigned_abs);
-        // What is that large is no number of calls.
+        // A larger constant is not a number of calls.
         if n <= 64 {
             self.most = self.most.max(n);
         }
@@ -306,8 +311,8 @@ impl Spans {
     }
 }
 
-/// So many calls that every constant beside the call is passed, and every ring of slots is used again; and whether that
-/// is more than are run.
+/// Returns a number of calls in which every constant beside the call is passed and every ring of
+/// slots is used again, and whether fewer calls than that are run.
 pub fn calls(s: &Schedule) -> (u32, bool) {
     if s.calls == Calls::First {
         return (1, false);
@@ -330,7 +335,7 @@ fn inputs(s: &Schedule, calls: u32) -> Result<Vec<Vec<Tensor>>, String> {
             types.entry(n).or_insert_with(|| ty.clone());
         }
     }
-    // An input that no buffer is a part of is never looked at.
+    // An input of which no buffer is a part is never read.
     for n in 0..types.keys().next_back().map_or(0, |n| n.saturating_add(1)).min(16) {
         types.entry(n).or_insert_with(|| TensorType::replicated(DType::F32, &[1]));
     }
@@ -341,13 +346,13 @@ fn inputs(s: &Schedule, calls: u32) -> Result<Vec<Vec<Tensor>>, String> {
     });
     let tensor = |call: u32, (i, ty): (&u32, &TensorType)| {
         if multiplies && ty.dtype.is_float() {
-            // As many factors as ranks, and as many summands after it.
+            // There are as many factors as ranks, and as many summands after them.
             let p = s.mesh.ranks().max(1);
             let factors = u32::try_from(p).unwrap_or(u32::MAX);
             let most = exact_range(ty.dtype, 2 * p, factors, false).modulus - 1;
             return powers(ty, &s.mesh, most, *i, call).map_err(|d| d.title);
         }
-        // Several sums may follow each other, with something doubled between them: small numbers stay exact.
+        // Several sums may follow each other, with a doubling in between; small numbers stay exact.
         let (p, wide) = (s.mesh.ranks().max(1), ty.dtype.bytes() > 2);
         let summands = if wide && p <= 20 { 8 * p.pow(3) } else { 2 * p };
         let mut range = exact_range(ty.dtype, summands, 1, true);
@@ -357,7 +362,7 @@ fn inputs(s: &Schedule, calls: u32) -> Result<Vec<Vec<Tensor>>, String> {
     (0..calls).map(|call| types.iter().map(|t| tensor(call, t)).collect()).collect()
 }
 
-/// How a schedule behaves, and whether it was run for too few calls.
+/// Returns the behaviour of a schedule, and whether it was run for too few calls.
 pub fn judge(s: &Schedule, events: u64, runs: u64, seed: u64) -> (Behaviour, bool) {
     let (calls, short) = calls(s);
     let wrong = |why: String| (Behaviour::Misbehaves(why), short);
@@ -392,7 +397,8 @@ fn codes(list: &Diagnostics) -> Vec<&'static str> {
     out
 }
 
-/// What verifier and checker say of a schedule; whether the verifier says it.
+/// Returns the codes of the verifier or the checker for a schedule, and whether they are the
+/// verifier's.
 fn verdict(s: &Schedule) -> (Vec<&'static str>, bool) {
     let found = codes(&verify(&module(s)));
     if !found.is_empty() {
@@ -404,7 +410,8 @@ fn verdict(s: &Schedule) -> (Vec<&'static str>, bool) {
     (codes(&check(s, &CheckOptions::default()).errors), false)
 }
 
-/// What came of a schedule; whether all orders were explored, and whether it ran for too few calls.
+/// Returns the outcome of a schedule, whether all orders were explored, and whether it ran for too
+/// few calls.
 fn outcome(s: &Schedule, settings: &Settings, seed: u64) -> (Outcome, bool, bool) {
     let Ok((refused, unformed)) = catch_unwind(AssertUnwindSafe(|| verdict(s))) else {
         return (Outcome::Escaped("verifier or checker panic".into()), false, false);
@@ -444,7 +451,7 @@ fn random(rng: &mut Rng) -> Option<Schedule> {
     }
 }
 
-/// Schedule `number` of a seed: its text as it was made, before anything is changed, and with its changes.
+/// Returns schedule `number` of a seed before and after the changes, with their descriptions.
 fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec<String>)> {
     let rng = &mut Rng::new(&[seed, number, 7]);
     let base = if pool.0.is_empty() || rng.chance(60) { random(rng)? } else { rng.pick(&pool.0).clone() };
@@ -456,7 +463,8 @@ fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec
             continue;
         }
         let list = all(&s);
-        // Each kind of field in turn as often as any other, or rare ones would hardly come.
+        // Half of the draws choose among kinds of fields, so that rare kinds are drawn often
+        // enough.
         let mut by: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (i, m) in list.iter().enumerate() {
             let class = match m.kind {
@@ -489,7 +497,7 @@ fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec
     Some((base, s, changes))
 }
 
-/// Does an operation of the schedule once more somewhere else: in another region, role or stream.
+/// Repeats an operation of the schedule at another place: in another region, role or stream.
 fn insert(s: &mut Schedule, rng: &mut Rng) -> Option<String> {
     let mut ops: Vec<(SOp, Span)> = vec![];
     fn collect(list: &[SStmt], out: &mut Vec<(SOp, Span)>) {
@@ -508,7 +516,7 @@ fn insert(s: &mut Schedule, rng: &mut Rng) -> Option<String> {
     streams.for_each(|st| collect(&st.body, &mut ops));
     let local = |x: &&(SOp, Span)| matches!(x.0, SOp::Local(_));
     let locals: Vec<_> = ops.iter().filter(local).cloned().collect();
-    // Half of them are local operations, of which the checker is told the least.
+    // Half of them are local operations, whose meaning contracts do not describe.
     let from = if !locals.is_empty() && rng.chance(50) { &locals } else { &ops };
     if from.is_empty() {
         return None;
@@ -517,7 +525,7 @@ fn insert(s: &mut Schedule, rng: &mut Rng) -> Option<String> {
     let region = rng.below(s.regions.len());
     let region = &mut s.regions[region];
     let name = region.name.clone();
-    // A local operation on the operands of the region it comes to.
+    // A local operation uses the operands of its new region.
     if matches!(op, SOp::Local(_)) && !region.operands.is_empty() && rng.chance(70) {
         op_fields_mut(&mut op, &mut |field| match field {
             FieldMut::Buffer(_, b) => *b = rng.pick(&region.operands).buffer,
@@ -581,14 +589,14 @@ fn trial(pool: &Pool, settings: &Settings, number: u64) -> Trial {
     t
 }
 
-/// The random numbers of a schedule behind the choice of its sort.
+/// Returns the random numbers of a schedule after the choice of its kind.
 fn after_choice(seed: u64, number: u64) -> Rng {
     let mut rng = Rng::new(&[seed, number, 7]);
     rng.chance(60);
     rng
 }
 
-/// Whether all that is no body is the same in both; what the bodies do is compared by walking them.
+/// Checks whether everything but the bodies is equal. Bodies are compared by walking them.
 fn headers_alike(a: &Schedule, b: &Schedule) -> bool {
     let bare = |s: &Schedule| {
         let mut s = s.clone();
@@ -600,10 +608,10 @@ fn headers_alike(a: &Schedule, b: &Schedule) -> bool {
     bare(a) == bare(b)
 }
 
-/// Changes tried to make an escape smaller.
+/// Largest number of changes tried to make an escape smaller.
 const SMALLER: usize = 150;
 
-/// The schedule without the operations that it misbehaves without.
+/// Removes operations without which the schedule still escapes.
 fn smaller(mut s: Schedule, settings: &Settings, seed: u64) -> Schedule {
     let escapes = |s: &Schedule| matches!(outcome(s, settings, seed).0, Outcome::Escaped(_));
     let mut tried = 0;
@@ -622,10 +630,10 @@ fn smaller(mut s: Schedule, settings: &Settings, seed: u64) -> Schedule {
     s
 }
 
-/// Schedules that share the threads before anything is said.
+/// Number of schedules between two reports of progress.
 const STEP: u64 = 512;
 
-/// Schedules `numbers` of a seed.
+/// Tries the schedules with these numbers of a seed.
 pub fn checker(
     given: &[Schedule],
     numbers: Range<u64>,
@@ -633,7 +641,7 @@ pub fn checker(
     progress: &mut dyn FnMut(&Summary),
 ) -> Summary {
     let programs = ((numbers.end - numbers.start) / 40).clamp(8, 400) as usize;
-    // One schedule alone is drawn from the same pool as among others.
+    // A single schedule is drawn from the same pool as a schedule among many.
     let pool =
         Pool::new(given, programs.max(if numbers.end - numbers.start == 1 { 400 } else { 0 }), settings);
     let mut sum = Summary::default();
@@ -649,7 +657,7 @@ pub fn checker(
     sum
 }
 
-/// What was changed, how it misbehaves, and the text, for an escape.
+/// Returns the text of an escape, with the changes and its misbehaviour.
 pub fn reproducer(t: &Trial, seed: u64) -> String {
     let mut out = format!("; kbc fuzz checker --seed {seed} --only {}\n", t.number);
     for c in &t.changes {

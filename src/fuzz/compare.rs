@@ -1,4 +1,4 @@
-//! One schedule on both engines: the same bits, or the same errors.
+//! Comparison of the engines on one schedule: both must give the same bits, or the same errors.
 
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
@@ -9,24 +9,25 @@ use kbc_numerics::tensor::Tensor;
 /// What both engines agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agreed {
-    /// Elements that were compared.
+    /// Number of elements compared.
     pub elements: u64,
-    /// Pairs of runs.
+    /// Number of pairs of runs.
     pub runs: u64,
-    /// The code both ended with, if they did not end well.
+    /// The error code with which both ended, if they failed.
     pub fault: Option<&'static str>,
     /// Bytes of machine code.
     pub bytes: u64,
 }
 
-/// How a schedule is run.
+/// Options of the runs.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Calls in a row.
+    /// Number of consecutive calls.
     pub calls: u32,
-    /// The interleaving of a second run of machine code; none where the result may depend on it.
+    /// Seed for the interleaving of a second run of machine code; `None` if the result may depend
+    /// on the interleaving.
     pub seed: Option<u64>,
-    /// Bytes that all ranks together may hold.
+    /// Largest number of bytes of all ranks together.
     pub max_bytes: u64,
 }
 
@@ -39,10 +40,10 @@ fn titles(d: &Diagnostics) -> String {
     all.join("; ")
 }
 
-/// Runs a schedule on the interpreter and as machine code, in the fixed order and in one that is drawn.
+/// Runs a schedule on the interpreter and as machine code, in the fixed order and in a random one.
 ///
 /// # Errors
-/// Where they differ, in words.
+/// Returns a description of the difference.
 pub fn compare(schedule: &Schedule, inputs: &[Vec<Tensor>], how: How) -> Result<Agreed, String> {
     let options = |seed| RunOptions { calls: how.calls, seed, max_bytes: how.max_bytes };
     let want = interp::run(schedule, inputs, &options(None));
@@ -65,7 +66,7 @@ pub fn compare(schedule: &Schedule, inputs: &[Vec<Tensor>], how: How) -> Result<
                 agreed.elements += same(schedule, want, &got).map_err(|d| format!("in {order}: {d}"))?
             }
             (Err(want), Ok(None)) => agreed.fault = Some(code(want)),
-            // Inputs that do not fit and runs that are too large are refused by each engine itself.
+            // Each engine itself rejects inputs that do not fit and runs that are too large.
             (Err(want), Err(got)) if code(want) == code(&got) => agreed.fault = Some(code(want)),
             (Ok(_), Ok(None)) => {
                 return Err(format!("in {order} machine code meets a fault, the interpreter none"));
@@ -97,10 +98,11 @@ pub fn compare(schedule: &Schedule, inputs: &[Vec<Tensor>], how: How) -> Result<
     Ok(agreed)
 }
 
-/// How many elements two results have, if they are the same: bit for bit, any NaN equal to any NaN.
+/// Returns the number of elements of two results if they are equal: bit for bit, with any NaN equal
+/// to any NaN.
 ///
 /// # Errors
-/// The first place where they differ, in words.
+/// Returns a description of the first difference.
 pub fn same(schedule: &Schedule, want: &RunResult, got: &RunResult) -> Result<u64, String> {
     let mut elements = 0;
     let shape = |r: &RunResult| -> Vec<Vec<usize>> {
@@ -110,7 +112,7 @@ pub fn same(schedule: &Schedule, want: &RunResult, got: &RunResult) -> Result<u6
         return Err("another number of calls, ranks or results".into());
     }
     if want.reads != got.reads {
-        // Equal as tensors are: bit for bit but for NaN.
+        // Reads are compared in the same way: bit for bit except for NaN.
         return Err("another host.read".into());
     }
     for (call, (want, got)) in want.outputs.iter().zip(&got.outputs).enumerate() {

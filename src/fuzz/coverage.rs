@@ -1,4 +1,5 @@
-//! What random programs contained: how many of them had each element type, operation, function, algorithm.
+//! Coverage of random programs: how many of them had each element type, operation, function,
+//! algorithm.
 
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::scalar::{Compare, Scalar};
@@ -7,7 +8,7 @@ use kbc_ir::types::CutRule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Programs by feature.
+/// Number of programs by feature.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Coverage(BTreeMap<(&'static str, String), u64>);
 
@@ -140,7 +141,7 @@ fn schedule(s: &Schedule, out: &mut Features) {
     for r in &s.regions {
         if let Some(p) = &r.promise {
             let label = r.label.as_deref().unwrap_or("unnamed");
-            // Without parameters and options.
+            // The name without parameters and options.
             let name = label.split('(').next().unwrap_or(label);
             out.insert(("algorithm", format!("{} {name}", p.collective)));
         }
@@ -149,7 +150,7 @@ fn schedule(s: &Schedule, out: &mut Features) {
 }
 
 impl Coverage {
-    /// Counts a program.
+    /// Counts the features of a program.
     pub fn program(&mut self, typed: Option<&Graph>, made: &Schedule) {
         let mut out = Features::new();
         if let Some(g) = typed {
@@ -159,7 +160,7 @@ impl Coverage {
         self.count(out);
     }
 
-    /// Counts one more thing.
+    /// Counts one more feature.
     pub fn note(&mut self, group: &'static str, name: String) {
         self.count(Features::from([(group, name)]));
     }
@@ -170,12 +171,12 @@ impl Coverage {
         }
     }
 
-    /// How many programs had a feature.
+    /// Returns the number of programs with a feature.
     pub fn of(&self, group: &'static str, name: &str) -> u64 {
         self.0.get(&(group, name.to_owned())).copied().unwrap_or(0)
     }
 
-    /// One line a group.
+    /// Formats the counts, one line per group.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let groups: BTreeSet<&str> = self.0.keys().map(|k| k.0).collect();

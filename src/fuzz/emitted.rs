@@ -1,8 +1,10 @@
-//! Random programs as emitted C++: interpreter, machine code, and kernels under the memory model of the stand-in headers.
+//! Fuzzer of emission: compares random programs on the interpreter, as machine code, and as emitted
+//! C++ under the memory model of the stand-in headers.
 //!
-//! Many programs are compiled together, so that headers are read and objects linked once for all. Where a batch does not compile or
-//! its process ends, each of its programs is tried alone. The comparison is [`Case::same`]'s: the simulator's bits, or
-//! the evaluator's bound where the order of sums is the core's own or a function has no exact form there.
+//! Many programs are compiled together, so that headers are read and objects linked once for all.
+//! If a batch does not compile or its process fails, each of its programs is tried alone.
+//! [`Case::same`] compares the results: with the simulator's bits, or within the evaluator's bound
+//! if the order of sums is the core's own or a function has no exact form there.
 
 use super::bits::{Numbers, of_call};
 use super::catalogue::Catalogue;
@@ -23,56 +25,57 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Codes with which emission refuses a program (docs/ascend.md); any other one is a difference.
+/// Codes with which emission rejects a program (docs/ascend.md); any other code is a difference.
 const REFUSALS: [&str; 6] = ["E450", "E451", "E457", "E470", "E471", "E472"];
 
-/// What the model says where the core does something that nothing describes.
+/// Text of the model's message for behaviour of the core that is not documented.
 const UNDESCRIBED: &str = "what happens then is not described";
 
-/// The name of a random program's file.
+/// The file name of a random program.
 const FILE: &str = "fuzz.kb";
 
-/// Programs smaller than one that differs that are tried at most: each is compiled by itself.
+/// Largest number of smaller programs that are tried for one that differs; each is compiled alone.
 const SHRINKS: usize = 40;
 
-/// What runs emitted code, and what it runs on.
+/// What runs emitted code, and with which options.
 pub struct Bench<'a> {
-    /// Of the command.
+    /// The session of the command.
     pub session: &'a Session,
     /// Headers and compiler.
     pub standin: &'a Standin,
-    /// Programs compiled together.
+    /// Number of programs compiled together.
     pub batch: usize,
-    /// Whether what was compiled stays.
+    /// Whether compiled programs are kept.
     pub keep: bool,
 }
 
-/// What was emitted and what came of it.
+/// Counts and findings.
 #[derive(Clone, Debug, Default)]
 pub struct Emitted {
-    /// Of the simulator's engines, and all differences.
+    /// Counts of the simulator's engines, and all differences.
     pub engines: Summary,
-    /// Programs that were emitted and run.
+    /// Number of programs that were emitted and run.
     pub programs: u64,
-    /// Those of them that are several tasks.
+    /// Number of these programs that have several tasks.
     pub tasks: u64,
-    /// Sizes at which they ran: their own and, where the kernel serves others, one more.
+    /// Number of sizes at which programs ran: their own and, if the kernel serves others, one more.
     pub sizes: u64,
-    /// Translation units.
+    /// Number of translation units.
     pub units: u64,
-    /// Elements compared.
+    /// Numbers of elements compared.
     pub compared: Compared,
-    /// Programs that the model ended for want of a description: conversions to integers that do not fit.
+    /// Programs that the model ended because the behaviour is undocumented: conversions to integers
+    /// that do not fit.
     pub undescribed: u64,
-    /// Programs that emission refuses, by code and reason: how many, and the first one.
+    /// Programs that emission rejects, by code and reason: count, and the first number.
     pub refused: BTreeMap<(&'static str, String), (u64, u64)>,
 }
 
 impl Emitted {
-    /// For people.
+    /// Formats the counts.
     pub fn text(&self) -> String {
         let mut out = self.engines.text("programs");
-        // The count of differences is the last line.
+        // The number of differences is the last line.
         let last = out.trim_end().rfind('\n').map_or(0, |i| i + 1);
         let differences = out.split_off(last);
         let Compared { exact, near, unbounded } = self.compared;
@@ -109,18 +112,18 @@ struct Ready {
     built: Box<(super::Made, Agreed)>,
 }
 
-/// What came of a program before anything is compiled.
+/// The state of a program before it is compiled.
 enum Tried {
     Refused(Diagnostics),
-    /// Emission refuses it.
+    /// Emission rejects it.
     NotEmitted(Box<(super::Made, Agreed)>, &'static str, String),
-    /// It ends with the same fault on both engines: there is nothing to compare.
+    /// It ends with the same fault on both engines, so there is nothing to compare.
     Fault(Box<(super::Made, Agreed)>),
     Ready(Box<Ready>),
     Differs(String),
 }
 
-/// The reason of a refusal without what is particular to one program.
+/// Returns the reason of a rejection without the details of one program.
 fn reason(title: &str) -> String {
     let word = |w: &str| {
         let plain = w.chars().any(|c| c.is_ascii_digit()) || w.starts_with('@');
@@ -134,7 +137,7 @@ fn failure(f: Failure) -> Diagnostics {
     f.into_parts().0
 }
 
-/// Integers as numbers of so many rows: another one would be an error to the evaluator.
+/// Maps integers to row numbers below `rows`, because the evaluator rejects others.
 fn numbers_of_rows(t: Tensor, rows: u64) -> Tensor {
     let shape = t.shape().to_vec();
     let most = i64::try_from(rows).unwrap_or(i64::MAX).max(1);
@@ -156,7 +159,7 @@ impl Bench<'_> {
         Ok((session, built))
     }
 
-    /// A text as far as its jobs; inputs are those of two numbers.
+    /// Prepares a text up to its jobs; the inputs depend on the seed and the number.
     fn ready(&self, text: &str, program: Option<&Program>, seed: u64, number: u64) -> Tried {
         let run = AssertUnwindSafe(|| self.steps(text, program, seed, number));
         match catch_unwind(run) {
@@ -217,7 +220,8 @@ impl Bench<'_> {
         for size in sizes {
             match case.at_with(size, calls, &feed) {
                 Ok(s) => sized.push(s),
-                // A fault of data at another size says nothing, nor does a program that has no meaning there (a maximum of no elements).
+                // A fault caused by data at another size is not a finding, nor is a program without
+                // a meaning there (such as a maximum of no elements).
                 Err(e)
                     if ["E363", "E409"].iter().any(|c| e.starts_with(c))
                         || e.contains("claimed size: E201") => {}
@@ -227,7 +231,8 @@ impl Bench<'_> {
         Ok(Tried::Ready(Box::new(Ready { number, program: program.cloned(), case, sized, built: made })))
     }
 
-    /// Compiles programs together and runs all their jobs: for each what was compared, or what differs.
+    /// Compiles programs together and runs all their jobs. Returns, for each program, what was
+    /// compared or what differs.
     fn check(&self, batch: &[Ready], units: &mut u64) -> Vec<Result<Compared, String>> {
         let alone = |why: String, units: &mut u64| match batch {
             [_] => vec![Err(why)],
@@ -255,7 +260,7 @@ impl Bench<'_> {
         batch.iter().map(|r| judge(r, &mut answers)).collect()
     }
 
-    /// What differs about a text, if something does.
+    /// Returns the difference that a text shows, if it shows one.
     fn differs(&self, text: &str, seed: u64, number: u64) -> Option<String> {
         match self.ready(text, None, seed, number) {
             Tried::Differs(what) => Some(what),
@@ -266,7 +271,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The smallest program found that still differs.
+    /// Returns the smallest program found that still differs.
     fn shrink(&self, program: &Program, seed: u64, number: u64, what: String) -> (String, String) {
         let mut best = (program.clone(), what);
         let mut left = SHRINKS;
@@ -284,10 +289,10 @@ impl Bench<'_> {
         (best.0.text(), best.1)
     }
 
-    /// One text, by itself.
+    /// Tries one text alone.
     ///
     /// # Errors
-    /// What differs, or that it is refused, in words.
+    /// Returns a description of the difference, or of the rejection.
     pub fn one(&self, text: &str, seed: u64, number: u64) -> Result<Compared, String> {
         match self.ready(text, None, seed, number) {
             Tried::Differs(what) => Err(what),
@@ -301,7 +306,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Programs `numbers` of a seed.
+    /// Tries the programs with these numbers of a seed.
     pub fn programs(
         &self,
         seed: u64,
@@ -376,7 +381,7 @@ impl Emitted {
     }
 }
 
-/// What the jobs of one program say; `answers` goes on behind them.
+/// Compares the results of one program's jobs, and takes their answers from `answers`.
 fn judge(
     ready: &Ready,
     answers: &mut impl Iterator<Item = Result<Outputs, String>>,

@@ -1,5 +1,5 @@
-//! Random programs that are meant to be valid: inputs, elementwise chains, products, reductions, casts, placements and
-//! collectives. The same numbers give the same program.
+//! Generator of random programs that are meant to be valid: inputs, elementwise chains, matmuls,
+//! reductions, casts, placements and collectives. The same numbers give the same program.
 
 use super::calls::moved;
 use super::catalogue::Catalogue;
@@ -18,23 +18,24 @@ const COMPUTING: [(usize, DType); 4] =
 const MOVING: [DType; 8] =
     [DType::F32, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::I16, DType::I64];
 
-/// What random programs are for.
+/// The purpose of random programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
-    /// All that the simulator's engines execute.
+    /// Programs with everything that the simulator's engines execute.
     Engines,
-    /// What is emitted, with a parameter that sizes data now and then; one in twenty is not steered.
+    /// Programs that can be emitted, sometimes with a parameter that sets the sizes of data. One in
+    /// twenty is unrestricted.
     Emission,
 }
 
-/// The value of the parameter `n`: a size that nothing else has.
+/// Value of the parameter `n`, a size that nothing else has.
 const COUNT: u64 = 41;
 
-/// Elements of a value, and of one in a program with long vectors.
+/// Largest number of elements of a value, and of a value in a program with long vectors.
 const ELEMENTS: (u64, u64) = (400, 9000);
 const MOST_VALUES: usize = 26;
 
-/// A size: none, one, small, prime, a power of two and its neighbours.
+/// Returns a random size: zero, one, small, prime, or a power of two and its neighbours.
 fn size(rng: &mut Rng) -> u64 {
     match rng.below(100) {
         0..2 => 0,
@@ -50,23 +51,23 @@ struct Builder<'c, 'l> {
     program: Program,
     most: u64,
     long: bool,
-    /// Only what a core has.
+    /// Whether only operations of a core are used.
     core: bool,
     /// The size that is a parameter, if there is one.
     count: Option<u64>,
 }
 
-/// The program of two numbers, for the simulator's engines.
+/// Returns the program of a seed and a number, for the simulator's engines.
 pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
     program(catalogue, Aim::Engines, seed, number)
 }
 
-/// The program of two numbers.
+/// Returns the program of a seed and a number.
 pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> Program {
     let rng = &mut Rng::new(&[seed, number]);
     let mut machine = Machine::random(rng);
     if aim == Aim::Engines {
-        // Numbers of their own: the rest of a program is the same with and without.
+        // A separate sequence: the rest of the program is the same with and without queues.
         machine.queues(&mut Rng::new(&[seed, number, 3]));
     }
     let core = aim == Aim::Emission && rng.chance(95);
@@ -113,7 +114,7 @@ pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> P
     b.program
 }
 
-/// A program of one or two collectives and nothing else.
+/// Returns a program of one or two collectives and nothing else.
 pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: Machine) -> Program {
     let program = Program {
         machine,
@@ -141,7 +142,7 @@ impl Builder<'_, '_> {
         let dims = rng.weighted(&[(3, 0), (28, 1), (45, 2), (18, 3), (6, 4)]);
         let mut shape: Vec<u64> = (0..dims).map(|_| size(rng)).collect();
         if self.long && dims > 0 {
-            // Crosses the blocks and vectors of kernels.
+            // This size exceeds the blocks and vectors of kernels.
             let at = if rng.chance(70) { dims - 1 } else { rng.below(dims) };
             shape[at] = *rng.pick(&[1023, 1024, 1025, 1031, 2048, 2049, 3001, 4100]);
         }
@@ -181,7 +182,7 @@ impl Builder<'_, '_> {
         self.program.values[i].name.clone()
     }
 
-    /// A value of a type that computes, later ones more often.
+    /// Returns a value of a type that supports arithmetic; later values are more likely.
     fn base(&mut self, rng: &mut Rng) -> usize {
         let all: Vec<usize> =
             (0..self.program.values.len()).filter(|i| self.program.values[*i].ty.dtype.reduces()).collect();
@@ -212,7 +213,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// An operand of a type that is broadcast to a shape.
+    /// Returns an operand of a type that can be broadcast to a shape.
     fn operand(&mut self, rng: &mut Rng, dtype: DType, shape: &[u64]) -> usize {
         let fits = |v: &Value| {
             let n = v.ty.dims.len();
@@ -230,7 +231,8 @@ impl Builder<'_, '_> {
         self.input(rng, dtype, &own)
     }
 
-    /// A scalar expression over a value and others of its type; the number of the result.
+    /// Adds a scalar expression over a value and others of its type; returns the index of the
+    /// result.
     fn elementwise(&mut self, rng: &mut Rng, base: usize, depth: usize, widen: bool) -> usize {
         let ty = self.program.values[base].ty.clone();
         let dtype = ty.dtype;
@@ -244,10 +246,10 @@ impl Builder<'_, '_> {
                 shape = ty.sizes();
             }
         }
-        // Long chains of instructions take long to emit, and tell nothing more.
+        // Long chains of instructions take long to emit and find nothing more.
         let depth = if self.core { depth.min(2) } else { depth };
         let domain = self.domain(dtype);
-        // Kernels that may be called: the user's and, of floating-point numbers, the library's.
+        // Callable kernels: the user's and, for floating-point numbers, the library's.
         let own =
             self.program.kernels.iter().filter(|k| k.domain == domain).map(|k| (k.name.clone(), k.params));
         let mut kernels: Vec<(String, usize)> = own.collect();
@@ -275,7 +277,7 @@ impl Builder<'_, '_> {
         self.let_(TensorType::replicated(dtype, &sizes), text, &uses)
     }
 
-    /// What expressions over a type may contain.
+    /// Returns the domain of expressions over a type.
     fn domain(&self, dtype: DType) -> Domain {
         match Domain::of(dtype) {
             Domain::Int if self.core => Domain::Word,
@@ -283,7 +285,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The shape to which operands are broadcast.
+    /// Returns the shape to which operands are broadcast.
     fn broadcast(&self, uses: &[usize]) -> Vec<u64> {
         let rank = uses.iter().map(|i| self.program.values[*i].ty.dims.len()).max().unwrap_or(0);
         let mut sizes = vec![1; rank];
@@ -296,7 +298,7 @@ impl Builder<'_, '_> {
         sizes
     }
 
-    /// Elementwise lets one after another on one shape; some are results too.
+    /// Adds a chain of elementwise lets on one shape; some are results, too.
     fn chain(&mut self, rng: &mut Rng) {
         let mut at = self.base(rng);
         for _ in 0..2 + rng.below(if self.core { 2 } else { 6 }) {
@@ -381,7 +383,7 @@ impl Builder<'_, '_> {
         self.let_(ty, text, &[l, r]);
     }
 
-    /// Rows of a table by numbers.
+    /// Adds a lookup of rows of a table by numbers.
     fn rows(&mut self, rng: &mut Rng) {
         let table = self.base(rng);
         let (dtype, sizes) = (self.program.values[table].ty.dtype, self.program.values[table].ty.sizes());
@@ -393,7 +395,7 @@ impl Builder<'_, '_> {
         while shape.iter().product::<u64>() * row.max(1) > self.most && shape.pop().is_some() {}
         let numbers = if rng.chance(50) { DType::I32 } else { DType::I64 };
         let mut ty = self.program.machine.place(rng, numbers, &shape, false);
-        // Numbers that ranks add up could be any.
+        // The sum of row numbers over ranks might not be a row number.
         (ty.partial, ty.only) = (None, None);
         let ids = self.push(ty, true, None, BTreeSet::new());
         let text = format!("embedding({}, {})", self.name(table), self.name(ids));
@@ -401,7 +403,7 @@ impl Builder<'_, '_> {
         self.let_(TensorType::replicated(dtype, &out), text, &[table, ids]);
     }
 
-    /// Runs of rows with a matrix each, of some that may be of no run.
+    /// Adds a grouped matmul: runs of rows with a matrix each; some matrices may have no run.
     fn grouped(&mut self, rng: &mut Rng, x: usize, (rows, k, dtype): (u64, u64, DType)) {
         let matrices = 1 + rng.below(4) as u64;
         let most = (self.most / (k * matrices).max(1)).min(self.most / rows.max(1)).max(1);
@@ -448,7 +450,7 @@ impl Builder<'_, '_> {
         self.let_(TensorType::replicated(ty.dtype, &sizes), text, &[x]);
     }
 
-    /// Elements moved.
+    /// Adds an operation that moves elements.
     fn shaped(&mut self, rng: &mut Rng) {
         let x = rng.below(self.program.values.len());
         let ty = self.program.values[x].ty.clone();
@@ -466,7 +468,7 @@ impl Builder<'_, '_> {
                 for _ in 0..1 + rng.below(3) {
                     let at = rng.below(made.len().max(1));
                     match (rng.chance(50), made.get(at).copied()) {
-                        // Split off a factor, or a dimension of one element.
+                        // Splits off a factor, which may be 1.
                         (true, Some(n)) if made.len() < 5 => {
                             let factors: Vec<u64> = (1..=n).filter(|f| n.is_multiple_of(*f)).collect();
                             let f = if factors.is_empty() { 1 } else { *rng.pick(&factors) };
@@ -510,7 +512,7 @@ impl Builder<'_, '_> {
         self.let_(TensorType::replicated(ty.dtype, &made), text, &[x, with]);
     }
 
-    /// An index or a number everywhere, of a type that has it.
+    /// Adds an index or a constant of a type that can represent it.
     fn fill(&mut self, rng: &mut Rng) {
         let mut sizes = self.shape(rng);
         if sizes.is_empty() {
@@ -538,7 +540,7 @@ impl Builder<'_, '_> {
         let x = rng.below(self.program.values.len());
         let from = self.program.values[x].ty.clone();
         let mut at = x;
-        // Types that only move are cast again, or moved.
+        // Types without arithmetic are cast again, or moved.
         for _ in 0..1 + rng.below(2) {
             let to = *rng.pick(&MOVING);
             let text = format!("{to}({})", self.name(at));
@@ -546,7 +548,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// A change of placement.
+    /// Adds a change of placement.
     fn annotation(&mut self, rng: &mut Rng) {
         let x = rng.below(self.program.values.len());
         let from = self.program.values[x].ty.clone();
@@ -563,7 +565,7 @@ impl Builder<'_, '_> {
         (self.program.values[i].placed, self.program.values[i].annotated) = (true, true);
     }
 
-    /// A collective that the program writes, on a value whose placement is known.
+    /// Adds an explicit collective on a value whose placement is known.
     fn collective(&mut self, rng: &mut Rng) {
         let axis = rng.below(self.program.machine.mesh.axes.len());
         let name = self.program.machine.mesh.axes[axis].name.clone();
@@ -589,7 +591,7 @@ impl Builder<'_, '_> {
         self.program.values[i].placed = true;
     }
 
-    /// An input that an axis has a job in.
+    /// Returns a new input whose placement uses an axis.
     fn held(&mut self, rng: &mut Rng, axis: &Name) -> usize {
         let shape = self.shape(rng);
         let job = rng.below(3);

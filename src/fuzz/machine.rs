@@ -7,11 +7,12 @@ use kbc_ir::{Name, Parts};
 /// A machine and the mesh over it, as text and as axes.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// `torus(2, 3)`
+    /// Shape, such as `torus(2, 3)`.
     pub shape: String,
-    /// `queue: sram, 1; slots: 64, 64 B`: how its devices send, if not through windows. Empty where there is nothing to say.
+    /// Settings for sending through queues instead of windows, such as `queue: sram, 1; slots: 64,
+    /// 64 B`; otherwise empty.
     pub settings: String,
-    /// `sys[tp]`
+    /// View of the mesh, such as `sys[tp]`.
     pub view: String,
     /// The axes of the mesh.
     pub mesh: Mesh,
@@ -19,7 +20,7 @@ pub struct Machine {
 
 const MOST_RANKS: usize = 9;
 
-/// Sides with at most nine devices, and no side of one unless it is alone.
+/// Returns side lengths with at most nine devices in total. No side is 1 unless it is the only one.
 fn sides(rng: &mut Rng, dims: usize) -> Vec<u64> {
     let mut room = MOST_RANKS;
     (0..dims)
@@ -39,7 +40,7 @@ fn axis(name: &str, size: u64, parts: Vec<(Name, u64)>) -> Axis {
 }
 
 impl Machine {
-    /// One with at most nine devices.
+    /// Returns a random machine with at most nine devices.
     pub fn random(rng: &mut Rng) -> Machine {
         let kind = rng.weighted(&[(30, "ring("), (30, "torus("), (25, "mesh("), (15, "full(")]);
         let dims = match kind {
@@ -68,7 +69,8 @@ impl Machine {
         Machine { shape, settings: String::new(), view: format!("sys[{view}]"), mesh: Mesh { axes } }
     }
 
-    /// One time in five, devices with queues. Slots are many, since too few are a deadlock, and small or large.
+    /// Gives one machine in five queues. The queues have many slots, since too few cause a
+    /// deadlock, and slots are small or large.
     pub fn queues(&mut self, rng: &mut Rng) {
         if rng.chance(20) {
             let memory = rng.pick(&["tcm", "sram", "hbm"]);
@@ -77,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// As a program names it.
+    /// Returns the machine as a program names it.
     pub fn text(&self) -> String {
         match self.settings.is_empty() {
             true => self.shape.clone(),
@@ -85,7 +87,8 @@ impl Machine {
         }
     }
 
-    /// Places a tensor: every axis of the mesh has one job or none. `split`: only what any value can be brought to.
+    /// Returns a random placement of a tensor; every axis of the mesh has one use or none. `split`
+    /// restricts it to placements that any value can be brought to.
     pub fn place(&self, rng: &mut Rng, dtype: DType, sizes: &[u64], split: bool) -> TensorType {
         let mut ty = TensorType::replicated(dtype, sizes);
         for a in &self.mesh.axes {
@@ -105,7 +108,7 @@ impl Machine {
         ty
     }
 
-    /// Cuts some dimension by an axis.
+    /// Cuts a random dimension by an axis.
     pub fn cut(&self, rng: &mut Rng, ty: &mut TensorType, axis: &Name) {
         let Some(last) = ty.dims.len().checked_sub(1) else { return };
         let dim = &mut ty.dims[rng.below(last + 1)];
@@ -128,7 +131,7 @@ impl Machine {
     }
 }
 
-/// Lengths of k parts of n elements, many of them 0.
+/// Returns lengths of k parts of n elements, many of them 0.
 pub fn given(rng: &mut Rng, n: u64, k: u64) -> CutRule {
     let mut cuts: Vec<u64> = (1..k)
         .map(|_| match rng.below(4) {
@@ -143,5 +146,5 @@ pub fn given(rng: &mut Rng, n: u64, k: u64) -> CutRule {
     Parts::row(&lengths.collect::<Vec<u64>>()).map_or(CutRule::Even, CutRule::Lengths)
 }
 
-/// Combiners.
+/// The combiners.
 pub const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];

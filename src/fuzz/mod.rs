@@ -1,8 +1,8 @@
-//! Random programs and schedules on both engines: the interpreter, which defines what is right, and machine code, which
-//! has to have the same bits.
+//! Fuzzing of the engines: random programs and schedules run on the interpreter, which defines the
+//! result, and as machine code, which must give the same bits.
 //!
-//! Owns the generators, the comparison and the counts. Everything is a function of the seeds. Files and the terminal
-//! are [`crate::commands::fuzz`]'s.
+//! This module owns the generators, the comparison and the counts. Everything depends only on the
+//! seeds. [`crate::commands::fuzz`] owns files and the terminal.
 
 pub mod bits;
 pub mod bounds;
@@ -41,10 +41,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes all ranks of a random program may hold together.
+/// Largest number of bytes of all ranks of a random program together.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Texts without files.
+/// Source texts that are not files.
 #[derive(Default)]
 struct Texts(SourceMap);
 
@@ -58,15 +58,15 @@ impl Sources for Texts {
     }
 }
 
-/// The library alone.
+/// Loads the library alone.
 pub fn library() -> Loaded {
     load(None, &mut Texts::default()).0
 }
 
-/// A text that uses no files, with the library.
+/// Loads a text that uses no files, with the library.
 ///
 /// # Errors
-/// Of the front end.
+/// Returns the errors of the front end.
 pub fn read(text: &str) -> Result<Loaded, Diagnostics> {
     let mut texts = Texts::default();
     let file = texts.0.add("random.kb", text);
@@ -74,7 +74,7 @@ pub fn read(text: &str) -> Result<Loaded, Diagnostics> {
     if found.has_errors() { Err(found) } else { Ok(loaded) }
 }
 
-/// A program that went through the front end and all passes.
+/// A program that passed the front end and all passes.
 pub struct Made {
     /// Its graph with types.
     pub typed: Option<Graph>,
@@ -94,10 +94,10 @@ impl Instrument for Keep {
     }
 }
 
-/// Text to schedule.
+/// Compiles a text to a schedule.
 ///
 /// # Errors
-/// Of the front end or of a pass.
+/// Returns the errors of the front end or of a pass.
 pub fn make(text: &str) -> Result<Made, Diagnostics> {
     let loaded = read(text)?;
     let lowered = lower(&loaded, &LowerOptions::default())?;
@@ -115,39 +115,40 @@ pub fn make(text: &str) -> Result<Made, Diagnostics> {
     Ok(Made { typed: keep.0, schedule })
 }
 
-/// A number of a seed on which the engines differ.
+/// A program or schedule on which the engines differ.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Which program of the seed.
+    /// Its number within the seed.
     pub number: u64,
-    /// The smallest text found that shows it: a program, or a schedule.
+    /// The smallest text found that shows the difference: a program, or a schedule.
     pub text: String,
     /// Whether `text` is a schedule.
     pub kir: bool,
-    /// What differs, in words.
+    /// Description of the difference.
     pub what: String,
 }
 
-/// What was tried and what came of it.
+/// Counts and findings.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Programs or schedules that were made.
+    /// Number of programs or schedules made.
     pub tried: u64,
-    /// Those that the front end and the passes (or the verifier) accepted.
+    /// Number of these that the front end and the passes (or the verifier) accepted.
     pub accepted: u64,
-    /// The others, by code: how many, the first one, and its message.
+    /// The rejected ones by code: count, the first number, and its message.
     pub refused: BTreeMap<&'static str, (u64, u64, String)>,
-    /// Those that both engines ended with the same error, by code: how many, and the first one.
+    /// Those for which both engines ended with the same error, by code: count, and the first
+    /// number.
     pub faults: BTreeMap<&'static str, (u64, u64)>,
-    /// Pairs of runs.
+    /// Number of pairs of runs.
     pub runs: u64,
-    /// Elements compared.
+    /// Number of elements compared.
     pub elements: u64,
     /// Bytes of machine code.
     pub bytes: u64,
-    /// What they contained.
+    /// Features that occurred.
     pub coverage: Coverage,
-    /// Where the engines differ.
+    /// Differences between the engines.
     pub differences: Vec<Difference>,
 }
 
@@ -167,7 +168,7 @@ impl Summary {
         self.refused.entry(code).or_insert((0, number, title)).0 += 1;
     }
 
-    /// For people.
+    /// Formats the counts.
     pub fn text(&self, what: &str) -> String {
         let share = 100.0 * self.accepted as f64 / self.tried.max(1) as f64;
         let mut out = format!(
@@ -186,23 +187,24 @@ impl Summary {
     }
 }
 
-/// How the program of two numbers is run.
+/// Returns the options of the runs for a seed and a number.
 fn how(seed: u64, number: u64) -> How {
     let mut rng = Rng::new(&[seed, number, 1]);
     How { calls: 1 + rng.below(3) as u32, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES }
 }
 
-/// What came of a program.
+/// The outcome for a program.
 pub enum Trial {
-    /// The compiler does not accept it.
+    /// The compiler rejects it.
     Refused(Diagnostics),
     /// Both engines agree.
     Agreed(Box<Made>, Agreed),
-    /// They do not, or something panicked.
+    /// The engines differ, or something panicked.
     Differs(String),
 }
 
-/// Makes a program and runs it on both engines; inputs and interleaving are those of two numbers.
+/// Compiles a program and runs it on both engines; inputs and interleaving depend on the seed and
+/// the number.
 pub fn engines(text: &str, seed: u64, number: u64) -> Trial {
     let run = AssertUnwindSafe(|| {
         let made = match make(text) {
@@ -219,10 +221,10 @@ pub fn engines(text: &str, seed: u64, number: u64) -> Trial {
     catch_unwind(run).unwrap_or_else(|_| Trial::Differs("a panic".to_owned()))
 }
 
-/// The smallest program found that still differs.
+/// Returns the smallest program found that still differs.
 fn shrink(program: &Program, seed: u64, number: u64, what: String) -> (String, String) {
     let mut best = (program.clone(), what);
-    // Each step makes it smaller, so there is an end; two steps are seldom exceeded.
+    // Each step makes the program smaller, so the loop ends, usually after at most two steps.
     while let Some(next) = best.0.smaller().into_iter().find_map(|p| match engines(&p.text(), seed, number) {
         Trial::Differs(what) => Some((p, what)),
         _ => None,
@@ -232,7 +234,7 @@ fn shrink(program: &Program, seed: u64, number: u64, what: String) -> (String, S
     (best.0.text(), best.1)
 }
 
-/// Programs `numbers` of a seed on both engines.
+/// Runs the programs with these numbers of a seed on both engines.
 pub fn programs(seed: u64, numbers: std::ops::Range<u64>, progress: &mut dyn FnMut(&Summary)) -> Summary {
     let loaded = library();
     let catalogue = Catalogue::new(&loaded);

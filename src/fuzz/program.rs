@@ -1,6 +1,6 @@
-//! A random program: its values, what each is computed from, and its text.
+//! A random program: its values, their dependences, and its text.
 //!
-//! Owns the form; what is put into it is [`super::generate`]'s.
+//! This module owns the form. [`super::generate`] chooses the content.
 
 use super::machine::Machine;
 use super::scalar::Kernel;
@@ -13,15 +13,16 @@ use std::fmt::Write;
 pub struct Value {
     /// Its name.
     pub name: String,
-    /// What it is; its placement is known if it is an input, annotated, or made by a collective.
+    /// Its type. Its placement is known if it is an input, annotated, or the result of a
+    /// collective.
     pub ty: TensorType,
-    /// Whether the placement in `ty` is the value's own.
+    /// Whether the placement in `ty` is that of the value.
     pub placed: bool,
-    /// The right-hand side; none is an input.
+    /// The right-hand side; `None` for an input.
     pub text: Option<String>,
     /// Whether the type is written beside it.
     pub annotated: bool,
-    /// The values its text names.
+    /// The values that its text uses.
     pub uses: BTreeSet<usize>,
 }
 
@@ -32,19 +33,20 @@ pub struct Program {
     pub machine: Machine,
     /// The size that the text has as parameter `n`.
     pub count: Option<u64>,
-    /// Whether arguments of `sin` and `cos` are kept where the target states an error for them.
+    /// Whether arguments of `sin` and `cos` are limited to the range for which the target documents
+    /// an error.
     pub bounded: bool,
-    /// Kernels, those that are called first.
+    /// Kernels; called kernels come before their callers.
     pub kernels: Vec<Kernel>,
     /// Tile kernels: name and declaration.
     pub tiles: Vec<(String, String)>,
     /// Inputs and lets, in order.
     pub values: Vec<Value>,
-    /// Which values are results, and as what.
+    /// The values that are results, with their types.
     pub results: Vec<(usize, TensorType)>,
 }
 
-/// The text with every argument of a function, `sin(`, between -1000 and 1000.
+/// Returns the text with every argument of a function (such as `sin(`) limited to -1000 to 1000.
 fn bounded(text: &str, function: &str) -> String {
     let Some(at) = text.find(function) else { return text.to_owned() };
     let (before, after) = text.split_at(at + function.len());
@@ -57,7 +59,7 @@ fn bounded(text: &str, function: &str) -> String {
     format!("{before}min(max({}, -1000.0), 1000.0){}", bounded(inside, function), bounded(rest, function))
 }
 
-/// The text with a number's every occurrence by itself replaced by a name.
+/// Returns the text with every separate occurrence of a number replaced by a name.
 fn with_name(text: &str, number: &str, name: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -73,7 +75,7 @@ fn with_name(text: &str, number: &str, name: &str) -> String {
 }
 
 impl Program {
-    /// The values that results depend on.
+    /// Returns the values on which results depend.
     fn live(&self) -> BTreeSet<usize> {
         let mut live: BTreeSet<usize> = self.results.iter().map(|r| r.0).collect();
         for (i, v) in self.values.iter().enumerate().rev() {
@@ -84,7 +86,7 @@ impl Program {
         live
     }
 
-    /// As `.kb` text; what no result depends on is left out.
+    /// Returns the program as `.kb` text without the values on which no result depends.
     pub fn text(&self) -> String {
         let live = self.live();
         let values = || self.values.iter().enumerate().filter(|(i, _)| live.contains(i)).map(|v| v.1);
@@ -130,7 +132,8 @@ impl Program {
         }
     }
 
-    /// Smaller programs that may show the same, smallest first: one result alone, or one value as the result.
+    /// Returns smaller programs that may show the same difference, smallest first: with a single
+    /// result, or with another value as the result.
     pub fn smaller(&self) -> Vec<Program> {
         let only = |results: Vec<(usize, TensorType)>| Program { results, ..self.clone() };
         let live = self.live();

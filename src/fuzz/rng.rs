@@ -1,4 +1,5 @@
-//! A seeded sequence of choices: the same everywhere, for ever (splitmix64).
+//! Seeded random numbers: splitmix64, which gives the same sequence on every machine and in every
+//! version.
 
 /// State of a sequence.
 #[derive(Clone, Debug)]
@@ -11,35 +12,35 @@ fn mix(x: u64) -> u64 {
 }
 
 impl Rng {
-    /// The sequence of a list of numbers.
+    /// Creates the sequence of a list of numbers.
     pub fn new(seeds: &[u64]) -> Rng {
         Rng(seeds
             .iter()
             .fold(0x6b62_635f_6675_7a7a, |s, x| mix(s ^ mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15)))))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `n`; 0 for n = 0.
+    /// Returns a number below `n`, or 0 for n = 0.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.draw()) * n as u128) >> 64) as usize
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with a probability of `percent` %.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of a list that is not empty.
+    /// Returns an element of a list that is not empty.
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
 
-    /// One of a list, each as often as its weight says.
+    /// Returns an element of a list, with probabilities proportional to the weights.
     pub fn weighted<T: Copy>(&mut self, list: &[(usize, T)]) -> T {
         let mut at = self.below(list.iter().map(|w| w.0).sum());
         for (weight, item) in list {

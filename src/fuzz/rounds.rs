@@ -1,13 +1,14 @@
-//! Random schedules that are right by construction: collectives made of rounds, one after another, with local operations
-//! between them.
+//! Generator of random schedules that are right by construction: collectives made of rounds, one
+//! after another, with local operations between them.
 //!
-//! Owns the text of each collective and what makes it right: slots by call, credits, queues, gets, two streams. A
-//! schedule is written as `.kir` text, so that it goes the way of any other. Breaking them is [`super::checker`]'s.
+//! This module owns the text of each collective and the means that make it right: slots by call,
+//! credits, queues, gets, two streams. A schedule is written as `.kir` text, so that it is read
+//! like any other. [`super::checker`] changes it.
 
 use super::rng::Rng;
 use std::fmt::Write;
 
-/// A schedule on its way.
+/// A schedule under construction.
 struct Gen<'r> {
     rng: &'r mut Rng,
     p: u64,
@@ -26,7 +27,7 @@ struct Gen<'r> {
     ready: Option<String>,
 }
 
-/// How many ranks: mostly few.
+/// Returns a number of ranks, which is mostly small.
 fn ranks(rng: &mut Rng) -> u64 {
     match rng.below(5000) {
         0 => 5000,
@@ -38,7 +39,7 @@ fn ranks(rng: &mut Rng) -> u64 {
     }
 }
 
-/// The text of a random schedule.
+/// Returns the text of a random schedule.
 pub fn text(rng: &mut Rng) -> String {
     let p = ranks(rng);
     let short = p > 100;
@@ -100,9 +101,9 @@ impl Gen<'_> {
         if self.last.is_empty() { String::new() } else { format!(" after @{}", self.last) }
     }
 
-    /// A local region that makes the next value.
+    /// Adds a local region that makes the next value.
     fn local(&mut self, what: &str) {
-        // What was recorded before it says nothing of what it writes.
+        // An event recorded earlier does not cover what this region writes.
         self.ready = None;
         let name = self.fresh("l");
         let from = self.value.clone();
@@ -144,7 +145,7 @@ impl Gen<'_> {
         self.value = to;
     }
 
-    /// A region over all ranks. `lines` are those of its body.
+    /// Adds a region over all ranks. `lines` are the lines of its body.
     fn region(&mut self, operands: &str, promise: &str, lines: &str) {
         let p = self.p;
         let name = self.fresh("r");
@@ -159,7 +160,7 @@ impl Gen<'_> {
                 self.back = Some(over);
                 "lane"
             }
-            // It is recorded, and nobody awaits it.
+            // The event is recorded but never awaited.
             Some(_) => "main",
             None => "main",
         };
@@ -180,7 +181,7 @@ impl Gen<'_> {
             "region @{name} over tp as (r of {p}){after}\n{operands}  promise {promise}\n{bodies}\n"
         );
         self.last = name;
-        // What comes next is on `main`.
+        // The next region is on `main`.
         if self.back.is_some() {
             self.local("copy");
         }
@@ -220,7 +221,8 @@ impl Gen<'_> {
         }
     }
 
-    /// Everybody passes its value on to the rank `k` places on; a slot is free once its reader says so.
+    /// Every rank passes its value on to the rank `k` places ahead. A slot is free once its reader
+    /// reports that.
     fn shift(&mut self) {
         let (p, n) = (self.p, self.n);
         let k = 1 + self.rng.below(p.min(20) as usize - 1) as u64;
@@ -231,7 +233,7 @@ impl Gen<'_> {
         let wait = format!("wait @{free}[0] >= call - {}\n", slots - 1);
         let peer = format!("((r + {k}) mod {p})");
         let (put, copy) = match self.rng.below(4) {
-            // The slot by a branch, by a table, or by an expression.
+            // The slot is chosen by a branch, by a table, or by an expression.
             0 if slots == 2 => (
                 format!(
                     "if call mod 2 == 0\n  put v -> {peer} : @{w}[0]\nelse\n  put v -> {peer} : @{w}[1]\n"
@@ -265,7 +267,7 @@ impl Gen<'_> {
         }
     }
 
-    /// One slot that every call uses, and a barrier before it is used again, in one of three forms.
+    /// Uses one slot in every call, with a barrier in one of three forms before it is used again.
     fn barriered(&mut self) {
         let (p, n) = (self.p, self.n);
         let k = 1 + self.rng.below(p.min(20) as usize - 1) as u64;
@@ -313,7 +315,8 @@ for j in 0..{rounds}
         }
     }
 
-    /// The value was copied after a region on another stream; its copy is of the result.
+    /// After a region on another stream, the value was copied; makes that copy read the result
+    /// `to`.
     fn moved(&mut self, to: &str) {
         let old = self.regions.rfind("copy %").map(|i| i + 6);
         if let Some(i) = old
@@ -412,7 +415,7 @@ for k in 1..{p}
         self.region(&operands, &format!("all_reduce {op}"), &lines);
     }
 
-    /// How blocks are cut: the rule, and the longest block.
+    /// Returns the rule by which blocks are cut, and the length of the longest block.
     fn rule(&mut self) -> (String, u64) {
         let (p, n) = (self.p, self.n);
         match self.rng.below(4) {
@@ -449,7 +452,7 @@ for k in 1..{p}
         )
     }
 
-    /// A buffer that holds this rank's block of the value alone.
+    /// Makes a buffer that holds only this rank's block of the value.
     fn own_block(&mut self) {
         let (p, n) = (self.p, self.n);
         let part = self.fresh("t");
@@ -515,7 +518,7 @@ for k in 1..{p}
         self.region_main(&operands, "all_gather", &lines);
     }
 
-    /// A region on `main`, whatever is ready.
+    /// Adds a region on `main`, if no event is ready.
     fn region_main(&mut self, operands: &str, promise: &str, lines: &str) {
         if self.ready.is_none() {
             self.region(operands, promise, lines);
@@ -588,7 +591,8 @@ for k in 1..{p}
         self.last = name;
     }
 
-    /// A ring all_gather by pulling: every block is there before the neighbour takes it, and nobody goes on before all was taken.
+    /// A ring all_gather by pulling. Every block is present before the neighbour gets it, and no
+    /// rank continues before all blocks were taken.
     fn pull(&mut self) {
         let (p, n) = (self.p, self.n);
         let m = p - 1;
@@ -617,7 +621,7 @@ wait @{read}[0] >= call * {m} + {m}
         self.value = to;
     }
 
-    /// Halves of the vector on two streams, each by its own direct exchange.
+    /// Halves of the vector on two streams, each with its own direct exchange.
     fn two_streams(&mut self) {
         let (p, n, op) = (self.p, self.n, self.op());
         let m = p - 1;

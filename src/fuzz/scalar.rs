@@ -9,20 +9,21 @@ use kbc_ir::types::DType;
 pub enum Domain {
     /// Everything.
     Float,
-    /// What i32 has: no functions of floating-point numbers, and few fractions.
+    /// What i32 supports: no floating-point functions, and few fractions.
     Int,
-    /// What a vector core has of i32: no divisions, comparisons or fractions.
+    /// What a vector core supports for i32: no divisions, comparisons or fractions.
     Word,
 }
 
 impl Domain {
-    /// Of a type that computes.
+    /// Returns the domain of a type that supports arithmetic.
     pub fn of(dtype: DType) -> Domain {
         if dtype.is_float() { Domain::Float } else { Domain::Int }
     }
 }
 
-/// Numbers at which something happens: limits of types, what rounds, what is no number of f16 or f32.
+/// Numbers at boundaries: limits of types, numbers that are rounded, numbers that f16 or f32 cannot
+/// represent.
 const FLOATS: [&str; 24] = [
     "0.0",
     "1.0",
@@ -52,18 +53,18 @@ const FLOATS: [&str; 24] = [
 const INTS: [&str; 12] =
     ["0", "1", "2", "3", "7", "10", "255", "65536", "46341", "2147483647", "2147483646", "1000000007"];
 
-/// A number, perhaps negative.
+/// Returns a number, which may be negative.
 pub fn number(rng: &mut Rng, domain: Domain) -> String {
     let text = match domain {
         Domain::Float => *rng.pick(&FLOATS),
-        // A fraction is no i32: both engines refuse it where it is computed.
+        // A fraction is not an i32: both engines reject it where it is computed.
         Domain::Int if rng.below(200) == 0 => "0.5",
         Domain::Int | Domain::Word => *rng.pick(&INTS),
     };
     if rng.chance(30) { format!("(-{text})") } else { text.to_owned() }
 }
 
-/// A divisor that is no zero.
+/// Returns a divisor. For integers it is not zero.
 fn divisor(rng: &mut Rng, domain: Domain) -> String {
     match domain {
         Domain::Float => number(rng, domain),
@@ -74,7 +75,7 @@ fn divisor(rng: &mut Rng, domain: Domain) -> String {
     }
 }
 
-/// A comparison of two expressions.
+/// Returns a comparison of two expressions.
 fn condition(
     rng: &mut Rng,
     domain: Domain,
@@ -88,12 +89,13 @@ fn condition(
     format!("{a} {op} {b}")
 }
 
-/// An expression or a number.
+/// Returns an expression or a number.
 fn operand(rng: &mut Rng, domain: Domain, depth: usize, leaf: &mut dyn FnMut(&mut Rng) -> String) -> String {
     if rng.chance(25) { number(rng, domain) } else { expression(rng, domain, depth, false, leaf) }
 }
 
-/// An expression in which at least one operand stands. `inside`: it is a kernel's, which has `if`.
+/// Returns an expression that contains at least one operand. `inside` states that it belongs to a
+/// kernel, where `if` is allowed.
 pub fn expression(
     rng: &mut Rng,
     domain: Domain,
@@ -111,7 +113,7 @@ pub fn expression(
             let ops: &[&str] = if domain == Domain::Word { &["+", "-", "*"] } else { &["+", "-", "*", "/"] };
             let op = *rng.pick(ops);
             match (op, domain) {
-                // A division by zero ends a run of i32: it is wanted, and seldom.
+                // A division by zero ends a run of i32. It should occur, but rarely.
                 ("/", Domain::Int) if !rng.chance(8) => format!("({a} / {})", divisor(rng, domain)),
                 _ if rng.chance(50) => format!("({a} {op} {b})"),
                 ("/", Domain::Int) => format!("({a} / {b})"),
@@ -160,20 +162,20 @@ pub fn expression(
     }
 }
 
-/// A kernel of the user's.
+/// A kernel of the user.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Its name.
     pub name: String,
-    /// How many operands it has.
+    /// Its number of operands.
     pub params: usize,
-    /// For which types.
+    /// The types that it supports.
     pub domain: Domain,
     /// Its declaration.
     pub text: String,
 }
 
-/// A kernel, which may call those before it.
+/// Returns a kernel, which may call earlier ones.
 pub fn kernel(rng: &mut Rng, name: String, domain: Domain, before: &[Kernel]) -> Kernel {
     let params = 1 + rng.below(3);
     let names = ["x", "y", "z"];

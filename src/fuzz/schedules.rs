@@ -1,8 +1,8 @@
-//! Random schedules on both engines: given ones and collectives of the library, with other element types, and with one
-//! operation made wrong.
+//! Random schedules on both engines: given schedules and collectives of the library, with other
+//! element types, and with one operation changed.
 //!
-//! A wrong schedule must fail in both engines or in neither. Only the fixed order is compared: where a change made a
-//! race, another order may have another result.
+//! A wrong schedule must fail in both engines or in neither. Changed schedules are compared in the
+//! fixed order only: a change may cause a race, whose result depends on the order.
 
 use super::catalogue::Catalogue;
 use super::compare::{How, compare};
@@ -19,10 +19,10 @@ use kbc_ir::walk::Program;
 use kbc_ir::{Body, Module, Props, verify};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Changed schedules tried of one that is right.
+/// Number of changed schedules that are tried for each correct one.
 const CHANGES: usize = 3;
 
-/// The schedule with another element type wherever it has f32.
+/// Returns the schedule with another element type in place of f32.
 fn retyped(s: &Schedule, to: DType) -> Schedule {
     let mut out = s.clone();
     let change = |d: &mut DType| *d = if *d == DType::F32 { to } else { *d };
@@ -45,7 +45,7 @@ fn module(s: &Schedule) -> Module {
     }
 }
 
-/// As text, for a reproducer.
+/// Returns the text for a reproducer.
 fn shown(s: &Schedule) -> String {
     text::print(&module(s), &PrintOptions::default())
 }
@@ -58,7 +58,7 @@ fn well_formed(s: &Schedule) -> Result<(), Diagnostics> {
     Program::compile(&spelled(s)).map(|_| ()).map_err(Diagnostics::from)
 }
 
-/// One schedule, as it stands.
+/// Tries one schedule.
 fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: How) {
     sum.tried += 1;
     if let Err(found) = well_formed(s) {
@@ -74,7 +74,7 @@ fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: How) {
     }
 }
 
-/// Schedules `numbers` of a seed: variations of `given` ones and of collectives.
+/// Tries the schedules with these numbers of a seed: variations of `given` ones and of collectives.
 pub fn schedules(
     given: &[Schedule],
     seed: u64,

@@ -1,10 +1,10 @@
-//! Random tile kernels: a product in tiles of any length, and a function of it.
+//! Random tile kernels: a matmul in tiles of any length, and a function of its result.
 
 use super::rng::Rng;
 use super::scalar::{Domain, expression};
 use kbc_ir::types::DType;
 
-/// A kernel of that name for a product of matrices `[M, K] x [K, N]`.
+/// Returns a kernel of that name for a matmul of `[M, K] x [K, N]`.
 pub fn product(rng: &mut Rng, name: &str, dtype: DType) -> String {
     let tile = |rng: &mut Rng| rng.weighted(&[(2, 1), (2, 2), (2, 3), (3, 5), (3, 8), (3, 16), (2, 40)]);
     let (i, j, k) = (tile(rng), tile(rng), tile(rng));

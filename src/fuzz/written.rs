@@ -1,7 +1,9 @@
-//! Hand-written schedules that the checker's fuzzer mutates, of kinds that its generator does not make.
+//! Hand-written schedules that the checker's fuzzer mutates, of kinds that its generator does not
+//! make.
 //!
-//! They have scratch that is cut unevenly or forwarded, blocks that are packed by another rule than the even one,
-//! a region without a contract on ten ranks, and a stream that leaves its region late.
+//! They have scratch that is cut unevenly or forwarded, blocks that are packed by another rule than
+//! the even one, a region without a contract on ten ranks, and a stream that leaves its region
+//! late.
 
 use kbc_diag::FileId;
 use kbc_ir::schedule::Schedule;
@@ -15,10 +17,10 @@ const TEXTS: [&str; 5] = [
     include_str!("written/parts_in_scratch.kir"),
 ];
 
-/// Copies of each schedule in the pool, which also has some hundred generated programs.
+/// Number of copies of each schedule in the pool, which also has some hundred generated programs.
 const OFTEN: usize = 12;
 
-/// All of them.
+/// Returns all of them.
 pub fn schedules() -> Vec<Schedule> {
     let read = TEXTS.iter().filter_map(|text| parse(FileId(0), text).ok()?.schedule().cloned());
     read.flat_map(|s| vec![s; OFTEN]).collect()
@@ -30,7 +32,7 @@ mod tests {
     use kbc_checker::{CheckOptions, check};
     use kbc_ir::verify::verify;
 
-    /// What is changed at random must be right as it is written.
+    /// A schedule that is changed at random must be correct before the change.
     #[test]
     fn what_is_written_by_hand_is_right() {
         assert_eq!(schedules().len(), TEXTS.len() * OFTEN, "each of them can be read");

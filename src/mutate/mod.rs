@@ -1,9 +1,11 @@
-//! The checker's own error rate: mutants of schedules, the checker's verdict on each, and what running it in every order
-//! that matters says, which knows nothing of the checker.
+//! Mutation testing of the checker: measures its error rate on mutants of schedules. Each mutant
+//! gets the checker's verdict and an independent one, from running the mutant in every order that
+//! matters.
 //!
-//! Owns which mutants are drawn and the counts. The mutations are `kbc_checker::mutate`'s, the verdict is
-//! `kbc_checker`'s, the behaviour `kbc_judge`'s. Everything is a function of the schedules and the
-//! seed: threads share the work, not the answers. Files and the terminal are [`crate::commands::mutate`]'s.
+//! This module owns the choice of mutants and the counts. `kbc_checker::mutate` owns the mutations,
+//! `kbc_checker` the verdict, and `kbc_judge` the classification by behaviour. The result depends
+//! on the schedules and the seed alone, not on the number of threads. [`crate::commands::mutate`]
+//! reads the files and prints.
 
 pub mod reasons;
 pub mod report;
@@ -27,73 +29,74 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use subjects::Subject;
 
-/// How much is done.
+/// How much is measured.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Draws mutants and orders.
+    /// Seed for the choice of mutants and of orders.
     pub seed: u64,
-    /// Mutants in all, spread evenly over the schedules; all there are if absent.
+    /// Total number of mutants, spread evenly over the schedules; all mutants if absent.
     pub limit: Option<usize>,
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
-    /// Budget of exploring one mutant, in events.
+    /// Budget for exploring one mutant, in events.
     pub events: u64,
-    /// Random runs where exploring does not end.
+    /// Number of random runs if the exploration does not end within its budget.
     pub runs: u64,
 }
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// Every rank does what it did: no mutant.
+    /// Every rank does what it did before, so this is not a mutant.
     Unchanged,
-    /// The verifier or the checker refuses it.
+    /// The verifier or the checker rejects it.
     Rejected {
-        /// The verifier did, before the checker was asked.
+        /// Whether the verifier rejected it, before the checker ran.
         refused: bool,
-        /// Running it shows nothing wrong.
+        /// Evidence, if running it shows no misbehaviour.
         equivalent: Option<Evidence>,
-        /// What they say.
+        /// The error codes.
         codes: Vec<&'static str>,
     },
-    /// Accepted, and it misbehaves: how.
+    /// Accepted, and it misbehaves; a description of how.
     Escaped(String),
     /// Accepted, and it never misbehaves.
     Equivalent(Evidence),
-    /// Accepted, and too long or too large to be run.
+    /// Accepted, and too long or too large to run.
     Unclassified,
 }
 
 /// One mutant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Number of the schedule.
+    /// Index of the schedule.
     pub subject: usize,
-    /// Number of the mutation among all of the schedule.
+    /// Index among all mutations of the schedule.
     pub mutation: usize,
-    /// The one rank of a group that has it, by index in the group; every rank if absent.
+    /// The one rank of a group that has the mutation, by its index in the group; all ranks if
+    /// absent.
     pub rank: Option<u64>,
-    /// The change in words.
+    /// Description of the change.
     pub text: String,
-    /// What was done to what.
+    /// The operator and the target of the mutation.
     pub class: (Operator, Target),
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// A schedule as it is.
+/// An unmodified schedule with its own verdicts.
 pub struct Base {
-    /// Calls in a row.
+    /// Number of consecutive calls.
     pub calls: u32,
     feeds: Vec<Vec<Tensor>>,
     expected: RunResult,
-    /// What the checker refuses it for.
+    /// Codes with which the checker rejects it.
     pub alarm: Vec<&'static str>,
     /// How it misbehaves although the checker accepts it.
     pub wrong: Option<String>,
-    /// It has more events than can be run in other orders; no mutants are made of it.
+    /// Whether it has more events than can be run in other orders. Such a schedule gets no mutants.
     pub too_long: bool,
-    /// Why it does not fit in memory; no mutants are made of it.
+    /// Why it does not fit in memory. Such a schedule gets no mutants.
     pub no_room: Option<String>,
     /// Mutations of it.
     pub mutations: Vec<Mutation>,
@@ -107,7 +110,7 @@ pub struct Findings {
     pub rows: Vec<Row>,
 }
 
-/// Runs `f` for every number below `n` on so many threads; the results in order.
+/// Runs `f` for every number below `n` on `jobs` threads, and returns the results in order.
 pub(crate) fn parallel<T: Send>(jobs: usize, n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let out: Mutex<Vec<(usize, T)>> = Mutex::new(vec![]);
@@ -158,7 +161,7 @@ pub fn measure(subjects: &[Subject], settings: &Settings) -> Findings {
     Findings { bases, rows }
 }
 
-/// A mutant as a module.
+/// Returns a mutant as a module.
 pub fn mutant(module: &Module, m: &Mutation, rank: Option<u64>) -> Module {
     let body = match &module.body {
         Body::Schedule(s) => Body::Schedule(match rank {
@@ -170,10 +173,11 @@ pub fn mutant(module: &Module, m: &Mutation, rank: Option<u64>) -> Module {
     Module { body, ..module.clone() }
 }
 
-/// A mutation by number, in one rank alone where one is named.
+/// Index of a mutation, and the one rank that has it if there is one.
 type Pick = (usize, Option<u64>);
 
-/// Which mutations are taken: from each kind of change in turn, so that rare ones come too.
+/// Chooses the mutations. It takes from each class of change in turn, so that rare classes are
+/// included.
 fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> Vec<(usize, Option<u64>)> {
     let mut classes: BTreeMap<(Operator, Target), Vec<Pick>> = BTreeMap::new();
     for (i, m) in all.iter().enumerate() {
@@ -186,12 +190,12 @@ fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> 
     }
     let mut out = vec![];
     for list in classes.values_mut() {
-        // A shuffle, so that taking from the end is drawing.
+        // A shuffle, so that taking elements from the end is a random choice.
         for i in (1..list.len()).rev() {
             list.swap(i, rng.below(i + 1));
         }
     }
-    // Where only some kinds of change have a turn, they are others in every schedule.
+    // If the quota reaches only some classes, each schedule begins with another class.
     let mut lists: Vec<_> = classes.into_values().collect();
     let first = rng.below(lists.len().max(1));
     let first = first.min(lists.len());
@@ -208,7 +212,7 @@ fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> 
     out
 }
 
-/// Types of the inputs, by number.
+/// Returns the types of the inputs, by number.
 fn input_types(s: &Schedule) -> Vec<TensorType> {
     let mut out: Vec<(u32, TensorType)> = s
         .buffers
@@ -245,7 +249,7 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
     b.alarm = codes(&check(s, &CheckOptions::default()).errors.list);
     b.calls = calls(s);
     b.mutations = every(s);
-    // Whole numbers without a period, other ones in every call: what is misplaced shows.
+    // Whole numbers without a period, different in every call, so that misplaced data shows.
     let feeds = (0..b.calls).map(|call| {
         let tensor = |(i, ty): (usize, &TensorType)| {
             exact(ty, &s.mesh, exact_range(ty.dtype, s.mesh.ranks(), 1, false), i as u32, call)
@@ -260,7 +264,7 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
     });
     match run {
         Ok((expected, feeds)) => (b.expected, b.feeds) = (expected, feeds),
-        // What does not fit says nothing of the schedule.
+        // A lack of memory is no finding about the schedule.
         Err(d) if lacks_memory(&d) => {
             b.no_room = Some(first(&d));
             b.mutations.clear();
@@ -281,12 +285,12 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
     b
 }
 
-/// The first message.
+/// Returns the title of the first diagnostic.
 fn first(d: &Diagnostics) -> String {
     d.list.first().map_or(String::new(), |d| d.title.clone())
 }
 
-/// Whether a run ended because memory is short.
+/// Checks whether a run ended because of a lack of memory.
 fn lacks_memory(d: &Diagnostics) -> bool {
     d.list.iter().any(|d| matches!(d.code, "E368" | "E369"))
 }
@@ -302,7 +306,7 @@ fn behaviour(s: &Schedule, b: &Base, settings: &Settings) -> Behaviour {
     match classify(s, &b.feeds, &b.expected, &options) {
         Ok(found) => found,
         Err(d) if lacks_memory(&d) => Behaviour::TooLong,
-        // The inputs fit the original: what does not fit them is the mutant.
+        // The inputs fit the original, so a mutant that they do not fit misbehaves.
         Err(d) => Behaviour::Misbehaves(first(&d)),
     }
 }

@@ -1,11 +1,13 @@
-//! Why the checker is right to refuse what no run shows to be wrong, by code.
+//! Reasons, by error code, why the checker is right to reject mutants that no run shows to
+//! misbehave.
 
-/// The reason of a code, in one sentence; one for all where none is written down.
+/// Returns the reason for a code in one sentence, or a general reason if the code has none of its
+/// own.
 pub fn why(code: &str) -> &'static str {
     reason(code).unwrap_or("refused where it stands")
 }
 
-/// The reason of a code, in one sentence, where one is written down.
+/// Returns the reason for a code in one sentence, if it has one of its own.
 pub fn reason(code: &str) -> Option<&'static str> {
     Some(match code {
         "E302" | "E303" | "E304" | "E305" => {

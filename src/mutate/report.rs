@@ -1,4 +1,5 @@
-//! The counts as an object with a documented schema (docs/report.md), and as tables for people.
+//! Report of `kbc mutate`: the counts as an object with a documented schema (docs/report.md), and
+//! as tables of text.
 
 use super::reasons::why;
 use super::subjects::{LeftOut, Subject};
@@ -10,31 +11,32 @@ use kbc_judge::Evidence;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was measured.
+/// The report object.
 #[derive(Serialize, Debug)]
 pub struct MutateReport {
-    /// [`SCHEMA`].
+    /// The version [`SCHEMA`].
     pub schema: u32,
-    /// `mutate`.
+    /// Always `mutate`.
     pub command: &'static str,
-    /// None escaped, and there was no false alarm.
+    /// Whether no mutant escaped, no schedule raised a false alarm, and every mutant was
+    /// classified.
     pub ok: bool,
     /// The seed.
     pub seed: u64,
-    /// Different algorithms and programs.
+    /// Number of different algorithms and programs.
     pub algorithms: usize,
-    /// Schedules.
+    /// Number of schedules.
     pub schedules: usize,
-    /// The counts of all.
+    /// Counts over all mutants.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Schedules that are right and refused.
+    /// Number of correct schedules that the checker rejects.
     pub false_alarms: usize,
-    /// Changes drawn that change nothing on any rank; no mutants.
+    /// Changes that were drawn but have no effect on any rank; they are not mutants.
     pub unchanged: usize,
-    /// Mutants that never misbehave, of which all orders were explored.
+    /// Mutants that never misbehave, shown by exploring all orders.
     pub explored: usize,
-    /// Mutants that never misbehave in random orders, where exploring did not end.
+    /// Mutants that did not misbehave in random orders, because the exploration did not end.
     pub sampled: usize,
     /// Counts by operator.
     pub operators: Vec<Line>,
@@ -42,34 +44,35 @@ pub struct MutateReport {
     pub targets: Vec<Line>,
     /// Counts by operator and target.
     pub classes: Vec<Line>,
-    /// Why mutants are rejected that never misbehave, by code.
+    /// Reasons for rejecting mutants that never misbehave, by code.
     pub reasons: Vec<Reason>,
-    /// Each of those mutants.
+    /// The rejected mutants that never misbehave.
     pub rejected_but_equivalent_list: Vec<Listed>,
-    /// Each mutant that escaped.
+    /// The mutants that escaped.
     pub escaped_list: Vec<Escape>,
-    /// Each false alarm.
+    /// The false alarms.
     pub false_alarm_list: Vec<Alarm>,
-    /// Shapes on which an algorithm is legal and becomes no schedule.
+    /// Machines on which an algorithm is legal but does not become a schedule, and schedules that
+    /// could not be judged.
     pub left_out: Vec<LeftOut>,
 }
 
-/// How many mutants of which outcome; `mutants = rejected + escaped + equivalent + unclassified`.
+/// Numbers of mutants by outcome: `mutants = rejected + escaped + equivalent + unclassified`.
 #[derive(Serialize, Debug, Default, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// All.
+    /// All mutants.
     pub mutants: usize,
-    /// Refused, by the checker or the verifier.
+    /// Rejected by the checker or the verifier.
     pub rejected: usize,
-    /// Of these: by the verifier, before the checker was asked.
+    /// Rejected by the verifier, before the checker ran; part of `rejected`.
     pub refused: usize,
-    /// Of the rejected: never misbehaves.
+    /// Rejected although they never misbehave; part of `rejected`.
     pub rejected_but_equivalent: usize,
-    /// Accepted, and it misbehaves.
+    /// Accepted, and they misbehave.
     pub escaped: usize,
-    /// Accepted, and it never misbehaves.
+    /// Accepted, and they never misbehave.
     pub equivalent: usize,
-    /// Accepted, and too long or too large to be run: not judged.
+    /// Accepted, but too long or too large to run, so not classified.
     pub unclassified: usize,
 }
 
@@ -83,49 +86,49 @@ pub struct Line {
     pub counts: Counts,
 }
 
-/// A reason.
+/// A reason for rejecting equivalent mutants.
 #[derive(Serialize, Debug)]
 pub struct Reason {
-    /// The first code of the mutants.
+    /// The first error code of the mutants.
     pub code: &'static str,
-    /// How many.
+    /// Number of mutants.
     pub count: usize,
     /// The reason.
     pub why: &'static str,
-    /// One of them.
+    /// One of the mutants.
     pub example: String,
 }
 
-/// A mutant.
+/// A rejected mutant that never misbehaves.
 #[derive(Serialize, Debug)]
 pub struct Listed {
-    /// Its schedule.
+    /// Name of its schedule.
     pub schedule: String,
-    /// The change.
+    /// Description of the change.
     pub mutation: String,
-    /// What the checker says.
+    /// The error codes.
     pub codes: Vec<&'static str>,
 }
 
 /// A mutant that escaped.
 #[derive(Serialize, Debug)]
 pub struct Escape {
-    /// Its schedule.
+    /// Name of its schedule.
     pub schedule: String,
-    /// The change; empty for the schedule as it is.
+    /// Description of the change; empty if the unmodified schedule misbehaves.
     pub mutation: String,
-    /// What goes wrong.
+    /// How it misbehaves.
     pub how: String,
-    /// Its text.
+    /// Text of the mutant.
     pub kir: String,
 }
 
-/// A schedule that is right and refused.
+/// A correct schedule that the checker rejects.
 #[derive(Serialize, Debug)]
 pub struct Alarm {
-    /// Which.
+    /// Name of the schedule.
     pub schedule: String,
-    /// What the checker says.
+    /// The error codes.
     pub codes: Vec<&'static str>,
 }
 
@@ -152,13 +155,13 @@ impl Counts {
     }
 }
 
-/// The text of a mutant.
+/// Returns the text of a mutant.
 pub fn text(subjects: &[Subject], found: &Findings, r: &Row) -> String {
     let m = mutant(&subjects[r.subject].module, &found.bases[r.subject].mutations[r.mutation], r.rank);
     print(&m, &PrintOptions::default())
 }
 
-/// The report of all that was found.
+/// Makes the report from all findings.
 pub fn report(
     subjects: &[Subject],
     mut left_out: Vec<LeftOut>,
@@ -249,10 +252,10 @@ pub fn report(
     }
 }
 
-/// Escapes whose text is shown to people.
+/// Number of escapes whose text the human-readable report shows.
 const SHOWN: usize = 3;
 
-/// Lines of a report.
+/// Formats a report as text.
 pub fn human(r: &MutateReport) -> String {
     let mut out = format!(
         "{} mutants of {} schedules of {} algorithms, seed {}\n",

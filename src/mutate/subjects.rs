@@ -1,6 +1,8 @@
-//! The schedules that are mutated: every algorithm on every shape it is legal on, programs, texts of the IR.
+//! Schedules for mutation: every algorithm on every shape on which it is legal, programs, and texts
+//! of the IR.
 //!
-//! Owns the shapes and sizes. A chunk has one element where the number of ranks is even, one or two where it is odd.
+//! This module owns the shapes and sizes. A chunk has one element if the number of ranks is even,
+//! and one or two if it is odd.
 
 use crate::commands::Nothing;
 use crate::session::Session;
@@ -17,37 +19,38 @@ use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call};
 use std::ops::RangeInclusive;
 
-/// A schedule with where it comes from.
+/// A schedule and its origin.
 pub struct Subject {
-    /// The algorithm, or the program.
+    /// Name of the algorithm or the program.
     pub algorithm: String,
-    /// The same with its machine.
+    /// The same name with the machine.
     pub name: String,
     /// The schedule.
     pub module: Module,
 }
 
-/// A shape on which an algorithm is legal and becomes no schedule.
+/// A shape on which an algorithm is legal but does not become a schedule.
 #[derive(serde::Serialize, Clone, Debug)]
 pub struct LeftOut {
     /// The algorithm and its machine.
     pub schedule: String,
-    /// What the compiler says, by code.
+    /// Error code of the compiler.
     pub code: &'static str,
-    /// The same in words.
+    /// Message of the compiler.
     pub why: String,
 }
 
-/// Schedules, and shapes without one.
+/// Schedules, and shapes without a schedule.
 #[derive(Default)]
 pub struct Subjects {
-    /// To be mutated.
+    /// Schedules to mutate.
     pub subjects: Vec<Subject>,
-    /// Not there.
+    /// Shapes without a schedule.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Machines for an algorithm with that many axes: the generator's text, and sizes of its axes.
+/// Returns the machines for an algorithm with `axes` axes: the generator's text and the sizes of
+/// its axes.
 fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
     if axes == 1 {
         return ranks.clone().map(|p| (format!("ring({p})"), vec![p as i64])).collect();
@@ -69,7 +72,7 @@ fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
     out
 }
 
-/// The schedules of some algorithms.
+/// Returns the schedules of some algorithms.
 pub fn algorithms(
     session: &mut Session,
     loaded: &Loaded,
@@ -107,7 +110,7 @@ pub fn algorithms(
             let name = format!("{algorithm} on {shape}");
             match small(&loaded, &options, p as u64) {
                 Ok(module) => out.subjects.push(Subject { algorithm: algorithm.clone(), name, module }),
-                // A condition that is false makes the shape illegal, not the algorithm wrong.
+                // A false condition makes the shape illegal, not the algorithm wrong.
                 Err(d) if d.list.iter().all(|d| d.code == "E024") => {}
                 Err(d) => {
                     let code = d.list.first().map_or("", |d| d.code);
@@ -120,13 +123,14 @@ pub fn algorithms(
     out
 }
 
-/// Elements that every number of chunks up to 10 divides, and the product of any two of these numbers.
+/// Element counts that every number of chunks up to 10 divides, and for the second, the product of
+/// any two of these numbers.
 const MANY: [u64; 2] = [5040, 6_350_400];
 
-/// The schedule with the fewest elements for which no chunk is empty.
+/// Returns the schedule with the fewest elements for which no chunk is empty.
 ///
 /// # Errors
-/// It cannot be had on the shape, with any of the sizes that were tried.
+/// Returns the compiler's errors if no schedule exists on the shape with any of the sizes tried.
 fn small(loaded: &Loaded, options: &LowerOptions, p: u64) -> Result<Module, Diagnostics> {
     let first = MANY.iter().map(|n| (*n, module(loaded, options, *n)));
     let mut last = None;
@@ -139,7 +143,7 @@ fn small(loaded: &Loaded, options: &LowerOptions, p: u64) -> Result<Module, Diag
             }
         };
         let n = fewest(&made, many).min(many);
-        // Chunks of two lengths where the algorithm can have them.
+        // For an odd number of ranks, prefer chunks of two lengths.
         let uneven = (p % 2 == 1).then_some(n + n / 2);
         let smaller = uneven.into_iter().chain([n, 2 * n]).find_map(|n| module(loaded, options, n).ok());
         return Ok(smaller.unwrap_or(made));
@@ -157,7 +161,7 @@ fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Dia
     Ok(module)
 }
 
-/// What so many elements may shrink to until a chunk has one element.
+/// Returns the number of elements to which `many` may shrink until a chunk has one element.
 fn fewest(module: &Module, many: u64) -> u64 {
     let Some(s) = module.schedule() else { return many };
     let spelled = spelled(s);
@@ -167,7 +171,7 @@ fn fewest(module: &Module, many: u64) -> u64 {
         if let (Mem::Buffer(b), true) = (a.mem, a.operand != u32::MAX && a.len > 0) {
             let all = program.elements(kbc_ir::schedule::BufferId(b), rank).unwrap_or(0);
             if all > 0 {
-                // The chunk is one of `den` of a line of `all` elements.
+                // The chunk is one of `den` chunks of a line of `all` elements.
                 most = most.max((many * a.den as u64).div_ceil(all));
             }
         }
@@ -191,7 +195,7 @@ fn fewest(module: &Module, many: u64) -> u64 {
     most.max(1)
 }
 
-/// The algorithms of a file, or of the library, in the order of the text.
+/// Returns the algorithms of a file, or of the library, in the order of the text.
 pub fn ids(loaded: &Loaded, file: Option<FileId>) -> Vec<AlgId> {
     match file {
         Some(file) => loaded.library.algorithms_in(file),

@@ -1,7 +1,8 @@
-//! What is known of a collective, as rows of ranks and columns of chunks: the form in which a page shows it.
+//! Chunks of a collective as a page shows them: rows of ranks and columns of chunks.
 //!
-//! Columns are what the operations of the schedule cut an operand into, so nothing is said twice. Owns cutting and what the promise
-//! asks for at the end; contents are [`super::flow`]'s.
+//! The columns are the parts into which the operations of the schedule cut an operand. This module
+//! owns the cutting and the contents that the contract requires at the end. [`super::flow`] owns
+//! the contents during the run.
 
 use super::flow::{Flow, Followed, Piece, reduced};
 use super::tape::{Carried, ps};
@@ -12,36 +13,36 @@ use kbc_ir::walk::Program;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Columns of an operand at most.
+/// Largest number of columns of an operand.
 const MOST_COLUMNS: usize = 1024;
 
-/// Places of a matrix of ranks and chunks at most.
+/// Largest number of places in a matrix of ranks and chunks.
 const MOST_CELLS: usize = 400_000;
 
 /// A collective, step by step.
 #[derive(Serialize, Default)]
 pub struct Flowing {
-    /// Its region.
+    /// Number of its region.
     pub region: u32,
-    /// Why there is nothing to see, if so; the lists are empty then.
+    /// The reason if the collective is not shown; the lists are empty then.
     pub left_out: Option<String>,
-    /// Which group each rank is in, and its place in it.
+    /// The group of each rank and the rank's index in it.
     pub group: Vec<[u64; 2]>,
-    /// Ranks of a group.
+    /// Number of ranks of a group.
     pub size: u64,
-    /// `sum` and others where contributions are combined.
+    /// The combiner, such as `sum`, if contributions are combined.
     pub red: Option<String>,
     /// Its buffers.
     pub operands: Vec<OperandChunks>,
-    /// Sets of ranks: `0-3,6`, a rank that is there twice `5*2`.
+    /// Sets of ranks, such as `0-3,6`; `5*2` is a rank that occurs twice.
     pub sets: Vec<String>,
-    /// What is where at first.
+    /// Contents at the start.
     pub start: Cells,
-    /// What the promise says is where at the end.
+    /// Contents that the contract requires at the end.
     pub due: Cells,
-    /// Every change.
+    /// All changes.
     pub changes: Changes,
-    /// Every message.
+    /// All messages.
     pub moves: Moves,
 }
 
@@ -50,18 +51,19 @@ pub struct Flowing {
 pub struct OperandChunks {
     /// Its name in the schedule.
     pub name: String,
-    /// Scratch is no part of the promise.
+    /// Whether it is scratch, which the contract does not cover.
     pub scratch: bool,
-    /// First ends of chunks as `num/den` of the whole, the end of the last one too.
+    /// Boundaries of the chunks as fractions `num/den` of the whole, including the end of the last
+    /// chunk.
     pub cuts: Vec<String>,
-    /// Elements of each chunk on the first rank; others may have fewer or more.
+    /// Number of elements of each chunk on the first rank; other ranks may have fewer or more.
     pub elements: Vec<u64>,
 }
 
-/// Contents of places.
+/// Contents of places, as columns.
 #[derive(Serialize, Default)]
 pub struct Cells {
-    /// The rank.
+    /// Rank of each place.
     pub rank: Vec<u64>,
     /// Number of the operand.
     pub operand: Vec<u32>,
@@ -71,22 +73,22 @@ pub struct Cells {
     pub of: Vec<u32>,
     /// Chunk of the contributions.
     pub chunk: Vec<usize>,
-    /// Number of the set of ranks.
+    /// Number of the set of contributing ranks.
     pub set: Vec<u32>,
 }
 
-/// Contents that change.
+/// Changes of contents, as columns.
 #[derive(Serialize, Default)]
 pub struct Changes {
-    /// When, ps.
+    /// Time in ps.
     pub at: Vec<i64>,
-    /// Messages in a row that led there.
+    /// Number of successive messages that led to the change.
     pub step: Vec<u32>,
-    /// Where, and what is there now.
+    /// The places with their new contents.
     pub cells: Cells,
 }
 
-/// Messages with chunks.
+/// Messages that carry chunks, as columns.
 #[derive(Serialize, Default)]
 pub struct Moves {
     /// Sender.
@@ -95,21 +97,21 @@ pub struct Moves {
     pub to: Vec<u64>,
     /// Number of the operation.
     pub op: Vec<u32>,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: Vec<u64>,
-    /// When it left, ps.
+    /// Time of sending, in ps.
     pub sent: Vec<i64>,
-    /// When its last byte arrived, ps.
+    /// Arrival of the last byte, in ps.
     pub arrived: Vec<i64>,
-    /// It is the step-th message in a row.
+    /// Position of the message in the sequence of messages along the route of its chunk, from 1.
     pub step: Vec<u32>,
-    /// Operand of what it carries.
+    /// Operand of the contributions that it carries.
     pub of: Vec<u32>,
-    /// First chunk.
+    /// First chunk that it carries.
     pub chunk: Vec<usize>,
-    /// Last chunk.
+    /// Last chunk that it carries.
     pub last: Vec<usize>,
-    /// Number of the set of ranks of the first piece.
+    /// Number of the set of contributing ranks of the first piece.
     pub set: Vec<u32>,
 }
 
@@ -127,7 +129,7 @@ impl Cells {
 /// The columns of all operands of a region, on every rank.
 struct Grid {
     cuts: Vec<Vec<(u64, u64)>>,
-    /// First elements, by operand and rank.
+    /// First element of each column, by operand and rank.
     starts: Vec<Vec<Vec<u64>>>,
 }
 
@@ -151,14 +153,14 @@ impl Grid {
         Ok(grid)
     }
 
-    /// The column of an element.
+    /// Returns the column of an element.
     fn column(&self, operand: u32, rank: u64, element: u64) -> usize {
         let starts = &self.starts[operand as usize][rank as usize];
-        // Of columns without elements, which begin where the next one does, none is meant.
+        // Empty columns begin where the next one does and contain no element.
         starts.partition_point(|s| *s <= element).saturating_sub(1).min(starts.len().saturating_sub(2))
     }
 
-    /// Columns that begin in a piece, with their own first elements.
+    /// Returns the columns that begin inside a piece, with their first elements.
     fn columns(&self, operand: u32, rank: u64, piece: &Piece) -> impl Iterator<Item = (usize, u64)> {
         let starts = &self.starts[operand as usize][rank as usize];
         let first = starts.partition_point(|s| *s < piece.start);
@@ -168,7 +170,7 @@ impl Grid {
     }
 }
 
-/// A set of ranks in runs.
+/// Formats a set of ranks as runs.
 fn runs(set: &[u32]) -> String {
     let mut out: Vec<String> = vec![];
     let mut once: Vec<(u32, usize)> = vec![];
@@ -189,7 +191,7 @@ fn runs(set: &[u32]) -> String {
     out.join(",")
 }
 
-/// Numbers of sets as a region uses them.
+/// Numbers of the sets of ranks that a region uses.
 struct Sets<'f> {
     all: &'f [Vec<u32>],
     numbers: BTreeMap<String, u32>,
@@ -213,15 +215,15 @@ impl Sets<'_> {
     }
 }
 
-/// A collective without what it does, and why.
+/// Returns a collective that is not shown, with the reason.
 fn left_out(region: u32, why: String) -> Flowing {
     Flowing { region, left_out: Some(why), ..Flowing::default() }
 }
 
-/// All collectives of a run, as pages show them.
+/// Returns all collectives of a run in the form that pages show.
 ///
 /// # Errors
-/// As [`Flow::new`].
+/// Returns the same errors as [`Flow::new`].
 pub fn all(flow: &Flow<'_>, carried: &[Carried]) -> Result<Vec<Flowing>, Diagnostic> {
     let mut out = vec![];
     for (i, found) in flow.regions.iter().enumerate() {
@@ -251,7 +253,7 @@ fn one(flow: &Flow<'_>, id: RegionId, found: &Followed, carried: &[Carried]) -> 
     let mut sets = Sets { all: flow.sets(), numbers: BTreeMap::new(), list: vec![] };
     let mut out = Flowing { region: id.0, size: schedule.group_size(region), ..Flowing::default() };
     out.red = region.promise.as_ref().and_then(|p| p.red).map(|r| r.name().to_owned());
-    // Groups by the smallest rank in them.
+    // Groups are identified by their smallest rank.
     out.group = (0..ranks).map(|r| [program.group_rank(id, r, 0), program.group_index(id, r)]).collect();
     for (o, operand) in region.operands.iter().enumerate() {
         let starts = &grid.starts[o][0];
@@ -262,7 +264,8 @@ fn one(flow: &Flow<'_>, id: RegionId, found: &Followed, carried: &[Carried]) -> 
             elements: starts.windows(2).map(|w| w[1] - w[0]).collect(),
         });
     }
-    // Contributions are told by the first of those who made them: all of a sum begin in the same chunk.
+    // Contributions are located on the first rank that made them: all contributions of a sum begin
+    // in the same chunk.
     let from = |p: &Piece, more: u64| {
         let rank = flow.sets()[p.set as usize].first().copied().unwrap_or(0);
         (p.origin.0, grid.column(p.origin.0, rank.into(), p.origin.1 + more))
@@ -302,7 +305,7 @@ fn one(flow: &Flow<'_>, id: RegionId, found: &Followed, carried: &[Carried]) -> 
     Ok(out)
 }
 
-/// What the promise says of the end, for every column with elements.
+/// Adds the contents that the contract requires at the end, for every column with elements.
 fn due(
     program: &Program<'_>,
     id: RegionId,

@@ -1,8 +1,10 @@
-//! What every piece of memory of a collective holds while it goes on: whose contributions, to which elements.
+//! Contents of a collective's memory during the run: whose contributions each piece holds, and to
+//! which elements.
 //!
-//! Follows the acts of ranks as [`kbc_ir::walk`] gives them, in the order in which the timed run tells them. Contents are symbols: a set
-//! of ranks and the place where their contributions began. No algorithm is known here, and no number is looked at. When acts take
-//! effect is [`super::tape`]'s business, cutting into chunks that of [`super::chunks`].
+//! This module follows the acts of ranks as [`kbc_ir::walk`] yields them, in the order of the timed
+//! run. Contents are symbolic: a set of ranks, and the place where their contributions began. It
+//! knows no algorithm and looks at no numbers. [`super::tape`] decides when acts take effect, and
+//! [`super::chunks`] cuts contents into chunks.
 
 use kbc_checker::promised;
 use kbc_diag::Diagnostic;
@@ -10,10 +12,10 @@ use kbc_ir::schedule::{OperandId, RegionId};
 use kbc_ir::walk::{Access, Mem, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Changes of places, and messages, that a page shows.
+/// Largest number of changes of places, and of messages, that a page shows.
 pub const MOST: usize = 300_000;
 
-/// Numbers in all sets of ranks that a page stores.
+/// Largest total size of all sets of ranks that a page stores.
 const MOST_RANKS: usize = 4_000_000;
 
 /// A run of elements that hold the same contributions.
@@ -21,21 +23,21 @@ const MOST_RANKS: usize = 4_000_000;
 pub struct Piece {
     /// First element.
     pub start: u64,
-    /// Elements.
+    /// Number of elements.
     pub len: u64,
-    /// Operand that the contributions began in, and the element of it that the first of these is.
+    /// Operand in which the contributions began, and the index in it of the first element.
     pub origin: (u32, u64),
     /// Number of the set of ranks.
     pub set: u32,
-    /// Messages in a row that brought it here.
+    /// Number of successive messages that brought it here.
     pub depth: u32,
 }
 
 impl Piece {
-    /// The part of it inside a range, if there is one.
+    /// Returns the part of the piece inside a range, if there is one.
     fn clip(self, from: u64, to: u64) -> Option<Piece> {
         let (lo, hi) = (self.start.max(from), (self.start + self.len).min(to));
-        // It may lie outside altogether.
+        // The piece may lie outside the range.
         (lo < hi).then(|| Piece {
             start: lo,
             len: hi - lo,
@@ -45,44 +47,44 @@ impl Piece {
     }
 }
 
-/// An operand's place that has changed.
+/// A change of an operand's contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// When, in ns.
+    /// Time in ns.
     pub at_ns: f64,
     /// The rank.
     pub rank: u64,
     /// The operand.
     pub operand: u32,
-    /// What is there now.
+    /// The new contents.
     pub piece: Piece,
 }
 
-/// What is known of one collective.
+/// The contents of one collective during the run.
 #[derive(Default)]
 pub struct Followed {
-    /// At first: rank, operand, contents.
+    /// Contents at the start: rank, operand, piece.
     pub start: Vec<(u64, u32, Piece)>,
-    /// In order of time.
+    /// Changes in order of time.
     pub changes: Vec<Change>,
-    /// Ends of chunks that operations name, as fractions of each operand.
+    /// Boundaries of the chunks that operations name, as fractions of each operand.
     pub cuts: Vec<BTreeSet<(u64, u64)>>,
 }
 
-/// Follows all collectives of a schedule.
+/// The contents of all collectives of a schedule during the run.
 pub struct Flow<'p> {
     program: &'p Program<'p>,
     memory: BTreeMap<(RegionId, u64, Mem), BTreeMap<u64, Piece>>,
-    /// What was sent into queues: sender, receiver, queue.
+    /// Messages in queues, by sender, receiver and queue.
     queues: BTreeMap<(u64, u64, u32), Vec<Vec<Piece>>>,
     sets: Vec<Vec<u32>>,
     numbers: BTreeMap<Vec<u32>, u32>,
     unions: BTreeMap<(u32, u32), u32>,
     stored: usize,
     changes: usize,
-    /// By region; none for local ones.
+    /// Contents by region; `None` for local regions.
     pub regions: Vec<Option<Followed>>,
-    /// Why nothing is followed any more.
+    /// Why following stopped, if it did.
     pub given_up: Option<String>,
 }
 
@@ -90,18 +92,19 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A fraction in lowest terms.
+/// Returns a fraction in lowest terms.
 pub fn reduced(num: u64, den: u64) -> (u64, u64) {
     let g = gcd(num, den).max(1);
     (num / g, den / g)
 }
 
 impl<'p> Flow<'p> {
-    /// At the begin of a call: every rank holds what the promises say it holds then; without a promise everything that is no
-    /// scratch.
+    /// Creates the state at the start of a call. Every rank holds what the contract of a region
+    /// states for the start; in a region without a contract, all operands that are not scratch.
     ///
     /// # Errors
-    /// E355: a promise that cannot be read; E302 to E305 of lines that cannot be cut.
+    /// Returns E355 for a contract that cannot be read, and E302 to E305 for lines that cannot be
+    /// cut.
     pub fn new(program: &'p Program<'p>) -> Result<Flow<'p>, Diagnostic> {
         let schedule = program.schedule;
         let mut flow = Flow {
@@ -161,7 +164,7 @@ impl<'p> Flow<'p> {
         Ok(flow)
     }
 
-    /// Sets of ranks by number.
+    /// Returns the sets of ranks, by number.
     pub fn sets(&self) -> &[Vec<u32>] {
         &self.sets
     }
@@ -177,7 +180,7 @@ impl<'p> Flow<'p> {
         n
     }
 
-    /// Both together; who is in both is there twice.
+    /// Returns the number of the union of two sets. A rank in both occurs twice.
     fn union(&mut self, a: u32, b: u32) -> u32 {
         let key = (a.min(b), a.max(b));
         if let Some(n) = self.unions.get(&key) {
@@ -190,7 +193,7 @@ impl<'p> Flow<'p> {
         n
     }
 
-    /// Gives up if there is more than a page can show.
+    /// Stops following if there is more than a page can show.
     fn limit(&mut self) {
         if self.given_up.is_none() && self.changes > MOST {
             self.given_up = Some(format!("chunks move or change more than {MOST} times"));
@@ -200,7 +203,7 @@ impl<'p> Flow<'p> {
         }
     }
 
-    /// Notes where operations cut an operand.
+    /// Records where an operation cuts an operand.
     pub fn cut(&mut self, region: RegionId, access: &Access) {
         let Some(Some(found)) = self.regions.get_mut(region.0 as usize) else { return };
         if let Some(cuts) = found.cuts.get_mut(access.operand as usize) {
@@ -210,7 +213,8 @@ impl<'p> Flow<'p> {
         }
     }
 
-    /// What a rank holds there, counted from the begin of the access.
+    /// Returns the contents of an access on a rank, with positions counted from the start of the
+    /// access.
     pub fn read(&self, region: RegionId, rank: u64, a: &Access) -> Vec<Piece> {
         let Some(line) = self.memory.get(&(region, rank, a.mem)) else { return vec![] };
         let first = line.range(..=a.start).next_back().map_or(a.start, |(k, _)| *k);
@@ -218,7 +222,7 @@ impl<'p> Flow<'p> {
         inside.map(|p| Piece { start: p.start - a.start, ..p }).collect()
     }
 
-    /// Puts pieces, counted from the begin of the access, into a rank's memory.
+    /// Writes pieces, with positions counted from the start of the access, into a rank's memory.
     pub fn write(&mut self, region: RegionId, at_ns: f64, rank: u64, a: &Access, pieces: &[Piece]) {
         if self.given_up.is_some() {
             return;
@@ -248,7 +252,7 @@ impl<'p> Flow<'p> {
         self.limit();
     }
 
-    /// `dst = dst op src`: who has contributed to either has contributed to the result.
+    /// Performs `dst = dst op src`: the ranks that contributed to either contribute to the result.
     pub fn reduce(&mut self, region: RegionId, at_ns: f64, rank: u64, dst: &Access, src: &Access) {
         if self.given_up.is_some() {
             return;
@@ -262,7 +266,7 @@ impl<'p> Flow<'p> {
         let (mut m, mut t) = (0, 0);
         let mut out: Vec<Piece> = vec![];
         for w in edges.windows(2) {
-            // Both lists are sorted, so one pass finds who covers what.
+            // Both lists are sorted, so one pass finds the piece of each that covers an interval.
             while mine.get(m).is_some_and(|p| p.start + p.len <= w[0]) {
                 m += 1;
             }
@@ -281,14 +285,14 @@ impl<'p> Flow<'p> {
         self.write(region, at_ns, rank, dst, &out);
     }
 
-    /// A message enters a queue.
+    /// Puts a message into a queue.
     pub fn send(&mut self, from: u64, to: u64, queue: u32, pieces: Vec<Piece>) {
         if self.given_up.is_none() {
             self.queues.entry((from, to, queue)).or_default().push(pieces);
         }
     }
 
-    /// The oldest message of a queue.
+    /// Takes the oldest message out of a queue.
     pub fn receive(&mut self, from: u64, to: u64, queue: u32) -> Vec<Piece> {
         match self.queues.get_mut(&(from, to, queue)) {
             Some(list) if !list.is_empty() => list.remove(0),
@@ -296,13 +300,13 @@ impl<'p> Flow<'p> {
         }
     }
 
-    /// The machine's program.
+    /// Returns the compiled schedule that is followed.
     pub fn program(&self) -> &'p Program<'p> {
         self.program
     }
 }
 
-/// The same pieces one message further.
+/// Returns the pieces with one more message counted.
 pub fn carried(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces.iter_mut().for_each(|p| p.depth += 1);
     pieces

@@ -1,7 +1,9 @@
-//! The page of a program: one HTML file with its text, its schedule, its timed run, and what was shown of it (docs/page.md).
+//! The page of `kbc report`: one HTML file with a program's text, its schedule, its timed run and
+//! the evidence for its correctness (docs/page.md).
 //!
-//! Owns what stands in it and that it is one file. How it looks is `assets/`: plain HTML, CSS and JavaScript, put together here. The
-//! data are columns of numbers in a JSON element; nothing depends on the clock, on paths or on the machine kbc runs on.
+//! This module owns the content of the page and puts it into one file. `assets/` holds its
+//! appearance: plain HTML, CSS and JavaScript. The data are columns of numbers in a JSON element.
+//! They do not depend on the clock, on paths or on the machine on which kbc runs.
 
 pub mod chunks;
 pub mod flow;
@@ -25,10 +27,10 @@ use std::path::Path;
 use tape::{Events, Tape};
 use texts::{FileText, OpText, ValueAt};
 
-/// Version of the data in a page; it grows when something changes its meaning.
+/// Version of the data in a page. It increases when something changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// The scripts of a page, in order: each uses what stands before it.
+/// The scripts of a page, in order. Each uses only those before it.
 const SCRIPTS: [&str; 15] = [
     include_str!("assets/data.js"),
     include_str!("assets/look.js"),
@@ -47,19 +49,19 @@ const SCRIPTS: [&str; 15] = [
     include_str!("assets/main.js"),
 ];
 
-/// A region in words.
+/// A region's name, label and source.
 #[derive(Serialize)]
 struct RegionWords {
     name: String,
     /// The algorithm with its arguments; empty for local work.
     label: String,
-    /// Number in the report's list of collectives; none for local work.
+    /// Index in the report's list of collectives; `None` for local work.
     collective: Option<usize>,
-    /// `file:line:column`
+    /// Source position `file:line:column`.
     source: String,
 }
 
-/// What a rank did altogether.
+/// Totals of a rank.
 #[derive(Serialize)]
 struct RankRow {
     rank: String,
@@ -69,7 +71,8 @@ struct RankRow {
     work_ns: f64,
 }
 
-/// A step of the critical path by numbers: rank, stream, link (-1 for none), rank where the part's message arrives (-1).
+/// A step of the critical path: rank, stream, link (-1 for none), rank at which the part's message
+/// arrives (-1 for none).
 type PathPlace = (u64, u32, i64, i64);
 
 /// Everything that a page shows.
@@ -87,31 +90,31 @@ struct Data<'r> {
     regions: Vec<RegionWords>,
     ranks: Vec<String>,
     streams: Vec<String>,
-    /// Ranks that the timeline shows, as asked for; none for all.
+    /// Ranks that the timeline shows, as the option was given; `None` for all.
     shown: Option<String>,
     machine: Places,
     events: Events,
-    /// Numbers of the places of the critical path.
+    /// Rank, stream and link of each step of the critical path.
     path: Vec<PathPlace>,
-    /// Stretches of parts of the critical path that repeat: first part, parts of a turn, turns.
+    /// Repetitions in the critical path: first part, parts per repetition, repetitions.
     folds: Vec<(usize, usize, usize)>,
-    /// Of the report's links, their numbers.
+    /// Numbers of the report's links.
     links: Vec<u32>,
     flows: Vec<Flowing>,
     rank_rows: Vec<RankRow>,
 }
 
-/// What a page is made of.
+/// Inputs of a page.
 pub struct Made<'a> {
     /// The report, with all links and the whole path.
     pub report: &'a Report,
-    /// The schedule's module.
+    /// The module of the schedule.
     pub module: &'a kbc_ir::Module,
-    /// Names.
+    /// Names of ranks, streams and operations.
     pub scene: &'a Scene<'a>,
-    /// What was found in time.
+    /// The timed run.
     pub timing: &'a Timing,
-    /// Values of the program; none for a schedule.
+    /// Values of the program; empty for a schedule.
     pub values: Vec<ValueAt>,
     /// The file as given.
     pub file: &'a str,
@@ -119,14 +122,15 @@ pub struct Made<'a> {
     pub command: String,
     /// Ranks of the timeline.
     pub ranks: Option<&'a str>,
-    /// Events that it may have: [`tape::MOST`].
+    /// Largest number of events, normally [`tape::MOST`].
     pub events: usize,
 }
 
-/// The page as text.
+/// Returns the page as text.
 ///
 /// # Errors
-/// E593: more events than a page may have. E413: ranks that are none. Those of the engine, and of promises that cannot be read.
+/// Returns E593 for more events than a page may have, E413 for ranks that do not exist, and the
+/// errors of the engine and of contracts that cannot be read.
 pub fn page(made: Made<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
     let scene = made.scene;
     let ranks = match made.ranks {
@@ -135,7 +139,7 @@ pub fn page(made: Made<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
     };
     let schedule = spelled(&scene.schedule);
     let program = Program::compile(&schedule)?;
-    // The run once more (it is the same run), with somebody who writes everything down.
+    // Simulates the same run once more, with an observer that records everything.
     let mut tape = Tape::new(scene, &ranks, Flow::new(&program)?, made.events);
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     simulate_observed(&scene.schedule, scene.topology, &options, &mut tape)?;
@@ -181,7 +185,7 @@ pub fn page(made: Made<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
     Ok(assembled(&made.report.program, &without_folders(json, map)))
 }
 
-/// The critical path by numbers.
+/// Returns the critical path as numbers.
 fn path(scene: &Scene<'_>, timing: &Timing) -> Vec<PathPlace> {
     use kbc_time::Cause;
     let mut out = vec![];
@@ -198,7 +202,7 @@ fn path(scene: &Scene<'_>, timing: &Timing) -> Vec<PathPlace> {
     out
 }
 
-/// Numbers of links in the order of the report.
+/// Returns the numbers of the links in the order of the report.
 fn links(timing: &Timing) -> Vec<u32> {
     let mut all: Vec<(f64, LinkId)> = timing.links.iter().map(|l| (l.busy_ns, l.link)).collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -216,7 +220,7 @@ fn rank_rows(scene: &Scene<'_>, timing: &Timing) -> Vec<RankRow> {
     timing.ranks.iter().enumerate().map(row).collect()
 }
 
-/// Files that were named by whole paths keep their names alone: a page does not depend on where its files lie.
+/// Shortens absolute paths to file names, so that a page does not depend on where its files lie.
 fn without_folders(mut json: String, map: &SourceMap) -> String {
     let mut folders: Vec<String> = map
         .files()
@@ -224,7 +228,7 @@ fn without_folders(mut json: String, map: &SourceMap) -> String {
         .filter(|p| p.is_absolute())
         .filter_map(|p| p.parent().map(|d| format!("{}/", d.display())))
         .collect();
-    // The longest first: one may begin with another.
+    // The longest comes first, because one may be a prefix of another.
     folders.sort_by_key(|f| std::cmp::Reverse(f.len()));
     folders.dedup();
     for folder in folders.iter().filter(|f| f.len() > 1) {
@@ -234,14 +238,14 @@ fn without_folders(mut json: String, map: &SourceMap) -> String {
     json
 }
 
-/// The page around its data.
+/// Puts the data into the page's skeleton.
 fn assembled(program: &str, json: &str) -> String {
-    // Inside a script element nothing may look like its end or like a comment's begin.
+    // Inside a script element, nothing may look like its end or like the start of a comment.
     let json = json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     let title = program.replace('&', "&amp;").replace('<', "&lt;");
     let script = format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
     let mut out = String::new();
-    // Placeholders of the skeleton alone: what is put in is not looked at again.
+    // Only the skeleton is searched for placeholders, not the inserted text.
     for piece in include_str!("assets/page.html").split("{{") {
         let (name, rest) = piece.split_once("}}").unwrap_or(("", piece));
         out += match name {

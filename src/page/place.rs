@@ -1,29 +1,30 @@
-//! Where nodes of a machine stand on a page: by coordinates, devices of one axis in a circle, switches and relays among those they
-//! join. Nothing but drawing depends on it.
+//! Positions of a machine's nodes on a page. Devices stand by their coordinates, or in a circle if
+//! they have one axis; switches and relays stand among the nodes that they connect. Only the
+//! drawing depends on the positions.
 
 use kbc_machine::topology::{DeviceId, Topology};
 use serde::Serialize;
 
-/// Nodes and the lines between them.
+/// Nodes and links of a machine, as columns.
 #[derive(Serialize)]
 pub struct Places {
     /// Names of nodes, those of ranks first.
     pub names: Vec<String>,
-    /// Across, in steps of 1.
+    /// Horizontal positions; neighbours are 1 apart.
     pub x: Vec<f64>,
-    /// Down, in steps of 1.
+    /// Vertical positions, downwards; neighbours are 1 apart.
     pub y: Vec<f64>,
-    /// First ends of links, by number of the link.
+    /// Sources of links, by number of the link.
     pub from: Vec<u32>,
-    /// Second ends.
+    /// Destinations of links.
     pub to: Vec<u32>,
-    /// Bandwidth in GB/s, by number of the link.
+    /// Bandwidth of links in GB/s, by number of the link; -1 for an infinite one.
     pub rate: Vec<f64>,
-    /// How the devices stand: `circle`, `grid`.
+    /// Arrangement of the devices: `circle` or `grid`.
     pub form: &'static str,
 }
 
-/// Places of all nodes of a machine.
+/// Returns the positions of all nodes of a machine.
 pub fn places(topology: &Topology) -> Places {
     let devices = topology.device_count();
     let sizes: Vec<u32> = topology.sizes().collect();
@@ -52,19 +53,20 @@ pub fn places(topology: &Topology) -> Places {
     }
 }
 
-/// A thousandth is enough for drawing, and short.
+/// Rounds to a thousandth, which is enough for drawing and short.
 fn round(x: f64) -> f64 {
     (x * 1000.0).round() / 1000.0
 }
 
-/// The first on top, then clockwise, neighbours about one step apart.
+/// Returns a position on a circle: the first at the top, then clockwise, neighbours about 1 apart.
 fn circle(i: usize, of: usize) -> (f64, f64) {
     let turn = std::f64::consts::TAU * i as f64 / of.max(1) as f64;
     let radius = (of as f64 / std::f64::consts::TAU).max(1.0);
     (radius * turn.sin(), -radius * turn.cos())
 }
 
-/// The last axis across and the one before it down; further axes in blocks, by turns.
+/// Returns a position in a grid: the last axis across, the one before it down, further axes in
+/// blocks, alternately.
 fn grid(coordinates: &[u32], sizes: &[u32]) -> (f64, f64) {
     let (mut at, mut step) = ([0.0, 0.0], [1.0, 1.0]);
     for (k, (c, size)) in coordinates.iter().zip(sizes).rev().enumerate() {
@@ -74,11 +76,13 @@ fn grid(coordinates: &[u32], sizes: &[u32]) -> (f64, f64) {
     (at[0], at[1])
 }
 
-/// Nodes that are no devices up to which each has a place of its own. More are not drawn.
+/// Largest number of nodes that are not devices for which each gets a position of its own. More are
+/// not drawn.
 const APART: usize = 64;
 
-/// Nodes that are no devices: each in the middle of the nodes it is joined with that have a place already, `above` them where
-/// devices stand in a grid, a step aside where another stands.
+/// Positions the nodes that are not devices. Each is placed in the middle of its neighbours that
+/// already have a position, or `above` them if devices stand in a grid, and to the right of any
+/// node already there.
 fn between(at: &mut Vec<(f64, f64)>, nodes: usize, links: &[(u32, u32)], above: bool) {
     let devices = at.len();
     let mut joined: Vec<Vec<usize>> = vec![vec![]; nodes];

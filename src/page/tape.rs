@@ -1,6 +1,8 @@
-//! What a timed run tells, as the columns of a page: slices of streams, messages, links; and whose data moves.
+//! Recording of a timed run as the columns of a page: slices of streams, messages, links, and the
+//! chunks that messages carry.
 //!
-//! Owns the observer. Waits are found as for traces and logs ([`crate::record::waits`]); contents are [`super::flow`]'s.
+//! This module owns the observer. Waits are found as for traces and logs
+//! ([`crate::record::waits`]), and [`super::flow`] owns the contents.
 
 use super::flow::{Flow, Piece, carried};
 use crate::record::ranks::Ranks;
@@ -14,46 +16,46 @@ use kbc_time::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Events that a page may have.
+/// Largest number of events of a page.
 pub const MOST: usize = 600_000;
 
-/// A time in whole picoseconds.
+/// Returns a time in whole picoseconds.
 pub fn ps(ns: f64) -> i64 {
-    // Below 2^53: the engine refuses later times.
+    // Below 2^53, because the engine rejects later times.
     (ns * 1000.0).round() as i64
 }
 
-/// Operations that took time, in order of their end.
+/// Operations that took time, in the order of their ends.
 #[derive(Serialize, Default)]
 pub struct Slices {
-    /// The rank.
+    /// Rank.
     pub rank: Vec<u64>,
     /// Number of the stream.
     pub stream: Vec<u32>,
     /// Number of the operation.
     pub op: Vec<u32>,
-    /// Begin, ps.
+    /// Start in ps.
     pub start: Vec<i64>,
-    /// End, ps.
+    /// End in ps.
     pub end: Vec<i64>,
-    /// Bytes that it moves or makes.
+    /// Bytes that it moves or produces.
     pub bytes: Vec<u64>,
-    /// What it waited for: number of a text, or -1.
+    /// What it waited for: the number of a text, or -1.
     pub why: Vec<i64>,
 }
 
-/// Regions that streams went through.
+/// Stays of streams in regions.
 #[derive(Serialize, Default)]
 pub struct Stays {
-    /// The rank.
+    /// Rank.
     pub rank: Vec<u64>,
     /// Number of the stream.
     pub stream: Vec<u32>,
     /// Number of the region.
     pub region: Vec<u32>,
-    /// Begin, ps.
+    /// Start in ps.
     pub start: Vec<i64>,
-    /// End, ps.
+    /// End in ps.
     pub end: Vec<i64>,
 }
 
@@ -68,41 +70,41 @@ pub struct Messages {
     pub from: Vec<u64>,
     /// Receiver.
     pub to: Vec<u64>,
-    /// 0 a put, 1 a notify, 2 the request of a get, 3 its data.
+    /// 0 for a put, 1 for a notify, 2 for the request of a get, 3 for its data.
     pub kind: Vec<u8>,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: Vec<u64>,
-    /// When it left, ps.
+    /// Time of sending, in ps.
     pub sent: Vec<i64>,
-    /// When its last byte arrived, ps.
+    /// Arrival of the last byte, in ps.
     pub arrived: Vec<i64>,
 }
 
-/// Messages on links, in the order in which their heads came there.
+/// Messages on links, in the order in which their heads reached the link.
 #[derive(Serialize, Default)]
 pub struct Passes {
     /// Number of the message.
     pub message: Vec<usize>,
     /// Number of the link.
     pub link: Vec<u32>,
-    /// When its head came to the link, ps.
+    /// When its head reached the link, in ps.
     pub asked: Vec<i64>,
-    /// When it got it, ps.
+    /// When it got the link, in ps.
     pub start: Vec<i64>,
-    /// When the next may have it, ps.
+    /// When the next message may have the link, in ps.
     pub end: Vec<i64>,
 }
 
 /// Waits for units inside operations.
 #[derive(Serialize, Default)]
 pub struct UnitWaits {
-    /// The rank.
+    /// Rank.
     pub rank: Vec<u64>,
     /// Number of the stream.
     pub stream: Vec<u32>,
-    /// Begin, ps.
+    /// Start in ps.
     pub start: Vec<i64>,
-    /// End, ps.
+    /// End in ps.
     pub end: Vec<i64>,
     /// Number of a text.
     pub why: Vec<i64>,
@@ -121,7 +123,7 @@ pub struct Events {
     pub passes: Passes,
     /// Waits for units.
     pub waits: UnitWaits,
-    /// Texts.
+    /// Texts that the events refer to.
     pub texts: Vec<String>,
 }
 
@@ -136,44 +138,44 @@ pub struct Carried {
     pub to: u64,
     /// Number of the operation.
     pub op: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// When it left, ns.
+    /// Time of sending, in ns.
     pub sent_ns: f64,
-    /// When its last byte arrived, ns.
+    /// Arrival of the last byte, in ns.
     pub arrived_ns: f64,
-    /// What it carries; depths count this message.
+    /// The pieces that it carries; their depths count this message.
     pub pieces: Vec<Piece>,
 }
 
-/// What a message does when it arrives.
+/// The effect of a message when it arrives.
 struct Cargo {
     region: RegionId,
     pieces: Vec<Piece>,
-    /// Where it is written; none for queues.
+    /// Where it is written; `None` for queues.
     to: Option<(u64, Access)>,
 }
 
-/// Something of a stream that takes effect when the stream goes on.
+/// An operation of a stream that takes effect when the stream continues.
 enum Later {
     Copy { dst: Access, src: Access },
     Reduce { dst: Access, src: Access },
     Receive { dst: Access, from: u64, queue: u32 },
 }
 
-/// Records a run.
+/// Recorder of a run.
 pub struct Tape<'a, 'p> {
     scene: &'a Scene<'a>,
     ranks: &'a Ranks,
     waits: Waits,
     streams: u32,
-    /// Everything of the ranks that are shown.
+    /// All events of the ranks that are shown.
     pub events: Events,
-    /// Messages with chunks, by arrival.
+    /// Messages with chunks, in order of arrival.
     pub carried: Vec<Carried>,
-    /// What memories hold.
+    /// Contents of the memories.
     pub flow: Flow<'p>,
-    /// Events that there may be.
+    /// Largest number of events.
     most: usize,
     full: bool,
     texts: BTreeMap<String, i64>,
@@ -187,7 +189,7 @@ pub struct Tape<'a, 'p> {
 }
 
 impl<'a, 'p> Tape<'a, 'p> {
-    /// For a run of one call, with at most that many events.
+    /// Creates a recorder for a run of one call, with at most `most` events.
     pub fn new(scene: &'a Scene<'a>, ranks: &'a Ranks, flow: Flow<'p>, most: usize) -> Tape<'a, 'p> {
         let streams = scene.streams.len().max(1) as u32;
         let program = flow.program();
@@ -213,10 +215,10 @@ impl<'a, 'p> Tape<'a, 'p> {
         }
     }
 
-    /// E593 where there is more than a page may have.
+    /// Checks that the page does not have too many events.
     ///
     /// # Errors
-    /// E593.
+    /// Returns E593 if it has.
     pub fn check(&self) -> Result<(), Diagnostic> {
         if !self.full {
             return Ok(());
@@ -237,7 +239,7 @@ impl<'a, 'p> Tape<'a, 'p> {
         n
     }
 
-    /// One more event; none are kept once there are too many.
+    /// Checks whether one more event is allowed. No event is kept after the limit is reached.
     fn room(&mut self) -> bool {
         let e = &self.events;
         let all = [
@@ -251,7 +253,7 @@ impl<'a, 'p> Tape<'a, 'p> {
         !self.full
     }
 
-    /// The number of a message that is under way, from its first event on.
+    /// Returns the number of a message in flight, which its first event assigns.
     fn message(&mut self, id: MessageId) -> Option<usize> {
         if let Some((_, _, Some(n))) = self.flights.get(&id) {
             return Some(*n);
@@ -278,7 +280,7 @@ impl<'a, 'p> Tape<'a, 'p> {
         *number
     }
 
-    /// What the stream did last has taken effect.
+    /// Applies the last operation of a stream to the contents.
     fn settle(&mut self, thread: u32, rank: u64, at_ns: f64) {
         let Some((region, later)) = self.later.remove(&thread) else { return };
         match later {
@@ -294,11 +296,11 @@ impl<'a, 'p> Tape<'a, 'p> {
         }
     }
 
-    /// The stream comes to an operation: what it will do to memories.
+    /// Notes what the next operation of a stream will do to the contents.
     fn comes(&mut self, turn: &Turn, op: u32, thread: u32) {
         let Some(cursor) = self.cursors.get_mut(thread as usize) else { return };
         let act = loop {
-            // What cannot be walked has been refused before anything is timed.
+            // A schedule that cannot be walked was rejected before anything is timed.
             match cursor.next_step() {
                 Ok(Some(Step::Act(act, _, number))) if number == op => break act,
                 Ok(Some(_)) => {}

@@ -1,5 +1,5 @@
-//! Texts of a page: the files that its operations come from, with types and placements beside lines, and the schedule as `.kir` with
-//! the line of every operation.
+//! Texts of a page: the source files of the schedule's operations, the types and placements of
+//! values, and the schedule as `.kir` with the line of every operation.
 
 use crate::build::Built;
 use crate::commands::explain::{ValueWords, values_of};
@@ -22,36 +22,37 @@ pub struct FileText {
 /// A value of the program.
 #[derive(Serialize)]
 pub struct ValueAt {
-    /// `file:line:column`
+    /// Source position `file:line:column`.
     pub source: String,
-    /// As in `.kir`.
+    /// Its name as in `.kir`.
     pub name: String,
     /// Its type with its placement.
     pub r#type: String,
-    /// What makes it.
+    /// The operation that makes it.
     pub what: String,
-    /// What its placement follows from.
+    /// The origin of its placement.
     pub why: String,
-    /// Ranks of the part of a local program that it stands in; empty for a program of all.
+    /// Ranks of the part of a local program that contains it; empty in a global program.
     pub ranks: String,
 }
 
 /// An operation of the schedule.
 #[derive(Serialize)]
 pub struct OpText {
-    /// First word.
+    /// Its first word.
     pub name: String,
-    /// As in `.kir`.
+    /// The operation as in `.kir`.
     pub text: String,
-    /// `file:line:column`, or empty.
+    /// Source position `file:line:column`, or empty.
     pub source: String,
     /// Number of its region.
     pub region: usize,
-    /// Line of the schedule's text, from 0; -1 for those of a host that is spelled out.
+    /// Line in the schedule's text, from 0; -1 for operations of a host that is expanded.
     pub line: i64,
 }
 
-/// The files that operations of the schedule and values of the program stand in, the given one first.
+/// Returns the files that contain operations of the schedule or values of the program, the given
+/// file first.
 pub fn files(map: &SourceMap, given: &str, scene: &Scene<'_>, values: &[ValueAt]) -> Vec<FileText> {
     let name = |source: &str| source.rsplitn(3, ':').nth(2).unwrap_or("").to_owned();
     let mut wanted: BTreeSet<String> = scene.ops.iter().map(|o| name(&o.source)).collect();
@@ -67,7 +68,7 @@ pub fn files(map: &SourceMap, given: &str, scene: &Scene<'_>, values: &[ValueAt]
     out
 }
 
-/// The values of a program with types and placements.
+/// Returns the values of a program with types and placements.
 pub fn values(map: &SourceMap, built: &Built) -> Vec<ValueAt> {
     let at = |ranks: &str, v: ValueWords| ValueAt {
         source: source(map, v.span),
@@ -90,7 +91,7 @@ pub fn values(map: &SourceMap, built: &Built) -> Vec<ValueAt> {
     }
 }
 
-/// The schedule's text and its operations.
+/// Returns the schedule's text and its operations.
 pub fn schedule(module: &Module, scene: &Scene<'_>) -> (String, Vec<OpText>) {
     let kir = text::print(module, &PrintOptions::default());
     let lines: Vec<&str> = kir.lines().map(str::trim).collect();
@@ -111,7 +112,7 @@ pub fn schedule(module: &Module, scene: &Scene<'_>) -> (String, Vec<OpText>) {
     (kir, ops)
 }
 
-/// Where a region comes from.
+/// Returns the source position of a region.
 pub fn origin(map: &SourceMap, span: Span) -> String {
     source(map, span)
 }

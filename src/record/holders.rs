@@ -1,7 +1,7 @@
-//! Who had the links and units that the critical path waits for.
+//! Holders of the links and units that the critical path waits for.
 //!
-//! The path is found first; the run is then simulated once more (it is the same run) with an observer that looks for
-//! those waits alone.
+//! The path is known first. The same run is then simulated once more, with an observer that looks
+//! only for those waits.
 
 use super::scene::Scene;
 use super::waits::{Reason, Waits};
@@ -10,7 +10,7 @@ use kbc_machine::topology::LinkId;
 use kbc_time::*;
 use std::collections::BTreeMap;
 
-/// A wait of the path: thread, operation, begin as bits, and the link if it is one.
+/// A wait of the path: thread, operation, start time as bits, and the link if it waits for a link.
 type Key = (u64, u32, u64, Option<LinkId>);
 
 struct Finder {
@@ -45,10 +45,11 @@ impl Observer for Finder {
     }
 }
 
-/// For each step of the path, what had what it waited for; none for steps that are no waits.
+/// Returns, for each step of the path, what held the resource that it waited for, or `None` if the
+/// step is not a wait.
 ///
 /// # Errors
-/// Of the engine.
+/// Returns the errors of the engine.
 pub fn find(scene: &Scene<'_>, path: &[Step]) -> Result<Vec<Option<Reason>>, Diagnostics> {
     let streams = scene.streams.len();
     let key = |s: &Step| -> Option<Key> {

@@ -1,7 +1,8 @@
-//! Records of a timed run: a trace for the Perfetto UI and a log of operations, written while it goes on.
+//! Records of a timed run: a trace for the Perfetto UI and a log of operations, both written during
+//! the run.
 //!
-//! Owns which records are asked for, the observer that feeds them, and their files; what a record looks like is
-//! [`trace`] and [`oplog`].
+//! This module owns the choice of records, the observer that feeds them, and their files. [`trace`]
+//! and [`oplog`] own the formats.
 
 pub mod holders;
 pub mod oplog;
@@ -27,16 +28,16 @@ use waits::{Reason, Waits};
 /// Kinds of records, as `--emit` names them.
 pub const KINDS: [&str; 2] = ["trace", "log"];
 
-/// The records that were asked for.
+/// The requested records.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Kind and path.
+    /// Kind and path of each record.
     pub list: Vec<(String, String)>,
-    /// `--trace-ranks`
+    /// Value of `--trace-ranks`.
     pub ranks: Option<String>,
-    /// Events that a trace may have.
+    /// Largest number of events in a trace.
     pub events: u64,
-    /// Lines that a log may have.
+    /// Largest number of lines in a log.
     pub lines: u64,
 }
 
@@ -47,10 +48,11 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// What `--emit` and `--trace-ranks` say.
+    /// Creates the request from `--emit` and `--trace-ranks`.
     ///
     /// # Errors
-    /// E416: a trace on standard output, two of a kind, ranks of no record.
+    /// Returns E416 for a trace on standard output, two records of one kind, or ranks without a
+    /// record.
     pub fn new(list: Vec<(String, String)>, ranks: Option<String>) -> Result<Wanted, Diagnostic> {
         if list.is_empty() && ranks.is_some() {
             return Err(Diagnostic::error(
@@ -71,13 +73,13 @@ impl Wanted {
         Ok(Wanted { list, ranks, ..Wanted::default() })
     }
 
-    /// Whether one of them takes the place of the report on standard output.
+    /// Checks whether a record replaces the report on standard output.
     pub fn takes_output(&self) -> bool {
         self.list.iter().any(|l| l.1 == "-")
     }
 }
 
-/// Where a record goes.
+/// The destination of a record.
 enum Sink {
     File(Draft),
     Output(io::BufWriter<io::Stdout>),
@@ -88,7 +90,7 @@ impl Write for Sink {
         match self {
             Sink::File(f) => f.write(bytes),
             Sink::Output(o) => match o.write(bytes) {
-                // A closed pipe is no error: nobody reads on.
+                // A closed pipe is not an error: the reader has stopped reading.
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
                 other => other,
             },
@@ -106,7 +108,7 @@ impl Write for Sink {
     }
 }
 
-/// What somebody waited for, in words.
+/// Describes the reason of a wait.
 pub fn words(scene: &Scene<'_>, reason: &Reason) -> String {
     match *reason {
         Reason::Message { kind, op, from } => {
@@ -134,7 +136,7 @@ pub fn words(scene: &Scene<'_>, reason: &Reason) -> String {
     }
 }
 
-/// Feeds the records of a run.
+/// Observer that feeds the records of a run.
 struct Recorder<'a> {
     waits: Waits,
     trace: Option<Trace<'a, Sink>>,
@@ -207,11 +209,11 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// Writes what is wanted of a run, which `run` makes and tells.
+/// Calls `run` with an observer that writes the requested records.
 ///
 /// # Errors
-/// Of the run; E413 for ranks that are none; E410 for a file that cannot be written; E431 for a record that would be
-/// too large. No file is left then.
+/// Returns the errors of the run, E413 for ranks that do not exist, E410 for a file that cannot be
+/// written, and E431 for a record that would be too large. No file is left behind then.
 pub fn simulate<T>(
     scene: &Scene<'_>,
     wanted: &Wanted,

@@ -1,7 +1,7 @@
-//! A timed run as a log: one JSON object a line, one line an operation of a rank (docs/oplog.md).
+//! Operation log of a timed run: JSON lines, one per operation of a rank (docs/oplog.md).
 //!
-//! A line is written when the operation is over; of an operation that sends a message, when that has arrived. Memory
-//! grows with the messages in flight.
+//! A line is written when the operation is over and, if it sends a message, when the message has
+//! arrived. Memory grows with the number of messages in flight.
 
 use super::ranks::Ranks;
 use super::scene::Scene;
@@ -11,10 +11,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Version of the schema; it grows when a field changes meaning or goes.
+/// Version of the schema. It increases when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
-/// Lines that a log may have: about 1 GB.
+/// Largest number of lines of a log, about 1 GB.
 pub const MOST: u64 = 2_000_000;
 
 /// The first line.
@@ -66,7 +66,7 @@ struct WaitLine<'a> {
     end_ns: f64,
 }
 
-/// Writes a log while a run goes on.
+/// Writer of a log during a run.
 pub struct Oplog<'a, W> {
     scene: &'a Scene<'a>,
     ranks: &'a Ranks,
@@ -74,19 +74,19 @@ pub struct Oplog<'a, W> {
     lines: u64,
     most: u64,
     failure: Option<io::Error>,
-    /// Operations whose message is under way.
+    /// Operations whose message is in flight.
     waiting: BTreeMap<MessageId, Done>,
-    /// Waits of messages that are under way for links.
+    /// Waits for links of messages that are in flight.
     queued: BTreeMap<MessageId, Vec<Wait>>,
 }
 
-/// The request that a message belongs to.
+/// Returns the request that a message belongs to.
 fn request(id: MessageId) -> MessageId {
     MessageId { reply: false, ..id }
 }
 
 impl<'a, W: Write> Oplog<'a, W> {
-    /// A log of some ranks, of at most `most` lines, with its header.
+    /// Creates a log of some ranks with at most `most` lines, and writes its header.
     pub fn new(
         scene: &'a Scene<'a>,
         ranks: &'a Ranks,
@@ -118,7 +118,7 @@ impl<'a, W: Write> Oplog<'a, W> {
         log
     }
 
-    /// Whether there are more lines than may be.
+    /// Checks whether there are more lines than allowed.
     pub fn full(&self) -> bool {
         self.lines > self.most
     }
@@ -196,7 +196,7 @@ impl<'a, W: Write> Oplog<'a, W> {
         self.line(&line);
     }
 
-    /// A stream has done an operation.
+    /// Records that a stream has finished an operation.
     pub fn done(&mut self, done: &Done) {
         if !self.ranks.has(done.rank) {
             return;
@@ -209,12 +209,12 @@ impl<'a, W: Write> Oplog<'a, W> {
         }
     }
 
-    /// A message waited for a link.
+    /// Records that a message waited for a link.
     pub fn queued(&mut self, id: MessageId, wait: Wait) {
         self.queued.entry(request(id)).or_default().push(wait);
     }
 
-    /// A message has arrived.
+    /// Records that a message has arrived.
     pub fn delivered(&mut self, m: &Delivery) {
         if m.kind == MessageKind::Request {
             return;
@@ -226,12 +226,13 @@ impl<'a, W: Write> Oplog<'a, W> {
         }
     }
 
-    /// Writes the rest.
+    /// Writes the remaining lines.
     ///
     /// # Errors
-    /// The first failure of writing.
+    /// Returns the first error of writing.
     pub fn finish(mut self) -> io::Result<W> {
-        // Every message of a run that ended has arrived; nothing is lost if one has not.
+        // A message that no rank waits for may arrive after the end of the run. Its operation is
+        // logged without an arrival.
         for done in std::mem::take(&mut self.waiting).into_values() {
             self.write(&done, None, &[]);
         }

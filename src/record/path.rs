@@ -1,32 +1,32 @@
-//! The critical path as a chain of parts: a message from its sending to its arrival, a local operation, a fence; and
-//! the same chain with the turns of loops folded.
+//! Parts of the critical path: groups its steps into messages (from sending to arrival), local
+//! operations and fences, and folds the repeated iterations of loops.
 
 use kbc_ir::types::MemKind;
 use kbc_machine::topology::{Data, DeviceId, Topology};
 use kbc_time::{Breakdown, Cause, Slot, Step, Timing};
 use std::collections::BTreeMap;
 
-/// A part of the chain: steps that belong to one operation.
+/// A part of the path: steps that belong to one operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Part {
     /// Its steps in [`Timing::path`].
     pub steps: std::ops::Range<usize>,
-    /// The rank where a message of it arrives; none for local work and fences.
+    /// The rank at which its message arrives; `None` for local work and fences.
     pub to: Option<u64>,
-    /// What it could not begin before.
+    /// What it had to wait for.
     pub after: After,
 }
 
-/// What a part follows.
+/// The predecessor of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum After {
-    /// The begin of the run.
+    /// The start of the run.
     Start,
-    /// What its own stream did before.
+    /// An earlier operation of the same stream.
     Stream,
-    /// What another stream of its rank did: an event, or data for it.
+    /// An operation of another stream of the rank: an event, or data for it.
     OtherStream(u32),
-    /// A message of a rank that arrived.
+    /// A message of this rank that arrived.
     Message(u64),
 }
 
@@ -37,20 +37,21 @@ fn link_of(s: &Step) -> Option<kbc_machine::topology::LinkId> {
     }
 }
 
-/// Whether a node is a rank's device, or a memory of it.
+/// Checks whether a node is a rank's device or one of its memories.
 fn at_home(topology: &Topology, rank: u64, node: u64) -> bool {
     let device = DeviceId(rank as u32);
     rank == node || MemKind::ALL.iter().any(|k| u64::from(topology.data_port(device, *k).0) == node)
 }
 
-/// The parts of a path.
+/// Splits a path into parts.
 pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
     let mut out: Vec<Part> = vec![];
     for (i, s) in path.iter().enumerate() {
         let end = link_of(s).and_then(|l| topology.link(l)).map(|l| u64::from(l.to.0));
         if let (Some(part), Some(before)) = (out.last_mut(), i.checked_sub(1).and_then(|i| path.get(i))) {
             let same = (before.op, before.rank, before.stream) == (s.op, s.rank, s.stream);
-            // The data of a get is back where it was asked for: what comes then is the next one.
+            // Once the data of a get has arrived where it was requested, the next step belongs to
+            // the next get.
             let bytes = matches!(
                 s.cause,
                 Cause::Service(_) | Cause::Memory(_) | Cause::Core | Cause::Drain | Cause::Slot(Slot::Write)
@@ -66,7 +67,7 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 Cause::Preload => matches!(before.cause, Cause::UnitQueue(_) | Cause::Fetch),
                 Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_) | Cause::Preload | Cause::Fetch),
                 Cause::Fetch => matches!(before.cause, Cause::UnitQueue(_) | Cause::Work(_)),
-                // The inlet of its receiver takes a message of a queue in.
+                // The inlet of the receiver accepts a message of a queue.
                 Cause::Inlet => under_way,
                 Cause::Drain => under_way || before.cause == Cause::Inlet,
                 Cause::Slot(Slot::Write) => under_way || matches!(before.cause, Cause::Inlet | Cause::Drain),
@@ -84,7 +85,7 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
             };
             if same && goes_on {
                 part.steps.end = i + 1;
-                // Bytes come in where the head already is, at a memory as elsewhere.
+                // The bytes follow to where the head already is; this is true at a memory, too.
                 if !bytes && !matches!(s.cause, Cause::MemoryQueue(_)) {
                     part.to = end;
                 }
@@ -96,7 +97,7 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 _ if (before.rank, before.stream) == (s.rank, s.stream) => After::Stream,
                 Some(_) => After::Message(before.rank),
                 None if before.rank == s.rank => After::OtherStream(before.stream),
-                // A notify between ranks that takes no time at all.
+                // A notify between ranks that takes no time.
                 None => After::Message(before.rank),
             },
             _ => After::Start,
@@ -107,8 +108,9 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
     out
 }
 
-/// Where messages get to whose last link takes no time, from a node without a rank, and is no step: to whom goes on with them.
-/// A slice of HBM is its rank's.
+/// Fills in the receivers of messages whose last link takes no time, leaves a node without a rank,
+/// and is no step of the path. The receiver is the rank that continues the path. A slice of HBM
+/// belongs to its rank.
 fn arrive(parts: &mut [Part], path: &[Step], topology: &Topology) {
     let relay = |to: Option<u64>| to.filter(|to| *to >= topology.device_count() as u64);
     let mut owners = BTreeMap::new();
@@ -125,22 +127,22 @@ fn arrive(parts: &mut [Part], path: &[Step], topology: &Topology) {
     }
 }
 
-/// A stretch of parts that is walked several times, with other ranks and links each time.
+/// A sequence of parts that repeats, each time with other ranks and links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fold {
-    /// Its first part.
+    /// Index of its first part.
     pub first: usize,
-    /// Parts of one turn.
+    /// Number of parts of one repetition.
     pub length: usize,
-    /// Turns.
+    /// Number of repetitions.
     pub turns: usize,
 }
 
-/// Parts of a turn at most.
+/// Largest number of parts of one repetition.
 const LONGEST: usize = 64;
 
-/// Folds what repeats in a list of what parts are: of all turns that begin at a part, those that cover most, the
-/// shortest of several.
+/// Folds repetitions in a list of keys of parts. Of the repetitions that begin at a part, it
+/// chooses the one that covers most parts, and of several such the shortest.
 pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
     let mut out = vec![];
     let mut at = 0;
@@ -159,7 +161,7 @@ pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
     out
 }
 
-/// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
+/// Returns the times of a path by category. The order is fixed; it does not depend on the times.
 pub fn totals(timing: &Timing) -> Vec<(&'static str, f64)> {
     let Breakdown {
         late_ns,
@@ -200,7 +202,7 @@ pub fn totals(timing: &Timing) -> Vec<(&'static str, f64)> {
         ("credits", credit_ns),
         ("notifies", notify_ns),
     ];
-    // Only of devices whose PEs share their work.
+    // Only devices whose PEs share their work have fetches.
     out.extend((fetch_ns > 0.0).then_some(("fetches", fetch_ns)));
     out
 }

@@ -1,18 +1,19 @@
-//! Perfetto's trace format: packets of `TrackEvent`s as protobuf, with names interned.
+//! Encoding of Perfetto's trace format: packets of `TrackEvent`s as protobuf, with interned names.
 //!
-//! Owns field numbers and encoding (protos/perfetto/trace/trace_packet.proto, track_event/*.proto and
-//! interned_data.proto of the format); what the tracks mean is [`super::trace`].
+//! This module owns field numbers and encoding. The fields are those of
+//! `protos/perfetto/trace/trace_packet.proto`, `track_event/*.proto` and `interned_data.proto` in
+//! Perfetto. [`super::trace`] decides what the tracks mean.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Sequence that all packets belong to.
+/// The sequence to which all packets belong.
 const SEQUENCE: u64 = 1;
-/// `SEQ_INCREMENTAL_STATE_CLEARED`, `SEQ_NEEDS_INCREMENTAL_STATE`.
+/// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`.
 const CLEARED: u64 = 1;
 const NEEDS: u64 = 2;
 
-/// A message under construction.
+/// A protobuf message under construction.
 #[derive(Default, Clone)]
 pub struct Buf(Vec<u8>);
 
@@ -42,14 +43,14 @@ impl Buf {
     }
 }
 
-/// Kind of an event.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// A slice begins.
+    /// Start of a slice.
     Begin,
-    /// The innermost open slice of the track ends.
+    /// End of the innermost open slice of the track.
     End,
-    /// A moment.
+    /// An instant.
     Instant,
     /// A value of a counter.
     Counter(u64),
@@ -62,43 +63,43 @@ pub enum Arg {
     Uint(u64),
     /// A time or a share.
     Float(f64),
-    /// A text, interned.
+    /// A text, which is interned.
     Text(String),
 }
 
 /// An event of a track.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its track.
+    /// The uuid of its track.
     pub track: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its name; an end has none.
+    /// Its name; empty for the end of a slice.
     pub name: String,
-    /// Its category; an end has none.
+    /// Its category; empty for the end of a slice.
     pub category: &'static str,
-    /// Arguments.
+    /// Its arguments.
     pub args: Vec<(&'static str, Arg)>,
-    /// The arrow that passes here.
+    /// The flow arrow that passes through it.
     pub flow: Option<u64>,
-    /// It ends here.
+    /// Whether the flow ends here.
     pub last: bool,
 }
 
 /// A track.
 #[derive(Clone, Debug)]
 pub struct Track {
-    /// Its number in the trace.
+    /// Its uuid in the trace.
     pub uuid: u64,
-    /// The track above it.
+    /// The uuid of its parent track.
     pub parent: Option<u64>,
     /// Its name.
     pub name: String,
-    /// Its place among its siblings.
+    /// Its position among its siblings.
     pub rank: u32,
-    /// A counter of bytes.
+    /// Whether it is a counter of bytes.
     pub counter: bool,
-    /// Siblings of the same name are lanes of one track.
+    /// Whether siblings of the same name are lanes of one track.
     pub lanes: bool,
 }
 
@@ -107,7 +108,8 @@ pub struct Track {
 struct Table(BTreeMap<String, u64>);
 
 impl Table {
-    /// The number of a string; a new one is added to `out` in field `field`, its text in field 2 or 2-like `text`.
+    /// Returns the number of a string. A new string is added to `out` in field `field`, as an entry
+    /// with the number in field 1 and the text in field 2.
     fn id(&mut self, s: &str, field: u32, out: &mut Buf) -> u64 {
         if let Some(id) = self.0.get(s) {
             return *id;
@@ -122,19 +124,19 @@ impl Table {
     }
 }
 
-/// Writes packets.
+/// Writer of packets.
 pub struct Packets<W> {
     out: W,
     names: Table,
     categories: Table,
     keys: Table,
     texts: Table,
-    /// Packets written.
+    /// Number of packets written.
     pub count: u64,
 }
 
 impl<W: Write> Packets<W> {
-    /// To a file or a buffer.
+    /// Creates a writer to a file or a buffer.
     pub fn new(out: W) -> Packets<W> {
         Packets {
             out,
@@ -174,17 +176,17 @@ impl<W: Write> Packets<W> {
             c.uint(3, 3);
             d.bytes(8, &c.0);
         }
-        // EXPLICIT order of children, by their rank
+        // EXPLICIT order of the children, by their rank.
         d.uint(11, 3);
         d.uint(12, u64::from(t.rank));
-        // by name, or not at all
+        // Merge siblings by name, or not at all.
         d.uint(15, if t.lanes { 1 } else { 2 });
         let mut packet = Buf::default();
         packet.bytes(60, &d.0);
         self.packet(packet, false)
     }
 
-    /// An event at a time in ns.
+    /// Writes an event at a time in ns.
     pub fn event(&mut self, at: u64, e: &Event) -> io::Result<()> {
         let mut new = Buf::default();
         let mut t = Buf::default();

@@ -1,11 +1,11 @@
-//! Which ranks a record is about: `--trace-ranks 0..8,12`.
+//! Rank selection of a record: `--trace-ranks 0..8,12`.
 
 use kbc_diag::Diagnostic;
 
-/// Some ranks, or all of them.
+/// A set of ranks, or all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ranks {
-    /// Half-open ranges; none for all.
+    /// Half-open ranges; `None` for all ranks.
     ranges: Option<Vec<(u64, u64)>>,
 }
 
@@ -13,10 +13,10 @@ impl Ranks {
     /// All ranks.
     pub const ALL: Ranks = Ranks { ranges: None };
 
-    /// `0..8`, `3`, or several with commas, of a mesh of so many ranks.
+    /// Parses `0..8`, `3`, or several of these separated by commas, for a mesh of `ranks` ranks.
     ///
     /// # Errors
-    /// E413: not of that form, or beyond the mesh.
+    /// Returns E413 for text of another form or a rank beyond the mesh.
     pub fn parse(text: &str, ranks: u64) -> Result<Ranks, Diagnostic> {
         let wrong = |why: String| {
             Diagnostic::error("E413", format!("--trace-ranks {text}: {why}"))
@@ -43,7 +43,7 @@ impl Ranks {
         Ok(Ranks { ranges: Some(ranges) })
     }
 
-    /// Whether a rank is among them.
+    /// Checks whether a rank is selected.
     pub fn has(&self, rank: u64) -> bool {
         self.ranges.as_ref().is_none_or(|list| list.iter().any(|(lo, hi)| (*lo..*hi).contains(&rank)))
     }

@@ -1,7 +1,8 @@
-//! A timed run as a Perfetto trace: ranks, their streams and links as tracks (docs/trace.md).
+//! Perfetto trace of a timed run: ranks, their streams and links as tracks (docs/trace.md).
 //!
-//! Events leave in the order of time as the simulation goes on: what lies in the future waits in a heap, which grows
-//! with what is under way. Encoding is [`super::proto`].
+//! Events are written in the order of time during the simulation. Events in the future wait in a
+//! heap, which grows with the number of messages and operations in progress. [`super::proto`]
+//! encodes them.
 
 use super::proto::{Arg, Event, Kind, Packets, Track};
 use super::ranks::Ranks;
@@ -13,19 +14,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::{self, Write};
 
-/// Packets that a trace may have: about 200 MB, what the Perfetto UI still opens with ease.
+/// Largest number of packets of a trace: about 200 MB, which the Perfetto UI still opens easily.
 pub const MOST: u64 = 4_000_000;
 
-/// What has a track.
+/// An entity that has a track.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Key {
     Ranks,
     Links,
     Rank(u64),
     Stream(u64, u32),
-    /// Messages of a rank on their way, in as many lanes as there are at a time.
+    /// Messages of a rank in flight, in as many lanes as there are messages at a time.
     Out(u64, u32),
-    /// Messages that have come to a rank.
+    /// Messages that have arrived at a rank.
     In(u64),
     Link(LinkId),
     InFlight,
@@ -59,19 +60,19 @@ impl Ord for Pending {
     }
 }
 
-/// A message on its way.
+/// A message in flight.
 struct Flight {
     flow: u64,
     lane: Option<u32>,
     bytes: u64,
 }
 
-/// Writes a trace while a run goes on.
+/// Writer of a trace during a run.
 pub struct Trace<'a, W> {
     scene: &'a Scene<'a>,
     ranks: &'a Ranks,
     packets: Packets<W>,
-    /// The first failure; nothing is written after it.
+    /// The first error; nothing is written after it.
     failure: Option<io::Error>,
     most: u64,
     tracks: BTreeMap<Key, u64>,
@@ -79,21 +80,21 @@ pub struct Trace<'a, W> {
     sequence: u64,
     flights: BTreeMap<MessageId, Flight>,
     flows: u64,
-    /// Lanes that are free, and how many there are, for each rank.
+    /// Free lanes and the number of lanes, for each rank.
     lanes: BTreeMap<u64, (BTreeSet<u32>, u32)>,
     /// Streams inside an operation that takes time.
     held: BTreeSet<(u64, u32)>,
     in_flight: u64,
-    /// When it changed, if that is not written yet.
+    /// When `in_flight` changed, if that is not written yet.
     counted: Option<f64>,
 }
 
 fn moment(ns: f64) -> u64 {
-    // Below 2^63: the engine refuses later times.
+    // Below 2^63, because the engine rejects later times.
     ns.round() as u64
 }
 
-/// What a message is called.
+/// Returns the name of a kind of message.
 fn word(kind: MessageKind) -> &'static str {
     match kind {
         MessageKind::Put => "put",
@@ -104,7 +105,7 @@ fn word(kind: MessageKind) -> &'static str {
 }
 
 impl<'a, W: Write> Trace<'a, W> {
-    /// A trace of some ranks, of at most `most` packets.
+    /// Creates a trace of some ranks with at most `most` packets.
     pub fn new(scene: &'a Scene<'a>, ranks: &'a Ranks, out: W, most: u64) -> Trace<'a, W> {
         Trace {
             scene,
@@ -124,12 +125,12 @@ impl<'a, W: Write> Trace<'a, W> {
         }
     }
 
-    /// Whether there are more events than may be.
+    /// Checks whether the trace has reached its limit.
     pub fn full(&self) -> bool {
         self.packets.count >= self.most
     }
 
-    /// The number of a key's track, declared with those above it when first used.
+    /// Returns the uuid of a key's track. The first use declares the track and its parents.
     fn track(&mut self, key: Key) -> io::Result<u64> {
         if let Some(uuid) = self.tracks.get(&key) {
             return Ok(*uuid);
@@ -165,7 +166,7 @@ impl<'a, W: Write> Trace<'a, W> {
         Event { track: 0, kind, name, category, args, flow: None, last: false }
     }
 
-    /// Writes everything before a moment: what is told from now on is not earlier.
+    /// Writes all events before `now`: no later call adds an earlier event.
     fn advance(&mut self, now: u64) {
         if self.failure.is_some() {
             return;
@@ -188,12 +189,14 @@ impl<'a, W: Write> Trace<'a, W> {
         }
     }
 
-    /// The bytes in flight have changed: one value a moment, the last one, is written when time goes on.
+    /// Notes a change of the bytes in flight. Per moment only the last value is written, once time
+    /// advances.
     fn count(&mut self, at_ns: f64) {
         self.counted = Some(at_ns);
     }
 
-    /// A stream comes to something; `done` is what it has done.
+    /// Records that a stream reaches its next operation or an end of a region; `done` is the
+    /// operation it has finished.
     pub fn turn(&mut self, turn: &Turn, done: Option<&Done>) {
         self.advance(moment(turn.at_ns));
         if !self.ranks.has(turn.rank) {
@@ -236,12 +239,12 @@ impl<'a, W: Write> Trace<'a, W> {
         args
     }
 
-    /// A wait in words.
+    /// Describes a wait.
     fn words(&self, w: &Wait) -> String {
         super::words(self.scene, &w.reason)
     }
 
-    /// The operation a stream is at takes time.
+    /// Records that the operation of a stream takes time.
     pub fn holds(&mut self, held: &Held, at: Option<&Done>) {
         self.advance(moment(held.at_ns));
         let Some(done) = at.filter(|_| self.ranks.has(held.rank)) else { return };
@@ -261,7 +264,7 @@ impl<'a, W: Write> Trace<'a, W> {
         self.add(held.at_ns, key, Self::event(Kind::Begin, name, category, args));
     }
 
-    /// A message leaves.
+    /// Records that a message is sent.
     pub fn sent(&mut self, m: &Sent, stream: u32) {
         self.advance(moment(m.at_ns));
         if !self.ranks.has(m.from) && !self.ranks.has(m.to) {
@@ -293,7 +296,7 @@ impl<'a, W: Write> Trace<'a, W> {
         self.count(m.at_ns);
     }
 
-    /// A message gets a link.
+    /// Records that a message occupies a link.
     pub fn passes(&mut self, p: &Pass, wait: Option<&Wait>) {
         self.advance(moment(p.asked_ns));
         let ends = self.scene.ends(p.link);
@@ -313,7 +316,7 @@ impl<'a, W: Write> Trace<'a, W> {
         self.add(p.free_ns, Key::Link(p.link), end);
     }
 
-    /// A message has arrived.
+    /// Records that a message has arrived.
     pub fn delivered(&mut self, m: &Delivery) {
         self.advance(moment(m.delivered_ns));
         let Some(flight) = self.flights.remove(&m.id) else { return };
@@ -331,7 +334,7 @@ impl<'a, W: Write> Trace<'a, W> {
             args.push(("bytes", Arg::Uint(m.bytes)));
             args.push(("at_ns", Arg::Float(m.delivered_ns)));
             let event = Self::event(Kind::Instant, name, "message", args);
-            // An arrow needs a beginning; with the sender and all links left out there is none.
+            // A flow arrow needs a start; without the sender and all links, there is none.
             let event = Event { flow: Some(flight.flow), last: true, ..event };
             self.add(m.delivered_ns, Key::In(m.to), event);
         }
@@ -339,7 +342,7 @@ impl<'a, W: Write> Trace<'a, W> {
         self.count(m.delivered_ns);
     }
 
-    /// An operation waits for a unit of its device.
+    /// Records that an operation waits for a unit of its device.
     pub fn works(&mut self, w: &Work, wait: Option<&Wait>) {
         self.advance(moment(w.asked_ns));
         let Some(wait) = wait.filter(|_| self.ranks.has(w.rank)) else { return };
@@ -351,7 +354,7 @@ impl<'a, W: Write> Trace<'a, W> {
         self.add(wait.end_ns, key, Self::event(Kind::End, String::new(), "", vec![]));
     }
 
-    /// Writes what is pending: the run is over.
+    /// Writes all pending events, after the run is over.
     pub fn flush(&mut self) {
         self.advance(u64::MAX);
     }
@@ -359,7 +362,7 @@ impl<'a, W: Write> Trace<'a, W> {
     /// Ends the trace, after [`Trace::flush`].
     ///
     /// # Errors
-    /// The first failure of writing.
+    /// Returns the first error of writing.
     pub fn finish(self) -> io::Result<W> {
         match self.failure {
             Some(e) => Err(e),

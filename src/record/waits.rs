@@ -1,22 +1,23 @@
-//! From what the engine tells to operations with begin, end and what they waited for.
+//! Operations and their waits, assembled from the events of the engine: start, end and the reasons
+//! for waiting.
 //!
-//! Memory grows with streams, links and messages in flight. What becomes of the operations is the business of
-//! [`super::trace`] and [`super::oplog`].
+//! Memory grows with the number of streams, links and messages in flight. [`super::trace`] and
+//! [`super::oplog`] use the operations.
 
 use kbc_machine::topology::LinkId;
 use kbc_time::*;
 use std::collections::BTreeMap;
 
-/// What somebody waited for.
+/// The reason of a wait.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Reason {
-    /// A message that arrived: a put with its notify, a notify, the data of a get.
+    /// A message that arrived: a put with its notify, a notify, or the data of a get.
     Message {
-        /// What it was.
+        /// Kind of the message.
         kind: MessageKind,
-        /// Operation that sent it.
+        /// The operation that sent it.
         op: u32,
-        /// Its rank.
+        /// The rank that sent it.
         from: u64,
     },
     /// A `record` of another stream of the rank.
@@ -28,16 +29,16 @@ pub enum Reason {
     },
     /// A unit of the device.
     Unit {
-        /// Which.
+        /// The unit.
         unit: Unit,
-        /// Stream and operation that had it.
+        /// Stream and operation that used the unit before.
         holder: Option<(u32, u32)>,
     },
     /// A link.
     Link {
-        /// Which.
+        /// The link.
         link: LinkId,
-        /// Operation and rank of the message that was on it last.
+        /// Operation and rank of the message that was on the link before.
         holder: Option<(u32, u64)>,
     },
 }
@@ -45,15 +46,15 @@ pub enum Reason {
 /// A wait.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wait {
-    /// For what.
+    /// The reason.
     pub reason: Reason,
-    /// From when, in ns.
+    /// Start in ns.
     pub start_ns: f64,
-    /// Until when.
+    /// End in ns.
     pub end_ns: f64,
 }
 
-/// An operation that is over, as far as its stream is concerned.
+/// An operation that its stream has finished.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Done {
     /// The rank.
@@ -64,17 +65,17 @@ pub struct Done {
     pub call: u64,
     /// The operation.
     pub begun: Begun,
-    /// Begin, in ns.
+    /// Start in ns.
     pub start_ns: f64,
-    /// When the stream could go on.
+    /// When the stream could continue, in ns.
     pub end_ns: f64,
-    /// What it waited for, in order.
+    /// Its waits, in order.
     pub waits: Vec<Wait>,
     /// The message it sent, if it sent one of its own.
     pub message: Option<MessageId>,
 }
 
-/// What was told last that can wake somebody.
+/// The last event that can wake a stream.
 #[derive(Clone, Copy)]
 enum Last {
     Nothing,
@@ -82,7 +83,7 @@ enum Last {
     Op { rank: u64, stream: u32, op: u32, notify: bool },
 }
 
-/// Puts together what belongs together.
+/// Assembles operations from the events of the engine.
 pub struct Waits {
     streams: usize,
     open: Vec<Option<Done>>,
@@ -92,7 +93,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// For a number of ranks with as many streams each.
+    /// Creates the state for `ranks` ranks with `streams` streams each.
     pub fn new(ranks: u64, streams: usize) -> Waits {
         Waits {
             streams: streams.max(1),
@@ -107,12 +108,12 @@ impl Waits {
         self.open.get_mut(rank as usize * self.streams + stream as usize)?.as_mut()
     }
 
-    /// The operation that a stream is at.
+    /// Returns the operation that a stream is at.
     pub fn at(&self, rank: u64, stream: u32) -> Option<&Done> {
         self.open.get(rank as usize * self.streams + stream as usize)?.as_ref()
     }
 
-    /// A stream goes on: what it has done.
+    /// Records that a stream continues, and returns the operation it has finished.
     pub fn turn(&mut self, turn: &Turn) -> Option<Done> {
         let place = self.open.get_mut(turn.rank as usize * self.streams + turn.stream as usize)?;
         let done = place.take().map(|d| Done { end_ns: turn.at_ns, ..d });
@@ -133,7 +134,7 @@ impl Waits {
         done
     }
 
-    /// A message leaves.
+    /// Records that a message is sent.
     pub fn sent(&mut self, m: &Sent) {
         if m.kind == MessageKind::Reply {
             return;
@@ -144,19 +145,19 @@ impl Waits {
         }
     }
 
-    /// A message gets a link: the wait before it, if there was one.
+    /// Records that a message occupies a link, and returns the wait before it if there was one.
     pub fn passes(&mut self, p: &Pass) -> Option<Wait> {
         let holder = self.links.insert(p.link, (p.op, p.from));
         let reason = Reason::Link { link: p.link, holder };
         (p.start_ns > p.asked_ns).then_some(Wait { reason, start_ns: p.asked_ns, end_ns: p.start_ns })
     }
 
-    /// A message has arrived.
+    /// Records that a message has arrived.
     pub fn delivered(&mut self, m: &Delivery) {
         self.last = Last::Message(m.kind, m.op, m.from);
     }
 
-    /// A stream was woken.
+    /// Records that a stream was woken.
     pub fn woken(&mut self, w: &Woken) {
         let reason = match self.last {
             Last::Message(kind, op, from) => Reason::Message { kind, op, from },
@@ -168,14 +169,14 @@ impl Waits {
         };
         if let Some(op) = self.open(w.rank, w.stream) {
             let start_ns = op.start_ns;
-            // What arrives at the same moment is not waited for.
+            // A message that arrives at the same moment causes no wait.
             if w.at_ns > start_ns {
                 op.waits.push(Wait { reason, start_ns, end_ns: w.at_ns });
             }
         }
     }
 
-    /// An operation has its units: the wait before it, if there was one.
+    /// Records that an operation has its units, and returns the wait before it if there was one.
     pub fn works(&mut self, w: &Work) -> Option<Wait> {
         let holders = self.units.get_mut(w.rank as usize)?;
         let wait = w.behind.map(|unit| {

@@ -1,13 +1,13 @@
-//! A report for people.
+//! Human-readable form of a report.
 
 use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
 use kbc_machine::topology::brief;
 use kbc_reference::OUTER;
 
-/// Nanoseconds with a unit that keeps the number readable.
+/// Formats nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
     match ns {
-        // What would be rounded up to 1000 of a unit is 1 of the next.
+        // A time that would round up to 1000 of a unit is shown as 1 of the next.
         t if t >= 999_999_950.0 => format!("{:.4} s", t / 1e9),
         t if t >= 999_999.5 => format!("{:.4} ms", t / 1e6),
         t if t >= 999.95 => format!("{:.3} us", t / 1e3),
@@ -15,7 +15,7 @@ pub fn time(ns: f64) -> String {
     }
 }
 
-/// Bytes with a unit.
+/// Formats bytes with a unit.
 pub fn bytes(n: u64) -> String {
     match n {
         n if n >= 10_000_000_000 => format!("{:.2} GB", n as f64 / 1e9),
@@ -25,24 +25,24 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// `1 rank`, `2 ranks`
+/// Formats a count: `1 rank`, `2 ranks`.
 pub fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Up to this many ranks it is not said which of them were simulated.
+/// Largest number of ranks for which the report leaves out which of them were simulated.
 const SMALL: u64 = 64;
 
 fn ranks(r: &Report) -> u64 {
     r.mesh.iter().map(|a| a.size).product()
 }
 
-/// `12.5 %`, or `-` where there is none.
+/// Formats a percentage as `12.5 %`, or `-` if there is none.
 pub fn percent(p: Option<f64>) -> String {
     p.map_or_else(|| "-".into(), |p| format!("{p:.1} %"))
 }
 
-/// Lines of a report.
+/// Formats a report as lines of text.
 pub fn human(r: &Report) -> String {
     let mut out = String::new();
     let mut line = |s: String| {
@@ -106,7 +106,7 @@ pub fn human(r: &Report) -> String {
         let what = if r.torch.is_empty() {
             v.shown.as_str()
         } else {
-            // what the program as a whole computes is another question
+            // Whether the ranks together compute one program is reported separately.
             "race-free, deadlock-free, and every collective gives what it says"
         };
         line(format!(
@@ -223,7 +223,7 @@ pub fn human(r: &Report) -> String {
         line(u.clone());
     }
     let shown = r.torch.iter().all(|t| t.placements.shown || t.placements.reference.is_some());
-    // A check is ok where everything is shown, a run where the comparisons are.
+    // A check is ok if everything was proven, a run if its comparisons passed.
     if !shown && (r.ok || r.command == "check") {
         line("nothing wrong was found, and not everything is shown".into());
     } else if r.ok {
@@ -234,7 +234,7 @@ pub fn human(r: &Report) -> String {
     out
 }
 
-/// Whether something is wrong, not merely not looked at.
+/// Checks whether something is wrong, as opposed to not checked.
 fn wrong(r: &Report) -> bool {
     let compared = r.compare.iter().chain(&r.expect);
     compared.into_iter().any(|c| !crate::analyse::passes(c))
@@ -272,7 +272,7 @@ fn perturb(p: &PerturbReport, line: &mut impl FnMut(String)) {
     }
 }
 
-/// Lines shown of a list before it is only counted.
+/// Number of lines of a list that are shown; the rest is only counted.
 const LISTED: usize = 8;
 
 fn host(r: &Report, line: &mut impl FnMut(String)) {
@@ -362,7 +362,7 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
     }
 }
 
-/// An imported schedule and its verdict.
+/// Describes an imported schedule and its verdict.
 fn imported(i: &super::ImportReport, line: &mut impl FnMut(String)) {
     let place = if i.inplace { "in place" } else { "out of place" };
     line(format!(

@@ -1,4 +1,5 @@
-//! Reports: one object with a documented, versioned schema (docs/report.md), and its form for people.
+//! Reports: one object with a documented, versioned schema (docs/report.md), and its human-readable
+//! form.
 
 pub mod human;
 pub mod path;
@@ -10,23 +11,23 @@ pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchPlaced, TorchPlace
 
 use serde::Serialize;
 
-/// Version of the schema; it grows when a field changes meaning or goes.
+/// Version of the schema. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 1;
 
-/// What a command found out.
+/// The results of a command.
 #[derive(Serialize, Debug, Default)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The version [`SCHEMA`].
     pub schema: u32,
     /// `compile`, `check` or `run`.
     pub command: &'static str,
     /// The file as given.
     pub file: String,
-    /// The program, or the algorithm that was taken as one.
+    /// The program, or the algorithm that was run as one.
     pub program: String,
-    /// Whether everything that was asked for holds, and was looked at.
+    /// Whether everything that was requested was checked and holds.
     pub ok: bool,
-    /// What was not looked at, and why; `ok` is false then.
+    /// What was not checked, and why; `ok` is false then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
     /// The machine as text.
@@ -35,67 +36,71 @@ pub struct Report {
     pub mesh: Vec<AxisReport>,
     /// Parameters with their values.
     pub params: Vec<ParamReport>,
-    /// Inputs and where their data comes from.
+    /// Inputs and the origin of their data.
     pub inputs: Vec<InputReport>,
-    /// What executed, if anything was executed.
+    /// The engine that executed the program, if it was executed.
     pub engine: Option<&'static str>,
     /// The collectives in order.
     pub collectives: Vec<CollectiveReport>,
-    /// What was proven.
+    /// The proof.
     pub verified: Option<VerifiedReport>,
     /// Comparison with the single-device result.
     pub compare: Option<CompareReport>,
-    /// Comparison with stored results the program names.
+    /// Comparisons with stored results that the program names.
     pub expect: Vec<CompareReport>,
     /// Adversarial runs.
     pub adversarial: Option<AdversarialReport>,
-    /// What the host read, call by call and rank by rank, 64 at most.
+    /// Values that the host read, call by call and rank by rank; at most 64.
     pub host_reads: Vec<HostReadReport>,
-    /// Ranks that did not come to the end of a run: causes first, then those aborted because of them.
+    /// Ranks that did not reach the end of a run: causes first, then those aborted because of them.
     pub failures: Vec<FailureReport>,
-    /// Simulated time of one call, nanoseconds.
+    /// Simulated time of one call, in nanoseconds.
     pub time_ns: Option<f64>,
-    /// Lower bound of one call, nanoseconds.
+    /// Lower bound of one call, in nanoseconds.
     pub bound_ns: Option<f64>,
-    /// `100 * bound / time`; absent where the bound is 0.
+    /// `100 * bound / time`; absent if the bound is 0.
     pub percent: Option<f64>,
-    /// What the bound comes from.
+    /// The row that gives the bound.
     pub bottleneck: Option<String>,
-    /// Settings of the machine that its file marks as chosen.
+    /// Settings of the machine that its file marks as chosen rather than published.
     pub chosen: Vec<String>,
-    /// Rates that are unlimited on this machine.
+    /// Rates that are assumed infinitely fast on this machine.
     pub unlimited: Vec<String>,
-    /// Of a machine whose devices share their work between PEs: how many local operations were computed PE by PE, and how.
+    /// For a machine whose devices share their work between PEs: how many local operations were
+    /// computed PE by PE, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside: Option<String>,
-    /// What the time of the critical path went into.
+    /// Time of the critical path by cause.
     pub totals: Vec<TotalReport>,
-    /// Accesses to slots of queues on the critical path, two for each message received there; none where slots cost
-    /// nothing.
+    /// Accesses to slots of queues on the critical path, two for each message received there;
+    /// absent if slots cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot_accesses: Option<u64>,
-    /// How long collectives were under way, each from its first transfer on; where they have streams of their own.
+    /// Time during which collectives were in progress, each from its first transfer on; absent
+    /// unless collectives have streams of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub communication_ns: Option<f64>,
-    /// What the critical path spends on anything but local work; with `communication_ns`.
+    /// Time that the critical path spends on anything but local work; present with
+    /// `communication_ns`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exposed_ns: Option<f64>,
-    /// The chain of steps that takes the time.
+    /// Steps of the critical path.
     pub critical_path: Vec<StepReport>,
     /// Links in use, busiest first.
     pub links: Vec<LinkReport>,
-    /// How many links are in use.
+    /// Number of links in use.
     pub links_used: Option<u64>,
-    /// How many the machine has.
+    /// Number of links of the machine.
     pub links_total: Option<u64>,
-    /// How long messages waited for links, all together, nanoseconds.
+    /// Total time that messages waited for links, in nanoseconds.
     pub queue_ns: Option<f64>,
-    /// Memories whose controller something passed, busiest first; none where there are no controllers.
+    /// Memories whose controllers transferred data, busiest first; empty if there are no
+    /// controllers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<MemoryReport>,
     /// Messages delivered in one call.
     pub messages: Option<u64>,
-    /// Which ranks were simulated for the time, and why all of them if so.
+    /// The ranks that were simulated for the time, and the reason if all of them were.
     pub simulated: Option<String>,
     /// Times on perturbed machines.
     pub perturb: Option<PerturbReport>,
@@ -104,12 +109,12 @@ pub struct Report {
     /// Programs checked by calls with small sizes (`check`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramReport>,
-    /// What was emitted for a target.
+    /// The package that was emitted for a target.
     pub emitted: Option<EmitReport>,
-    /// A schedule that another program wrote, and what was found out about it.
+    /// A schedule that another program wrote, and its verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportReport>,
-    /// PyTorch programs, one entry a world of ranks.
+    /// PyTorch programs, one entry per world of ranks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub torch: Vec<TorchReport>,
 }
@@ -117,9 +122,9 @@ pub struct Report {
 /// An imported schedule.
 #[derive(Serialize, Debug)]
 pub struct ImportReport {
-    /// `msccl`.
+    /// Always `msccl`.
     pub format: &'static str,
-    /// What it is for, as the file says.
+    /// The collective, as the file names it.
     pub collective: String,
     /// The protocol of its connections.
     pub protocol: &'static str,
@@ -137,19 +142,21 @@ pub struct ImportReport {
     pub depth: u64,
     /// `accepted` or `rejected`.
     pub verdict: &'static str,
-    /// What is wrong: `hang`, `postcondition`, `uninitialised`, `race`, `connection`, `sizes`, `leftover`, `other`.
+    /// The kinds of errors: `hang`, `postcondition`, `uninitialised`, `race`, `connection`,
+    /// `sizes`, `leftover`, `other`.
     pub kinds: Vec<&'static str>,
     /// `none`, `at this depth` or `at any depth`.
     pub hang: &'static str,
     /// `holds`, `wrong`, `not reached` or `not checked`.
     pub postcondition: &'static str,
-    /// Different reads of memory that holds nothing.
+    /// Number of different reads of uninitialised memory.
     pub uninitialised: u64,
-    /// Different pairs of steps that race.
+    /// Number of different pairs of steps that race.
     pub races: u64,
     /// Message sizes at which it does not hang: `any size`, `up to N B`, `no size`.
     pub hang_free: String,
-    /// The largest of them in bytes of the largest user buffer; absent where it is any or none.
+    /// The largest of these sizes, in bytes of the largest user buffer; absent if it is any size or
+    /// none.
     pub hang_free_bytes: Option<u64>,
 }
 
@@ -160,7 +167,7 @@ pub struct EmitReport {
     pub target: String,
     /// The folder.
     pub out: String,
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: String,
     /// Files in the folder.
     pub files: Vec<String>,
@@ -170,13 +177,13 @@ pub struct EmitReport {
     pub count: Option<String>,
     /// The largest element count.
     pub largest_count: Option<u64>,
-    /// Barriers of all pipes in the kernel's text.
+    /// Number of barriers of all pipes in the kernel's text.
     pub barriers: u64,
-    /// Those of them within a loop over tiles.
+    /// Number of these barriers inside loops over tiles.
     pub barriers_in_tiles: u64,
-    /// Pairs of flags between pipes.
+    /// Number of pairs of flags between pipes.
     pub flags: u64,
-    /// Barriers of memory.
+    /// Number of memory barriers (`dsb`).
     pub dsb: u64,
 }
 
@@ -185,7 +192,7 @@ pub struct EmitReport {
 pub struct AxisReport {
     /// Name.
     pub name: String,
-    /// Ranks along it.
+    /// Number of ranks along it.
     pub size: u64,
 }
 
@@ -205,90 +212,93 @@ pub struct InputReport {
     pub name: String,
     /// Type with placement.
     pub r#type: String,
-    /// A file and key, or a generator.
+    /// Origin of the data: a file and key, or a generator.
     pub from: String,
 }
 
 /// A collective of the schedule.
 #[derive(Serialize, Debug)]
 pub struct CollectiveReport {
-    /// `all_reduce` and so on.
+    /// The collective: `all_reduce` and so on.
     pub operation: String,
     /// The combiner.
     pub reduce: Option<String>,
     /// The algorithm with its arguments.
     pub algorithm: String,
-    /// The program named it (or `select` chose it).
+    /// Whether the program named the algorithm; otherwise `select` chose it.
     pub asked: bool,
     /// The mesh axis.
     pub axis: String,
-    /// Ranks of a group.
+    /// Number of ranks of a group.
     pub ranks: u64,
-    /// Elements of the line.
+    /// Number of elements of the line.
     pub elements: u64,
-    /// Bytes S of the conventions of busbw: of a rank, of the total output or of the total input.
+    /// S of the conventions of busbw, in bytes: per rank, of the total output or of the total
+    /// input.
     pub bytes: u64,
-    /// First entry to last exit, nanoseconds.
+    /// Time from the first entry to the last exit, in nanoseconds.
     pub time_ns: Option<f64>,
-    /// Lower bound, nanoseconds.
+    /// Lower bound, in nanoseconds.
     pub bound_ns: Option<f64>,
-    /// Whether the bound is known to be the best of its kind.
+    /// Whether the bound is known to be the largest of its kind.
     pub bound_exact: bool,
-    /// How its bandwidth row was found, in words.
+    /// How its bandwidth row was found.
     pub bound_method: Option<&'static str>,
     /// `100 * bound / time`.
     pub percent: Option<f64>,
-    /// What the bound comes from.
+    /// The row that gives the bound.
     pub bottleneck: Option<String>,
-    /// S / time, GB/s.
+    /// S / time, in GB/s.
     pub algbw: Option<f64>,
-    /// algbw times the factor of the collective, GB/s.
+    /// algbw times the factor of the collective, in GB/s.
     pub busbw: Option<f64>,
 }
 
-/// What the checker showed.
+/// The proof of a schedule.
 #[derive(Serialize, Debug)]
 pub struct VerifiedReport {
-    /// Nothing is wrong.
+    /// Whether nothing is wrong.
     pub ok: bool,
-    /// What was shown.
+    /// What was proven.
     pub shown: String,
-    /// How meaning was shown: exact, symmetric, fingerprints.
+    /// How the meaning was proven: exact, symmetric or by fingerprints.
     pub meaning: String,
-    /// The calls that are safe: first, any.
+    /// The calls that are safe: `first` or `any`.
     pub calls: String,
-    /// Calls walked to show it.
+    /// Number of calls walked for the proof.
     pub calls_walked: u64,
-    /// Ranks walked.
+    /// Number of ranks walked.
     pub ranks_walked: u64,
-    /// Operations walked.
+    /// Number of operations walked.
     pub operations: u64,
-    /// Calls until a counter leaves 32 bits.
+    /// Number of calls until a counter exceeds 32 bits.
     pub counter_range: Option<u64>,
 }
 
 /// A comparison of every element on every rank.
 #[derive(Serialize, Debug)]
 pub struct CompareReport {
-    /// The result.
+    /// Name of the result.
     pub result: String,
     /// What it was compared with.
     pub against: String,
-    /// Elements compared, over all ranks.
+    /// Number of elements compared, over all ranks.
     pub elements: u64,
-    /// Those that do not pass.
+    /// Number of elements that do not pass.
     pub mismatches: u64,
-    /// Those of which the comparison says nothing: no bound is known for them.
+    /// Number of elements for which no error bound is known, so that the comparison decides
+    /// nothing.
     pub unbounded: u64,
     /// Largest `|got - ref| / bound`; absent if infinite.
     pub max_err: Option<f64>,
-    /// The element furthest off.
+    /// The element with the largest error.
     pub worst: Option<WorstReport>,
-    /// Of a stored result: largest `|got - ref|` divided by the sum of the absolute terms; absent if there is no such sum, or infinite.
+    /// For a stored result: the largest `|got - ref|` divided by the sum of the absolute terms;
+    /// absent if there is no such sum, or if it is infinite.
     pub terms_err: Option<f64>,
-    /// Elements that are further off than the outer limit, 2e-5 of that sum.
+    /// Number of elements whose error exceeds the outer limit, 2e-5 of that sum.
     pub beyond: u64,
-    /// Whose contribution is missing or doubled.
+    /// Ranks whose contribution is missing or doubled.
     pub hints: Vec<String>,
     /// Why nothing could be compared.
     pub unfit: Option<String>,
@@ -301,22 +311,22 @@ pub struct WorstReport {
     pub rank: String,
     /// Index in the global tensor.
     pub index: Vec<u64>,
-    /// The reference, as text (a number may not be finite).
+    /// The reference, as text because a number may not be finite.
     pub expected: String,
-    /// What the rank has.
+    /// The value on the rank.
     pub got: String,
-    /// How far off it may be.
+    /// The error bound.
     pub bound: f64,
 }
 
 /// Runs under the adversaries.
 #[derive(Serialize, Debug)]
 pub struct AdversarialReport {
-    /// Runs made.
+    /// Number of runs.
     pub runs: u64,
-    /// Elements compared.
+    /// Number of elements compared.
     pub elements: u64,
-    /// The first failure in words.
+    /// Description of the first failure.
     pub failure: Option<String>,
 }
 
@@ -329,45 +339,45 @@ pub struct HostReadReport {
     pub rank: String,
     /// The buffer.
     pub buffer: String,
-    /// Elements read.
+    /// Number of elements read.
     pub elements: u64,
-    /// The first of them, eight at most, as text.
+    /// The first elements, at most eight, as text.
     pub first: Vec<String>,
-    /// When it read, in the first call, nanoseconds.
+    /// Time of the read in the first call, in nanoseconds.
     pub time_ns: Option<f64>,
 }
 
-/// A rank that did not come to its end.
+/// A rank that did not reach its end.
 #[derive(Serialize, Debug)]
 pub struct FailureReport {
     /// The rank.
     pub rank: String,
-    /// `root` for a cause, `aborted` for one that only waited.
+    /// `root` for a cause, `aborted` for a rank that only waited.
     pub kind: &'static str,
-    /// Code of the message that tells of it.
+    /// Code of the diagnostic for it.
     pub code: Option<&'static str>,
-    /// What it met, or where it waits and for what.
+    /// The error, or where the rank waits and for what.
     pub what: String,
-    /// Who was to satisfy its wait.
+    /// The rank that was to satisfy its wait.
     pub because: Option<String>,
 }
 
-/// A share of the critical path.
+/// The share of a cause in the critical path.
 #[derive(Serialize, Debug)]
 pub struct TotalReport {
-    /// `latency`, `bytes`, `queueing`, `work`, `fences`, `preload`, `endpoints`, `late starts`, `launch`, `acknowledgements`, `drain`,
-    /// `slots` or `credits`.
+    /// `latency`, `bytes`, `queueing`, `work`, `fences`, `preload`, `endpoints`, `late starts`,
+    /// `launch`, `acknowledgements`, `drain`, `slots`, `credits`, `notifies` or `fetches`.
     pub cause: String,
-    /// Sum, nanoseconds.
+    /// Total time in nanoseconds.
     pub ns: f64,
-    /// Of the whole.
+    /// Percentage of the whole time.
     pub percent: f64,
 }
 
 /// A step of the critical path.
 #[derive(Serialize, Debug)]
 pub struct StepReport {
-    /// Number of the part of the chain that it belongs to: a message, a local operation, a fence.
+    /// Number of the part of the path to which it belongs: a message, a local operation, a fence.
     pub part: u64,
     /// Number of the operation in the schedule.
     pub op: u32,
@@ -377,41 +387,42 @@ pub struct StepReport {
     pub place: String,
     /// Its stream.
     pub stream: String,
-    /// The rank where the message of the part arrives.
+    /// The rank at which the message of the part arrives.
     pub to: Option<String>,
     /// The region.
     pub region: String,
-    /// Where it is written.
+    /// Source position.
     pub source: Option<String>,
-    /// Begin, nanoseconds.
+    /// Start in nanoseconds.
     pub start_ns: f64,
-    /// End, nanoseconds.
+    /// End in nanoseconds.
     pub end_ns: f64,
-    /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `preload`, `fence`, `endpoint`, `late`, `launch`, `acknowledged`, `drain`,
-    /// `inlet`, `slot_write`, `slot_read`, `credit` or `poll`.
+    /// `queue`, `latency`, `bytes`, `memory_queue`, `memory`, `unit_queue`, `work`, `preload`,
+    /// `fetch`, `fence`, `endpoint`, `late`, `launch`, `acknowledged`, `drain`, `inlet`,
+    /// `slot_write`, `slot_read`, `credit`, `poll`, `core_queue`, `core` or `notify`.
     pub kind: &'static str,
-    /// What the time went into.
+    /// Description of the cause of the time.
     pub cause: String,
-    /// What the part could not begin before.
+    /// Description of what the part had to wait for.
     pub after: String,
-    /// What had the link or unit it waits for, where that was looked for.
+    /// What held the link or unit that it waits for, if that was determined.
     pub behind: Option<String>,
 }
 
 /// Use of a link.
 #[derive(Serialize, Debug)]
 pub struct LinkReport {
-    /// Ends, by coordinates.
+    /// Ends of the link, by coordinates.
     pub link: String,
-    /// Messages of one call.
+    /// Number of messages in one call.
     pub messages: u64,
-    /// Bytes of one call.
+    /// Bytes in one call.
     pub bytes: u64,
-    /// How long it carried them, nanoseconds.
+    /// Time during which it carried them, in nanoseconds.
     pub busy_ns: f64,
-    /// How long messages waited for it, all together, nanoseconds.
+    /// Total time that messages waited for it, in nanoseconds.
     pub queue_ns: f64,
-    /// Busy time over total time.
+    /// Busy time as a percentage of the total time.
     pub use_percent: f64,
 }
 
@@ -420,43 +431,43 @@ pub struct LinkReport {
 pub struct MemoryReport {
     /// The memory.
     pub memory: String,
-    /// Messages that were read there in one call.
+    /// Number of messages read there in one call.
     pub reads: u64,
-    /// Messages that were written there.
+    /// Number of messages written there in one call.
     pub writes: u64,
     /// Bytes of both.
     pub bytes: u64,
-    /// How long its busiest channel was busy, nanoseconds.
+    /// Busy time of its busiest channel, in nanoseconds.
     pub busy_ns: f64,
-    /// How much longer messages took than alone, all together, nanoseconds.
+    /// Total additional time that messages took because of other messages, in nanoseconds.
     pub queue_ns: f64,
 }
 
-/// Times of one call on perturbed machines, one a seed, in nanoseconds. The report's own time and percent are those of
-/// the machine without perturbation.
+/// Times of one call on perturbed machines, one per seed, in nanoseconds. The report's own time and
+/// percentage are those of the undisturbed run.
 #[derive(Serialize, Debug)]
 pub struct PerturbReport {
     /// Seed of the first run.
     pub seed: u64,
-    /// Runs, with the seeds from there on.
+    /// Number of runs, with consecutive seeds.
     pub runs: u64,
-    /// The shortest.
+    /// The shortest time.
     pub min_ns: f64,
-    /// At least half of the runs take no longer.
+    /// Median: at least half of the runs take no longer.
     pub median_ns: f64,
-    /// At least 95 of 100 runs take no longer.
+    /// 95th percentile: at least 95 of 100 runs take no longer.
     pub p95_ns: f64,
-    /// The longest.
+    /// The longest time.
     pub max_ns: f64,
-    /// The seed of the longest run, the first of equal ones.
+    /// The seed of the longest run; of several, the first.
     pub worst_seed: u64,
     /// Lower bound on the machine of that run.
     pub worst_bound_ns: f64,
-    /// Ranks that are perturbed in that run.
+    /// Number of ranks that are perturbed in that run.
     pub ranks: u64,
-    /// Links that are perturbed in that run.
+    /// Number of links that are perturbed in that run.
     pub links: u64,
-    /// What of its critical path is there because of a perturbed rank or link, most first, 8 at most.
+    /// Contributions of perturbed ranks and links to its critical path, largest first, at most 8.
     pub blame: Vec<BlameReport>,
 }
 
@@ -465,20 +476,20 @@ pub struct PerturbReport {
 pub struct BlameReport {
     /// `rank (3)` or `link (3)->(4)`.
     pub what: String,
-    /// Nanoseconds of the path that it adds.
+    /// Nanoseconds that it adds to the path.
     pub ns: f64,
-    /// The same of the whole time.
+    /// The same as a percentage of the whole time.
     pub percent: f64,
 }
 
-/// A program that nothing compiles, called with small sizes.
+/// A program that no other compiles, checked by calling it with small sizes.
 #[derive(Serialize, Debug)]
 pub struct ProgramReport {
     /// Its name.
     pub program: String,
     /// The calls that were proven, by their sizes and arguments.
     pub with: Vec<String>,
-    /// Why there is none.
+    /// Why there is no such call.
     pub not_checked: Option<String>,
 }
 
@@ -489,18 +500,19 @@ pub struct AlgorithmReport {
     pub collective: String,
     /// The algorithm.
     pub algorithm: String,
-    /// Shapes (with roots) on which it is right.
+    /// Number of shapes (with roots) on which it is right.
     pub shapes: u64,
     /// The largest number of ranks among them.
     pub largest: u64,
-    /// Other arguments of its documentation with which it is right too.
+    /// Number of other argument lists from its documentation with which it is right, too.
     pub variants: u64,
-    /// Schedules, on small shapes, that were built and proven.
+    /// Number of schedules, on small shapes, that were built and proven.
     pub schedules: u64,
-    /// Costs of its documentation that are those of its rounds on every shape: `rounds p - 1`.
+    /// Costs in its documentation that agree with its rounds on every shape, such as `rounds p -
+    /// 1`.
     pub costs: Vec<String>,
-    /// Arguments that were tried and that some shape admits: `k = 1, 2, 4`.
+    /// Arguments that were tried and that some shape admits, such as `k = 1, 2, 4`.
     pub tried: Vec<String>,
-    /// Elements of the vectors of the schedules: `1`, `2p`, `2p + 1`.
+    /// Sizes of the schedules' vectors in elements: `1`, `2p`, `2p + 1`.
     pub elements: Vec<String>,
 }

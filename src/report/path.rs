@@ -1,23 +1,25 @@
-//! The critical path and the links of a report, for people: in short, and in full for `kbc explain`.
+//! Human-readable form of a report's critical path and links: in short, and in full for `kbc
+//! explain`.
 
 use super::human::{bytes, count, percent, time};
 use super::{LinkReport, Report, StepReport};
 use crate::record::path::{Fold, fold};
 use kbc_machine::topology::brief;
 
-/// Lines of a folded path that a report shows; the middle of a longer one is left out.
+/// Number of lines of a folded path in a report; the middle of a longer path is left out.
 const SHOWN: usize = 12;
 
-/// Waits that a report names.
+/// Number of waits that a report names.
 const WAITS: usize = 3;
 
-/// Links that a report names.
+/// Number of links that a report names.
 const LINKS: usize = 3;
 
-/// Causes that `explain path` shows even if they take no time; the others belong to special machines.
+/// Number of causes that `explain path` shows even if they take no time. The others belong to
+/// special machines.
 const ALWAYS: usize = 5;
 
-/// The steps of each part.
+/// Returns the steps of each part.
 fn parts(path: &[StepReport]) -> Vec<&[StepReport]> {
     path.chunk_by(|a, b| a.part == b.part).collect()
 }
@@ -26,14 +28,15 @@ fn span(part: &[StepReport]) -> f64 {
     part.last().map_or(0.0, |l| l.end_ns) - part.first().map_or(0.0, |f| f.start_ns)
 }
 
-/// What a part is and where: `put  tp=0 -> tp=1`.
+/// Formats the operation and place of a part: `put  tp=0 -> tp=1`.
 fn head(part: &[StepReport]) -> String {
     let Some(first) = part.first() else { return String::new() };
     let to = first.to.as_ref().filter(|to| **to != first.place);
     format!("{}  {}{}", first.what, first.place, to.map_or_else(String::new, |to| format!(" -> {to}")))
 }
 
-/// Sums of the steps of some parts by kind: `latency 500.0 ns, bytes 192.0 ns`; local work names its unit.
+/// Formats the sums of some parts' steps by kind: `latency 500.0 ns, bytes 192.0 ns`. Local work is
+/// listed by unit.
 fn sums<'a>(parts: impl Iterator<Item = &'a [StepReport]>) -> String {
     let mut sums: Vec<(String, f64)> = vec![];
     for s in parts.flatten() {
@@ -48,13 +51,13 @@ fn sums<'a>(parts: impl Iterator<Item = &'a [StepReport]>) -> String {
         }
     }
     match &sums[..] {
-        // The duration stands before it already.
+        // The duration is already printed before it.
         [(what, _)] => what.clone(),
         all => all.iter().map(|(what, ns)| format!("{what} {}", time(*ns))).collect::<Vec<_>>().join(", "),
     }
 }
 
-/// `latency 51.2 %, work 48.8 %`: what takes no time is left out.
+/// Formats the totals: `latency 51.2 %, work 48.8 %`. Causes that take no time are left out.
 fn totals(r: &Report) -> String {
     let some = r.totals.iter().filter(|t| t.ns > 0.0);
     let words = some.map(|t| match r.slot_accesses.filter(|_| t.cause == "slots") {
@@ -64,7 +67,7 @@ fn totals(r: &Report) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The folded path as lines.
+/// Formats the folded path as lines.
 fn folded(parts: &[&[StepReport]], folds: &[Fold]) -> Vec<String> {
     let mut out = vec![];
     for f in folds {
@@ -90,7 +93,7 @@ fn folded(parts: &[&[StepReport]], folds: &[Fold]) -> Vec<String> {
     out
 }
 
-/// What of the path's parts repeats.
+/// Returns the repetitions among the path's parts.
 pub fn folds(r: &Report) -> Vec<Fold> {
     let parts = parts(&r.critical_path);
     let keys: Vec<(u32, bool)> =
@@ -98,12 +101,13 @@ pub fn folds(r: &Report) -> Vec<Fold> {
     fold(&keys)
 }
 
-/// The folded path of a report as lines, all of it; nothing where it has none.
+/// Formats the whole folded path of a report; returns no lines if the report has no path.
 pub fn lines(r: &Report) -> Vec<String> {
     folded(&parts(&r.critical_path), &folds(r))
 }
 
-/// The path in a report: folded, the longest waits named; `whole` is what shows all of it.
+/// Formats the path for a report: folded, with the longest waits. `whole` is the command that shows
+/// all of it.
 pub fn short(r: &Report, whole: &str, line: &mut impl FnMut(String)) {
     if r.critical_path.is_empty() {
         return;
@@ -135,7 +139,7 @@ pub fn short(r: &Report, whole: &str, line: &mut impl FnMut(String)) {
     }
 }
 
-/// The busiest links in a report, and how many are idle.
+/// Formats the busiest links of a report and the number of idle links.
 pub fn links(r: &Report, line: &mut impl FnMut(String)) {
     let (Some(used), Some(total)) = (r.links_used, r.links_total) else { return };
     if total == 0 || used == 0 {
@@ -162,7 +166,7 @@ pub fn links(r: &Report, line: &mut impl FnMut(String)) {
     }
 }
 
-/// `kbc explain path`: every part of the chain with all its steps.
+/// Formats the output of `kbc explain path`: every part of the path with all its steps.
 pub fn full(r: &Report) -> String {
     let mut out = opening(r);
     let parts = parts(&r.critical_path);
@@ -189,7 +193,7 @@ pub fn full(r: &Report) -> String {
         out += &format!("{:>12} {:>12}    after {}\n", "", "", first.after);
         for s in part {
             let behind = s.behind.as_ref().map_or_else(String::new, |b| {
-                // The link or unit is named by the cause already.
+                // The cause already names the link or unit.
                 b.split_once(", ").map_or_else(String::new, |(_, by)| format!(", {by}"))
             });
             out += &format!("{:>12} {:>12}    {}{behind}\n", "", time(s.end_ns - s.start_ns), s.cause);
@@ -198,7 +202,7 @@ pub fn full(r: &Report) -> String {
     out
 }
 
-/// `kbc explain links`: every link that is used.
+/// Formats the output of `kbc explain links`: every link that is used.
 pub fn table(r: &Report) -> String {
     let mut out = opening(r);
     let (used, total) = (r.links_used.unwrap_or(0), r.links_total.unwrap_or(0));
@@ -237,7 +241,7 @@ pub fn table(r: &Report) -> String {
         sum.queue_ns += l.queue_ns;
     }
     if used > 0 {
-        // Of what all links of the machine could carry in that time.
+        // Share of what all links of the machine could carry in that time.
         let whole = r.time_ns.unwrap_or(0.0) * total as f64;
         sum.use_percent = if whole > 0.0 { 100.0 * sum.busy_ns / whole } else { 0.0 };
         let cells = [
@@ -252,7 +256,7 @@ pub fn table(r: &Report) -> String {
     out + &memories(r)
 }
 
-/// Controllers of memories, below the links.
+/// Formats the controllers of memories, which follow the links.
 fn memories(r: &Report) -> String {
     let width = r.memories.iter().map(|m| m.memory.len()).max().unwrap_or(0).max(6);
     let row = |a: &str, b: [&str; 5]| {

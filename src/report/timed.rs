@@ -8,8 +8,8 @@ use crate::record::words;
 use kbc_ir::schedule::{MAIN, Region};
 use kbc_time::{Cause, LinkUse, MemoryUse, Slot, Timing};
 
-/// Fills them in. `holders` says for each step what had what it waits for (empty if nobody looked); at most `most` links
-/// are listed.
+/// Fills these parts in. `holders` gives, for each step, what held the resource that it waits for;
+/// it is empty if that was not determined. At most `most` links are listed.
 pub fn fill(
     report: &mut Report,
     scene: &Scene<'_>,
@@ -37,7 +37,8 @@ pub fn fill(
     report.memories = memories(scene, timing);
 }
 
-/// How much of the communication is behind local work, where collectives have streams of their own.
+/// Fills in how much of the communication is hidden behind local work, if collectives have streams
+/// of their own.
 fn beside(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
     let regions = &scene.schedule.regions;
     let apart = |r: &Region| {
@@ -64,7 +65,7 @@ fn beside(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
         Some(timing.ns - b.work_ns - b.preload_ns - b.fetch_ns - b.unit_queue_ns - b.late_ns - b.launch_ns);
 }
 
-/// Links, busiest first.
+/// Returns the links, busiest first.
 fn links(scene: &Scene<'_>, timing: &Timing, most: Option<usize>) -> Vec<LinkReport> {
     let mut all: Vec<&LinkUse> = timing.links.iter().collect();
     all.sort_by(|a, b| b.busy_ns.total_cmp(&a.busy_ns).then(a.link.cmp(&b.link)));
@@ -81,7 +82,7 @@ fn links(scene: &Scene<'_>, timing: &Timing, most: Option<usize>) -> Vec<LinkRep
         .collect()
 }
 
-/// Memories with a controller, busiest first.
+/// Returns the memories with a controller, busiest first.
 fn memories(scene: &Scene<'_>, timing: &Timing) -> Vec<MemoryReport> {
     let mut all: Vec<&MemoryUse> = timing.memories.iter().collect();
     all.sort_by(|a, b| b.busy_ns.total_cmp(&a.busy_ns).then(a.node.cmp(&b.node)));
@@ -96,7 +97,7 @@ fn memories(scene: &Scene<'_>, timing: &Timing) -> Vec<MemoryReport> {
     each.collect()
 }
 
-/// The critical path in words.
+/// Returns the steps of the critical path with descriptions.
 fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<StepReport> {
     let path = &timing.path;
     let mut out = Vec::with_capacity(path.len());

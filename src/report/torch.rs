@@ -1,4 +1,4 @@
-//! What is reported of PyTorch programs.
+//! Reports about PyTorch programs.
 
 use super::human::{bytes, count};
 use serde::Serialize;
@@ -6,61 +6,61 @@ use serde::Serialize;
 /// The programs of a world of ranks.
 #[derive(Serialize, Debug)]
 pub struct TorchReport {
-    /// What their names have in common beside the rank.
+    /// The common part of the programs' names, without the rank.
     pub tag: String,
-    /// The PyTorch that wrote them.
+    /// The version of PyTorch that wrote them.
     pub version: String,
-    /// Ranks there are.
+    /// Number of ranks.
     pub world: u64,
-    /// Ranks whose programs were checked; all of them together if that is every rank.
+    /// Ranks whose programs were checked. If these are all ranks, they were checked together.
     pub ranks: Vec<u64>,
-    /// `file` or `assumed`: who says which ranks are in a group.
+    /// Source of the members of groups: `file` or `assumed`.
     pub groups_from: &'static str,
-    /// Parameters, buffers and constants of a program.
+    /// Number of parameters, buffers and constants of a program.
     pub parameters: u64,
-    /// Its other inputs.
+    /// Number of its other inputs.
     pub inputs: u64,
-    /// Of an archive: `raw` bytes, or `pickled`.
+    /// Form of the weights of an archive: `raw` bytes, or `pickled`.
     pub weights: Option<&'static str>,
     /// Groups that collectives use.
     pub groups: Vec<TorchGroup>,
     /// Operations of the first program.
     pub operations: Vec<TorchCount>,
-    /// Whether those of the others are as many of each.
+    /// Whether the other programs have the same number of each operation.
     pub alike: bool,
-    /// Collectives, those that are alike together.
+    /// Collectives, with equal ones combined.
     pub collectives: Vec<TorchCollective>,
-    /// Where the parts of values are.
+    /// Placements of values.
     pub placements: TorchPlacements,
 }
 
-/// Where the parts of values are, and whether that shows that the ranks compute parts of one program.
+/// Placements of values, and whether they show that the ranks compute parts of one program.
 #[derive(Serialize, Clone, Default, Debug)]
 pub struct TorchPlacements {
-    /// Whether it is shown.
+    /// Whether this was shown.
     pub shown: bool,
-    /// Whether the program itself says where they are, a graph of DTensors.
+    /// Whether the program itself states the placements, as a graph of DTensors does.
     pub said: bool,
     /// Axes of the mesh.
     pub axes: Vec<String>,
-    /// Of inputs that something comes from.
+    /// Placements of the inputs that are used.
     pub inputs: Vec<TorchPlaced>,
-    /// Of results, by their places in the list.
+    /// Placements of the results, in order.
     pub results: Vec<TorchPlaced>,
-    /// Why it is not shown.
+    /// Why it was not shown.
     pub doubts: Vec<String>,
-    /// The comparison with the unsharded model, in words, if there was one.
+    /// Description of the comparison with the unsharded model, if there was one.
     pub reference: Option<String>,
-    /// Why there was none, though one was asked for.
+    /// Why there was no comparison although one was requested.
     pub uncompared: Option<String>,
 }
 
-/// Where the parts of a value are.
+/// The placement of a value.
 #[derive(Serialize, Clone, Debug)]
 pub struct TorchPlaced {
-    /// The value.
+    /// Name of the value.
     pub name: String,
-    /// `whole`, `split along 0`, `part of a sum`: one an axis.
+    /// One entry per axis: `whole`, `split along 0`, `part of a sum`.
     pub places: Vec<String>,
 }
 
@@ -73,31 +73,31 @@ pub struct TorchGroup {
     pub ranks: Vec<u64>,
 }
 
-/// How often an operation is there.
+/// The number of occurrences of an operation.
 #[derive(Serialize, Debug)]
 pub struct TorchCount {
-    /// `aten.mm.default`
+    /// The operation, such as `aten.mm.default`.
     pub operation: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Collectives that are alike.
+/// Collectives that are equal.
 #[derive(Serialize, Debug)]
 pub struct TorchCollective {
-    /// `all_reduce` and so on.
+    /// The collective: `all_reduce` and so on.
     pub operation: &'static str,
     /// The combiner.
     pub reduce: Option<String>,
     /// The group.
     pub group: String,
-    /// Its members.
+    /// Number of its members.
     pub ranks: u64,
-    /// What goes in, on the first rank.
+    /// The operand on the first rank.
     pub operand: String,
-    /// Bytes of a rank; of the total output for all_gather.
+    /// Bytes per rank; for all_gather, bytes of the total output.
     pub bytes: u64,
-    /// How many there are.
+    /// Number of such collectives.
     pub count: u64,
 }
 
@@ -110,7 +110,7 @@ fn list(ranks: &[u64]) -> String {
     }
 }
 
-/// Lines for people.
+/// Formats the report of a world of ranks.
 pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
     let tag = if t.tag.is_empty() { String::new() } else { format!(" {}", t.tag) };
     let part = match t.ranks.len() as u64 == t.world {
@@ -168,7 +168,7 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
     placements(&t.placements, line);
 }
 
-/// What was shown, and what was not.
+/// Formats the placements, and what was not shown about them.
 pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
     if p.said {
         line("placements: those that the graph of DTensors says".into());

@@ -1,27 +1,28 @@
-//! The list of what is regenerated: sweeps, comparisons with published figures, pages with tables.
+//! The list of regenerated documentation: sweeps, comparisons with published figures, pages with
+//! tables.
 
 use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The version of the form that is read.
+/// The version of the format that is read.
 pub const FORM: u32 = 1;
 
-/// The list.
+/// The content of a list file.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// Version of this form.
+    /// Version of the format.
     pub repro: u32,
     /// The folder that holds nothing but rows and figures, relative to this file.
     pub folder: String,
-    /// Sweep files, relative to this one.
+    /// Sweep files, relative to this file.
     pub sweeps: Vec<String>,
-    /// Figures of published figures beside ours.
+    /// Charts that compare published figures with measurements of kbc.
     #[serde(default)]
     pub references: Vec<Reference>,
-    /// Machines with the links that a program uses.
+    /// Pictures of machines with the links that a program uses.
     #[serde(default)]
     pub machines: Vec<Machine>,
     /// Pages with tables, relative to this file.
@@ -29,42 +30,43 @@ pub struct List {
     pub pages: Vec<String>,
 }
 
-/// A figure of a file of published figures.
+/// A chart of a file of published figures.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Name of its file, without an ending.
+    /// Name of the chart's file, without extension.
     pub name: String,
     /// The file of published figures, relative to the list.
     pub file: String,
-    /// Words above it.
+    /// Title of the chart.
     pub title: String,
-    /// Words below those.
+    /// Subtitle of the chart.
     #[serde(default)]
     pub subtitle: String,
-    /// Its times by name, in this order; all that are published and measured if nothing is said.
+    /// Names of the times to show, in this order. If empty, all that are both published and
+    /// measured are shown.
     #[serde(default)]
     pub only: Vec<String>,
 }
 
-/// A figure of a machine with the links that a program uses.
+/// A picture of a machine with the links that a program uses.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Name of its file, without an ending.
+    /// Name of the picture's file, without extension.
     pub name: String,
     /// The program, relative to the list.
     pub file: String,
-    /// `--topology`; a file is relative to the list.
+    /// Value of `--topology`; a file is relative to the list.
     #[serde(default)]
     pub topology: Option<String>,
-    /// `-D`
+    /// Values of `-D`.
     #[serde(default)]
     pub define: BTreeMap<String, i64>,
-    /// `--set`
+    /// Values of `--set`.
     #[serde(default)]
     pub set: Vec<String>,
-    /// `--using`
+    /// Values of `--using`.
     #[serde(default)]
     pub using: Vec<String>,
 }
@@ -72,7 +74,8 @@ pub struct Machine {
 /// Reads a list.
 ///
 /// # Errors
-/// E589: YAML that cannot be read, an unknown or missing key, another form.
+/// Returns E589 for YAML that cannot be read, an unknown or missing key, or another version of the
+/// format.
 pub fn read(text: &str, file: FileId) -> Result<List, Diagnostic> {
     let wrong = |(title, at): (String, Span)| {
         Diagnostic::error("E589", title)

@@ -1,16 +1,17 @@
-//! What of the documentation is made from sweeps and reference files: figures, rows, and tables in pages.
+//! Regenerated documentation: the figures, rows and tables that are made from sweeps and reference
+//! files.
 //!
-//! [`list`] owns the file that says what there is, [`tables`] tables between markers of a page. Executing is the verb's,
-//! [`crate::commands::repro`].
+//! [`list`] owns the file that lists them, [`tables`] the tables between markers of a page. The
+//! command [`crate::commands::repro`] runs the sweeps and writes the files.
 
 pub mod list;
 pub mod tables;
 
-/// A file of the documentation, with what it should hold.
+/// A file of the documentation with the content that it should have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Made {
-    /// Where it is, relative to the list's folder.
+    /// Path relative to the list's folder.
     pub path: String,
-    /// What it holds.
+    /// The content.
     pub bytes: Vec<u8>,
 }

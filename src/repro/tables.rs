@@ -1,8 +1,9 @@
-//! Tables of rows in pages.
+//! Tables of sweep rows in pages of the documentation.
 //!
-//! A page has `<!-- rows: SWEEP AXIS=VALUES .. : column, column as title, .. -->`, a table, and `<!-- end -->`; the table is
-//! what the rows of the sweep with these values say. `across AXIS` in front of the colon makes a column of each value of an
-//! axis; the last column of the list is what stands there.
+//! A page contains `<!-- rows: SWEEP AXIS=VALUES .. : column, column as title, .. -->`, a table,
+//! and `<!-- end -->`. The table is generated from the rows of the sweep that have these values.
+//! With `across AXIS` before the colon, each value of that axis becomes a column, whose cells show
+//! the last column of the list.
 
 use crate::report::human::{bytes, time};
 use crate::sweep::table::{Line, plain};
@@ -10,7 +11,7 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a marker asks for.
+/// The content of a marker.
 struct Marker<'t> {
     sweep: &'t str,
     only: Vec<(&'t str, Vec<&'t str>)>,
@@ -22,14 +23,15 @@ struct Marker<'t> {
 const OPEN: &str = "<!-- rows: ";
 const CLOSE: &str = "<!-- end -->";
 
-/// The page with its tables made anew.
+/// Returns the page with its tables regenerated.
 ///
 /// # Errors
-/// E589: a marker without an end, of a sweep or column that there is not, or that leaves no row.
+/// Returns E589 for a marker without an end, with an unknown sweep or column, or for which no row
+/// is left.
 pub fn remade(text: &str, file: FileId, sweeps: &BTreeMap<String, Vec<Line>>) -> Result<String, Diagnostic> {
     let mut out = String::new();
     let mut at = 0;
-    // A marker begins its line; elsewhere it is spoken of.
+    // A marker stands at the beginning of a line; elsewhere the text only mentions it.
     let begins = |at: usize| at == 0 || text[..at].ends_with('\n');
     while let Some(open) = text[at..].match_indices(OPEN).map(|m| m.0 + at).find(|o| begins(*o)) {
         let wrong = |title: String| {
@@ -74,7 +76,7 @@ fn marker(text: &str) -> Result<Marker<'_>, String> {
     Ok(Marker { sweep, only, across, columns: columns.collect() })
 }
 
-/// A value as a page shows it: times, bytes and percentages with their units.
+/// Formats a value for a page: times, bytes and percentages get their units.
 fn cell(column: &str, v: &Value) -> String {
     match v.as_f64() {
         Some(x) if column.ends_with("_ns") => time(x),
@@ -170,7 +172,7 @@ mod tests {
                 .expect("a page")
                 .contains("| n | ring | full |\n|---|---|---|\n| 1 | 10.0 ns | 5.0 ns |\n")
         );
-        // What is made is what it is made of.
+        // Regenerating a page changes nothing.
         let once = page("s across m: n, time_ns").expect("a page");
         assert_eq!(remade(&once, FileId::default(), &rows()).expect("a page"), once);
     }

@@ -1,7 +1,10 @@
-//! A program emitted for `a2a3`, with jobs for the stand-in model and what has to come out of them: the simulator's results bit for bit,
-//! or, where products and rows are added up or functions have no exact form, the reference evaluator's values within its bounds.
+//! Test cases for emitted kernels: a program emitted for `a2a3`, jobs for the stand-in model, and
+//! the expected results.
 //!
-//! A [`Case`] is one kernel, or the tasks of one program: it runs at many rank counts, element counts and launches.
+//! Results must equal the simulator's bit for bit. If a program adds up products or rows, or uses
+//! functions without an exact form, results must instead lie within the error bounds of the
+//! reference evaluator. A [`Case`] is one kernel, or the tasks of one program, and runs at many
+//! rank counts, element counts and numbers of launches.
 
 use super::{Arg, Job, Kernel as Text, Orchestration, Outputs, Source};
 use crate::build::{self, Built};
@@ -40,60 +43,60 @@ pub const TARGET: &str = "a2a3";
 pub struct Case {
     session: Session,
     from: From,
-    /// Complete.
+    /// The complete kernel.
     pub kernel: Kernel,
-    /// Of its only kernel, or of all tasks one after another.
+    /// C++ text of the only kernel, or of all tasks one after another.
     pub text: String,
-    /// Of each task.
+    /// C++ source of each task.
     pub sources: Vec<cpp::Source>,
-    /// Text and names of the functions, if it is a program of tasks.
+    /// Text and function names of the orchestration, if the kernel is a program of tasks.
     orchestration: Option<[String; 3]>,
 }
 
-/// What a kernel was made from.
+/// The origin of a kernel.
 enum From {
-    /// A program: also at other sizes.
+    /// A program, which can be compiled at other sizes.
     Program(Box<(Built, Family)>),
-    /// A schedule as it is.
+    /// A schedule, which has one size.
     Schedule(Box<Schedule>),
 }
 
-/// One size of a case, with what the simulator says about it.
+/// One size of a case, with the simulator's results.
 pub struct Sized {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u64,
-    /// The value of the parameter that sizes data; 0 if there is none.
+    /// Value of the parameter that sets the sizes of data; 0 if there is none.
     pub count: u64,
-    /// What to run.
+    /// The job to run.
     pub job: Job,
-    /// What the simulator has, in the form of the job's outputs without status lines.
+    /// The simulator's results, in the form of the job's outputs without status lines.
     pub expected: Outputs,
     near: Option<Near>,
 }
 
-/// What the reference evaluator says, where results are near to what is right.
+/// Results of the reference evaluator, if results are compared within bounds.
 struct Near {
     types: Vec<TensorType>,
     mesh: Mesh,
-    /// By call.
+    /// References by call.
     references: Vec<Vec<RefTensor>>,
-    /// What the simulator has: by call, rank and result.
+    /// The simulator's results by call, rank and result.
     parts: Vec<Vec<Vec<Part>>>,
 }
 
-/// What was compared.
+/// Numbers of compared elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Compared {
-    /// Elements that had to have the simulator's bits.
+    /// Elements that had to equal the simulator's bits.
     pub exact: u64,
     /// Elements that had to be within the evaluator's bound.
     pub near: u64,
-    /// Of these, those about which the evaluator says nothing.
+    /// The part of `near` for which the evaluator has no bound.
     pub unbounded: u64,
 }
 
 impl Compared {
-    /// And what another comparison compared.
+    /// Adds the numbers of another comparison.
     pub fn add(&mut self, other: Compared) {
         self.exact += other.exact;
         self.near += other.near;
@@ -101,10 +104,10 @@ impl Compared {
     }
 }
 
-/// The inputs of a schedule in a call, in the order of the program's.
+/// Inputs of a schedule in a call, in the order of the program's inputs.
 pub type Feed<'f> = &'f dyn Fn(&Schedule, u32) -> Vec<Tensor>;
 
-/// Diagnostics in a few words.
+/// Formats diagnostics briefly.
 pub fn words(d: &Diagnostics) -> String {
     d.list.iter().map(|d| format!("{} {} {:?}\n", d.code, d.title, d.notes)).collect()
 }
@@ -114,10 +117,11 @@ fn failed(f: Failure) -> String {
 }
 
 impl Case {
-    /// Emits a program that was made by the default pipeline.
+    /// Emits a program that the default pipeline compiled.
     ///
     /// # Errors
-    /// Of the target, of lowering, of a pass, of the tile level's verifier or of the printer.
+    /// Returns the errors of the target, of lowering, of a pass, of the tile level's verifier or of
+    /// the printer.
     pub fn emit(mut session: Session, built: Built) -> Outcome<Case> {
         let none = || Diagnostic::error("E901", "the pipeline made no schedule");
         let schedule = built.module.schedule().ok_or_else(none)?.clone();
@@ -126,10 +130,10 @@ impl Case {
         Ok(Self::of(session, From::Program(Box::new((built, family))), kernel)?)
     }
 
-    /// Emits a schedule as it stands.
+    /// Emits a schedule without changing it.
     ///
     /// # Errors
-    /// As of [`Case::emit`].
+    /// Returns the same errors as [`Case::emit`].
     pub fn of_schedule(session: Session, schedule: &Schedule) -> Outcome<Case> {
         let kernel = lower(schedule, Staging::Fused, &|_| None)?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
@@ -151,12 +155,12 @@ impl Case {
         Ok(Case { session, from, kernel, text, sources, orchestration })
     }
 
-    /// The session that it was made in.
+    /// Returns the session in which the case was made.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// What is compiled: with its orchestration if it is a program of tasks.
+    /// Returns the source to compile, with its orchestration if it is a program of tasks.
     pub fn source(&self) -> Source<'_> {
         let kernels =
             self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Aic }).collect();
@@ -165,7 +169,7 @@ impl Case {
         Source { kernels, orchestration }
     }
 
-    /// Rank counts that the kernel serves.
+    /// Returns the rank counts that the kernel serves.
     pub fn ranks(&self) -> Vec<u64> {
         match &self.from {
             From::Program(p) => p.1.ranks.clone(),
@@ -173,7 +177,7 @@ impl Case {
         }
     }
 
-    /// The ranks and the count that the program says.
+    /// Returns the number of ranks and the count that the program itself states.
     pub fn own(&self) -> (u64, u64) {
         match &self.from {
             From::Schedule(s) => (s.mesh.ranks(), 0),
@@ -184,12 +188,12 @@ impl Case {
         }
     }
 
-    /// Whether it serves any count.
+    /// Checks whether the kernel serves any count.
     pub fn counts(&self) -> bool {
         matches!(&self.from, From::Program(p) if p.1.count.is_some())
     }
 
-    /// The schedule at a size and, of a program, the graph with types.
+    /// Returns the schedule at a size and, for a program, the graph with types.
     fn schedule(&mut self, ranks: u64, count: u64) -> Result<(Schedule, Option<Graph>), String> {
         if !self.ranks().contains(&ranks) {
             return Err(format!("{ranks} ranks are not claimed: {:?}", self.ranks()));
@@ -210,11 +214,12 @@ impl Case {
         }
     }
 
-    /// The case at a size, with inputs of its own: the program's data where it has some, else normal numbers, so that an other
-    /// order of additions shows, and integers that are whole words, so that they wrap.
+    /// Returns the case at a size, with generated inputs. If the program adds up in the core's own
+    /// order, it uses the program's data. Otherwise floats are normal numbers, so that another
+    /// order of additions shows, and integers fill whole words, so that they wrap.
     ///
     /// # Errors
-    /// In words: it is not claimed, or the simulator refuses it.
+    /// Returns a message if the kernel does not claim this size or the simulator rejects it.
     pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Result<Sized, String> {
         let (schedule, typed) = self.schedule(ranks, count)?;
         let inputs: Vec<Vec<Tensor>> = match typed.as_ref().filter(|_| self.adds_up()) {
@@ -231,10 +236,10 @@ impl Case {
         self.sized(&schedule, typed.as_ref(), (ranks, count), &inputs)
     }
 
-    /// The same with these inputs.
+    /// Returns the case at a size with these inputs.
     ///
     /// # Errors
-    /// As of [`Case::at`].
+    /// Returns the same errors as [`Case::at`].
     pub fn at_with(
         &mut self,
         (ranks, count): (u64, u64),
@@ -246,7 +251,7 @@ impl Case {
         self.sized(&schedule, typed.as_ref(), (ranks, count), &inputs)
     }
 
-    /// Whether it has sums in an order that is the core's own.
+    /// Checks whether the kernel has sums whose order is the core's own.
     fn adds_up(&self) -> bool {
         let mut found = false;
         for (_, op) in path::ops(&self.kernel) {
@@ -288,7 +293,7 @@ impl Case {
         Ok(Sized { ranks, count, job: self.arguments(schedule, inputs, ranks, count)?, expected, near })
     }
 
-    /// `inputs[i]`: global input i in a call.
+    /// Returns the inputs of a call; entry i is global input i.
     fn inputs(&self, schedule: &Schedule, graph: Option<&Graph>, call: u32) -> Result<Vec<Tensor>, String> {
         let mut globals: Vec<_> = schedule
             .buffers
@@ -299,13 +304,15 @@ impl Case {
             })
             .collect();
         globals.sort_by_key(|g| g.0);
-        // Sums of a schedule's products have no reference: small whole numbers are exact in any order.
+        // Sums of products in a schedule have no reference. Small whole numbers are exact in any
+        // order.
         let modulus = if self.adds_up() { 7 } else { u32::MAX };
         let range = ExactRange { modulus, centred: true, exact: self.adds_up() };
         globals
             .iter()
             .map(|(n, ty)| {
-                // Numbers of rows; also a few that no row has, unless the evaluator is asked, to whom that is an error.
+                // Row numbers. Some exceed the number of rows, unless the evaluator is used, which
+                // rejects them.
                 let rows = graph.and_then(|g| g.rows_numbered(*n as usize));
                 let rows = rows.map(|r| u32::try_from(r).unwrap_or(u32::MAX));
                 let more = if inexact(schedule) { 0 } else { 2 };
@@ -383,10 +390,10 @@ impl Case {
         Ok(Job { ranks: ranks as usize, blocks, calls, window, args, ..Job::default() })
     }
 
-    /// Whether outputs are the simulator's, and every launch says that it is done.
+    /// Compares outputs with the expected ones, and checks that every launch reports completion.
     ///
     /// # Errors
-    /// The first place where they are not, in words.
+    /// Returns a message about the first difference.
     pub fn same(&self, sized: &Sized, got: &Outputs) -> Result<Compared, String> {
         let mut compared = Compared::default();
         let types: Vec<DType> = tensors(&self.kernel)
@@ -429,7 +436,7 @@ impl Case {
     }
 }
 
-/// Whether a schedule has functions without an exact form on the core.
+/// Checks whether a schedule has functions without an exact form on the core.
 fn inexact(s: &Schedule) -> bool {
     fn scalar(e: &Scalar) -> bool {
         match e {
@@ -455,7 +462,7 @@ fn inexact(s: &Schedule) -> bool {
 }
 
 impl Near {
-    /// Whether every element on every rank is as near as the evaluator says.
+    /// Compares every element on every rank with the evaluator's value and bound.
     fn same(&self, call: usize, got: &[Vec<Vec<u8>>], compared: &mut Compared) -> Result<(), String> {
         for (i, (ty, reference)) in self.types.iter().zip(&self.references[call]).enumerate() {
             let mut parts: Vec<Part> = vec![];
@@ -469,7 +476,8 @@ impl Near {
             let right = reference.clone().into();
             let found = compare(ty, &self.mesh, &parts, &right, None);
             if !found.ok() {
-                // The evaluator knows no overflow of narrow types: where the simulator is out of its bound too, it says nothing.
+                // The evaluator ignores overflow of narrow types. If the simulator is outside the
+                // bound at the same place, the element counts as unbounded.
                 let own: Vec<Part> = self.parts[call].iter().map(|rank| rank[i].clone()).collect();
                 let own = compare(ty, &self.mesh, &own, &right, None);
                 let (n, first) = (found.mismatches, &found.first);

@@ -1,53 +1,58 @@
-//! Jobs: the arguments of runs, as the runner of the stand-in model reads and answers them (`standin/runner.cpp`).
+//! Jobs for the runner of the stand-in model: the arguments of runs, in the format that
+//! `standin/runner.cpp` reads and answers.
 
-/// An argument of a kernel; tensors come first. Types are `f32 f16 bf16 i32 i16 i8 u8 i64 u16 u32 u64`.
+/// An argument of a kernel; tensors come first. Types are `f32 f16 bf16 i32 i16 i8 u8 i64 u16 u32
+/// u64`.
 #[derive(Clone, Debug)]
 pub enum Arg {
-    /// Bytes by call, then rank.
+    /// An input tensor: bytes by call, then rank.
     In(&'static str, Vec<Vec<Vec<u8>>>),
-    /// The number of elements: one, or one for each rank. Its bytes are undefined at first.
+    /// An output tensor: the number of elements, one for all ranks or one per rank. Its bytes are
+    /// undefined at first.
     Out(&'static str, Vec<usize>),
-    /// Read and written; bytes as of `In`.
+    /// A tensor that is read and written; bytes as for `In`.
     Inout(&'static str, Vec<Vec<Vec<u8>>>),
     /// The rank's window.
     Window,
-    /// One value, or one for each rank.
+    /// A scalar: one value for all ranks, or one per rank.
     Scalar(Vec<i64>),
-    /// This plus the number of the call.
+    /// A scalar: this value plus the number of the call.
     Call(i64),
     /// The pointer to the communication context.
     Context,
 }
 
-/// A run of all ranks, each calling the kernel a number of times without waiting for the others in between.
+/// A run of all ranks. Each rank calls the kernel a number of times without waiting for the others
+/// between calls.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Which of the programs that were compiled together.
+    /// Index among the programs that were compiled together.
     pub program: usize,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Blocks of a task at most, a core each; 0 is 1.
+    /// Largest number of blocks of a task, each on a core; 0 means 1.
     pub blocks: usize,
-    /// Calls.
+    /// Number of calls.
     pub calls: usize,
-    /// Bytes of a rank's window, a multiple of 64.
+    /// Size of a rank's window in bytes, a multiple of 64.
     pub window: usize,
-    /// In the order of the kernel's.
+    /// Arguments in the order of the kernel's.
     pub args: Vec<Arg>,
-    /// Numbers of guarded lines that are left out.
+    /// Numbers of the guarded lines to leave out.
     pub drop: Vec<usize>,
-    /// 0: ranks run in turn until they wait; else the seed of another order.
+    /// Order of the ranks. 0: each rank runs until it waits, in turn; otherwise the seed of another
+    /// order.
     pub order: u64,
-    /// Reading bytes of a window that nobody wrote is no error (they are zero).
+    /// Whether reading window bytes that no rank wrote is allowed (they are zero).
     pub zeroed: bool,
-    /// The host waits for all ranks between calls.
+    /// Whether the host waits for all ranks between calls.
     pub join: bool,
 }
 
-/// Bytes by call, rank, and tensor (`Out` and `Inout`, in the order of the arguments).
+/// Output bytes by call, rank and tensor (`Out` and `Inout`, in the order of the arguments).
 pub type Outputs = Vec<Vec<Vec<Vec<u8>>>>;
 
-/// Bytes of an element.
+/// Returns the bytes of an element.
 pub fn size(ty: &str) -> usize {
     match ty {
         "i8" | "u8" => 1,
@@ -65,7 +70,7 @@ impl Arg {
 
     fn line(&self) -> String {
         let input = |kind: &str, ty: &str, bytes: &[Vec<Vec<u8>>]| {
-            // Every call has as many.
+            // Every call has as many bytes.
             let first = bytes.first().map_or(&[][..], Vec::as_slice);
             format!("tensor {kind} {ty} {}", Self::list(first.iter().map(|b| b.len() / size(ty))))
         };
@@ -98,7 +103,8 @@ impl Job {
         text + "end\n"
     }
 
-    /// By call, rank, tensor: what `each` makes of the inputs and outputs.
+    /// Calls `each` for every call, rank and argument, in the order in which inputs and outputs are
+    /// stored.
     fn each(&self, mut each: impl FnMut(usize, usize, &Arg)) {
         for call in 0..self.calls {
             for rank in 0..self.ranks {
@@ -127,7 +133,7 @@ impl Job {
     }
 }
 
-/// The text of jobs and the bytes of their inputs.
+/// Returns the text of jobs and the bytes of their inputs.
 pub fn files(jobs: &[Job]) -> (String, Vec<u8>) {
     let mut bytes = vec![];
     for job in jobs {
@@ -140,10 +146,10 @@ pub fn files(jobs: &[Job]) -> (String, Vec<u8>) {
     (jobs.iter().enumerate().map(|(i, job)| job.text(i)).collect(), bytes)
 }
 
-/// What the runner said and wrote, job by job.
+/// Parses the runner's answers, one per job.
 ///
 /// # Errors
-/// It is not an answer to these jobs.
+/// Returns a message if the text and the bytes do not answer these jobs.
 pub fn outputs(jobs: &[Job], said: &str, mut data: &[u8]) -> Result<Vec<Result<Outputs, String>>, String> {
     let lines: Vec<&str> = said.lines().collect();
     if lines.len() != jobs.len() {

@@ -1,9 +1,12 @@
-//! Compiles emitted kernels with the stand-in headers of `tests/ascend/standin` and runs them, ranks as threads, under the
-//! memory model there: a missing fence, flag, wait or notify ends a run by rule.
+//! Stand-in execution of emitted kernels: compiles them with the stand-in headers of
+//! `tests/ascend/standin` and runs them, with ranks as threads, under the memory model there. A
+//! rule of the model ends a run if a fence, flag, wait or notify is missing.
 //!
-//! A [`Program`] is what was compiled at once: the kernels of one program with its orchestration, or of many, so that headers
-//! are read and objects linked once for all. It runs many [`Job`]s in one process. Compiled programs stay in the build folder
-//! under a name made of all they were made from. Nothing here knows what a kernel computes; [`case`] does.
+//! A [`Program`] is the result of one compilation: the kernels of one program with its
+//! orchestration, or of many programs, so that headers are read and objects linked once for all. It
+//! runs many [`Job`]s in one process. Compiled programs stay in the build folder, under a name that
+//! is a hash of everything they were made from. Nothing here knows what a kernel computes, except
+//! [`case`].
 
 pub mod case;
 mod job;
@@ -18,56 +21,56 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The flags emitted text must pass with.
+/// Compiler flags with which the emitted text must compile.
 const FLAGS: [&str; 7] =
     ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-O1", "-pthread"];
 /// Sources of the model that do not depend on the kernel.
 const COMMON: [&str; 2] = ["model", "runner"];
-/// Where the headers are in a source checkout.
+/// Folder of the headers in a source checkout.
 const PLACE: &str = "tests/ascend/standin";
-/// A file by which they are known.
+/// A file that identifies the folder of the headers.
 const MODEL: &str = "standin/model.cpp";
 
-/// Headers, a compiler for them, and a folder for what it makes.
+/// Headers, a compiler for them, and a build folder.
 #[derive(Clone, Debug)]
 pub struct Standin {
     headers: PathBuf,
     build: PathBuf,
     compiler: String,
-    /// Of the compiler, its flags and all headers.
+    /// Hash of the compiler, its flags and all headers.
     key: u64,
 }
 
-/// A kernel of a program, and whether it is for a cube core.
+/// A kernel of a program, and the type of its core.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel<'a> {
-    /// Its C++.
+    /// C++ text of the kernel.
     pub text: &'a str,
-    /// For a cube core, else a vector core.
+    /// Whether it is for a cube core; otherwise it is for a vector core.
     pub cube: bool,
 }
 
-/// The source of an orchestration and the names of its two functions.
+/// Source of an orchestration and the names of its two functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Orchestration<'a> {
-    /// Its C++.
+    /// C++ text of the orchestration.
     pub text: &'a str,
-    /// The function that says how many arguments there are.
+    /// The function that returns the number of arguments.
     pub config: &'a str,
-    /// The function that submits.
+    /// The function that submits tasks.
     pub run: &'a str,
 }
 
 /// One program: its kernels in the order of their numbers, and its orchestration if it has one.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
-    /// At least one.
+    /// The kernels; at least one.
     pub kernels: Vec<Kernel<'a>>,
-    /// None: kernel 0 gets the arguments as they are.
+    /// The orchestration. Without one, kernel 0 gets the arguments unchanged.
     pub orchestration: Option<Orchestration<'a>>,
 }
 
-/// Programs, compiled and linked together.
+/// Programs that were compiled and linked together.
 #[derive(Clone, Debug)]
 pub struct Program {
     folder: PathBuf,
@@ -87,15 +90,16 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) -> Result<(), String> {
 }
 
 impl Standin {
-    /// The headers of the source checkout that a folder is in.
+    /// Returns the headers of the source checkout that contains a folder.
     pub fn above(start: &Path) -> Option<PathBuf> {
         start.ancestors().map(|d| d.join(PLACE)).find(|d| d.join(MODEL).is_file())
     }
 
-    /// With the headers of a folder; the compiler is `CXX` or `g++`. `build` is made when something is compiled.
+    /// Creates a stand-in with the headers of a folder. The compiler is `CXX` or `g++`. The folder
+    /// `build` is created by the first compilation.
     ///
     /// # Errors
-    /// E563: the folder has no such headers. E564: the compiler does not run.
+    /// Returns E563 if the folder has no such headers, and E564 if the compiler does not run.
     pub fn new(headers: &Path, build: &Path) -> Result<Standin, Diagnostic> {
         let absent = |why: String| {
             Diagnostic::error("E563", format!("no stand-in headers in {}", headers.display())).note(why).help(
@@ -135,7 +139,7 @@ impl Standin {
     /// Compiles programs together. They are numbered in this order ([`Job::program`]).
     ///
     /// # Errors
-    /// What the compiler says, or that files cannot be written.
+    /// Returns the compiler's messages, or a message if files cannot be written.
     pub fn compile(&self, programs: &[Source<'_>]) -> Result<Program, String> {
         let objects = self.folder("model", "", |dir| {
             COMMON.iter().try_for_each(|name| {
@@ -160,7 +164,7 @@ impl Standin {
         Ok(Program { folder })
     }
 
-    /// Makes a folder in the build folder, once: `build` fills it.
+    /// Returns a folder inside the build folder. If it does not exist yet, `build` fills it.
     fn folder(
         &self,
         what: &str,
@@ -180,7 +184,7 @@ impl Standin {
         let making = root.join(format!("{name}.{}-{n}", std::process::id()));
         std::fs::create_dir_all(&making).map_err(failed(&making))?;
         let built = build(&making);
-        // Somebody else may have made the same at the same time.
+        // Another process may have made the same folder at the same time.
         if built.is_err() || std::fs::rename(&making, &done).is_err() {
             std::fs::remove_dir_all(&making).map_err(failed(&making))?;
         }
@@ -202,10 +206,12 @@ impl Standin {
 }
 
 impl Program {
-    /// Runs the jobs one after another in one process: outputs, or why the model ended the run.
+    /// Runs the jobs one after another in one process. Returns the outputs of each, or why the
+    /// model ended its run.
     ///
     /// # Errors
-    /// The run itself failed: the process ended otherwise than by itself, or files cannot be written.
+    /// Returns a message if the run itself failed: the process did not exit normally, or files
+    /// cannot be written.
     pub fn run_all(&self, jobs: &[Job]) -> Result<Vec<Result<Outputs, String>>, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -218,7 +224,7 @@ impl Program {
             Command::new(self.folder.join("program")).args(&paths).output().map_err(failed(&self.folder))?;
         let data = std::fs::read(&paths[2]).unwrap_or_default();
         for path in paths {
-            // What cannot be removed stays in the build folder.
+            // A file that cannot be removed stays in the build folder.
             let _ = std::fs::remove_file(path);
         }
         if !ran.status.success() {
@@ -228,9 +234,9 @@ impl Program {
         job::outputs(jobs, &String::from_utf8_lossy(&ran.stdout), &data)
     }
 
-    /// Removes what was compiled.
+    /// Removes the compiled files.
     pub fn discard(self) {
-        // What cannot be removed stays in the build folder.
+        // A folder that cannot be removed stays in the build folder.
         let _ = std::fs::remove_dir_all(self.folder);
     }
 }

@@ -1,5 +1,5 @@
-//! The translation unit of several programs: every kernel and every orchestration in a namespace of its own, behind the
-//! headers of all of them.
+//! Translation unit of several programs: every kernel and every orchestration in a namespace of its
+//! own, after the headers of all of them.
 
 use super::{Kernel, Source};
 use std::collections::BTreeSet;
@@ -8,13 +8,13 @@ use std::fmt::Write;
 /// The file that is compiled; it includes the others.
 pub const MAIN: &str = "unit.cpp";
 
-/// The number of the line that names the entry.
+/// Returns the number of the line that names the entry function.
 fn body_line(kernel: &str) -> usize {
     kernel.lines().position(|l| l.contains("kernel_entry(")).map_or(0, |i| i + 1)
 }
 
-/// The text with every statement of the body that is a call noting its line, so that instructions in helper functions
-/// are reported where the body calls them.
+/// Returns the text in which every statement of the body that is a call records its line, so that
+/// instructions in helper functions are reported where the body calls them.
 fn marked(kernel: &str, body: usize) -> String {
     let call = |code: &str| {
         let name = code.split('(').next().unwrap_or("");
@@ -35,7 +35,7 @@ fn marked(kernel: &str, body: usize) -> String {
         } else {
             out += &format!("{line}\n");
         }
-        // An unfinished statement goes on in the next line.
+        // An unfinished statement continues on the next line.
         if !code.is_empty() {
             open = !code.ends_with(['{', '}', ';', ':']);
         }
@@ -43,7 +43,7 @@ fn marked(kernel: &str, body: usize) -> String {
     out
 }
 
-/// The text without its `#include` lines, which go to `includes`; lines keep their numbers.
+/// Returns the text without its `#include` lines, which go to `includes`. Lines keep their numbers.
 fn without_includes(text: &str, includes: &mut BTreeSet<String>) -> String {
     let line = |l: &str| {
         if !l.starts_with("#include") {
@@ -55,7 +55,7 @@ fn without_includes(text: &str, includes: &mut BTreeSet<String>) -> String {
     text.lines().map(line).collect()
 }
 
-/// The files of a unit, by name. [`MAIN`] is the last.
+/// Returns the files of a unit with their names. [`MAIN`] is the last.
 pub fn files(programs: &[Source<'_>]) -> Vec<(String, String)> {
     let mut files = vec![];
     let mut includes = BTreeSet::from(["#include \"standin/program.hpp\"".to_owned()]);

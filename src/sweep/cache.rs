@@ -1,12 +1,17 @@
-//! What is kept of rows: files in a folder, found by what the row was made from.
+//! The cache of sweep rows: files in a folder, found by what a row was made from.
 //!
-//! Two kinds. An *answer* is a row's facts; its key is a digest of what they follow from: canonical `.kir`, typed program,
-//! machine and data files, and kbc itself. A *question* is what was asked for, with the digest of every file that was read for
-//! it and the key that came of it: with it an answer is found without compiling. Entries are written beside their place and
-//! renamed, so that a kill leaves whole ones. A folder that cannot be written is no error: nothing is kept then.
+//! There are two kinds of entries.
 //!
-//! The first line of an entry has its key and a digest of key and content. An entry that is not what its first line says
-//! is not believed: its row is computed again, and the run says so.
+//! * An *answer* holds a row's facts. Its key is a digest of everything that determines them:
+//!   canonical `.kir`, typed program, machine and data files, and the executable of kbc.
+//! * A *question* holds the digest of every file that was read for a request, and the key of the
+//!   answer. It leads to the answer without compiling.
+//!
+//! Entries are written to a temporary file and renamed, so that an interrupted run leaves only
+//! complete ones. If the folder cannot be written, nothing is cached and there is no error.
+//!
+//! The first line of an entry has its key and a digest of key and content. If the content does not
+//! match, the entry is not used: its row is computed again, and the run prints a warning (E592).
 
 use super::grid::{Point, Program};
 use super::row::Facts;
@@ -24,26 +29,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Version of entries; it is a part of every key.
+/// Version of the format of entries, which is a part of every key.
 const FORM: &str = "kbc sweep cache 2";
 
-/// A digest in hexadecimal.
+/// Returns a digest in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// A folder of rows.
+/// A folder of cached rows.
 pub struct Cache {
     folder: PathBuf,
     /// Digest of the executable.
     kbc: String,
-    /// Digests of files that were looked at in this run.
+    /// Digests of the files that were read in this run.
     files: Mutex<BTreeMap<String, Option<String>>>,
-    /// Keys of entries that were not what they say.
+    /// Keys of damaged entries.
     damaged: Mutex<BTreeSet<String>>,
 }
 
-/// What was asked for, and what came of it.
+/// The content of a question.
 #[derive(Serialize, Deserialize)]
 struct Question {
     /// Files that were read for it, with their digests.
@@ -52,11 +57,11 @@ struct Question {
     answer: String,
 }
 
-/// A key as it is put together of words, no two lists of which make the same.
+/// A key under construction from words. Different lists of words give different keys.
 struct Key(blake3::Hasher);
 
 impl Key {
-    /// One of this form of entries and this kbc.
+    /// Creates a key for this format of entries and this kbc.
     fn new(kbc: &str) -> Key {
         let mut key = Key(blake3::Hasher::new());
         key.word(FORM);
@@ -74,7 +79,7 @@ impl Key {
     }
 }
 
-/// The first line of an entry.
+/// Returns the first line of an entry.
 fn head(key: &str, content: &[u8]) -> String {
     let mut sum = Key(blake3::Hasher::new());
     sum.word(FORM);
@@ -83,14 +88,15 @@ fn head(key: &str, content: &[u8]) -> String {
     format!("{FORM} {key} {}\n", sum.hex())
 }
 
-/// The content of the entry with a key, if its first line is that of both.
+/// Returns the content of the entry with a key, if its first line matches key and content.
 fn content<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
     let end = bytes.iter().position(|b| *b == b'\n')? + 1;
     let (first, content) = bytes.split_at(end);
     (first == head(key, content).as_bytes()).then_some(content)
 }
 
-/// The folder if nothing is said: that of `KBC_CACHE`, else `kbc` in the user's folder of caches; none without a home.
+/// Returns the default folder: `KBC_CACHE`, else `kbc` in the user's cache folder. Returns `None`
+/// without a home folder.
 pub fn folder() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     named("KBC_CACHE")
@@ -99,7 +105,8 @@ pub fn folder() -> Option<PathBuf> {
 }
 
 impl Cache {
-    /// The cache of a folder; none if kbc cannot read itself, and none in a replay, which leaves nothing in folders of others.
+    /// Opens the cache of a folder. Returns `None` if kbc cannot read its own executable, and in a
+    /// replay, which writes nothing into folders of the user.
     pub fn open(folder: PathBuf) -> Option<Cache> {
         if confine::is_on() {
             return None;
@@ -109,14 +116,14 @@ impl Cache {
     }
 
     fn path(&self, key: &str) -> Option<PathBuf> {
-        // A key may come from an entry.
+        // The key may come from an entry, so it is checked.
         let (a, b) = key.split_at_checked(2).filter(|_| key.bytes().all(|b| b.is_ascii_hexdigit()))?;
         Some(self.folder.join(a).join(format!("{b}.json")))
     }
 
     fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let path = self.path(key)?;
-        // Nothing but a file is read: a pipe or a device may never end.
+        // Only regular files are read: a pipe or a device may never end.
         if !fs::metadata(&path).ok()?.is_file() {
             return None;
         }
@@ -132,7 +139,7 @@ impl Cache {
         let Some(path) = self.path(key) else { return };
         let Some(dir) = path.parent() else { return };
         let Ok(text) = serde_json::to_vec(value) else { return };
-        // One that fails is done again another time.
+        // An entry that cannot be written is computed again another time.
         let _ = fs::create_dir_all(dir)
             .and_then(|()| {
                 let mut new = tempfile::NamedTempFile::new_in(dir)?;
@@ -143,7 +150,7 @@ impl Cache {
             .map(drop);
     }
 
-    /// What is to be said of entries that were not what they say, since the last time.
+    /// Returns a warning about the damaged entries found since the last call.
     pub fn damaged(&self) -> Option<Diagnostic> {
         let keys = std::mem::take(&mut *self.damaged.lock().unwrap_or_else(PoisonError::into_inner));
         let first = self.path(keys.first()?)?;
@@ -156,7 +163,8 @@ impl Cache {
         )
     }
 
-    /// The key of what a row asks for. `sweep` is the path of its file, which paths are relative to.
+    /// Returns the key of a row's request. `sweep` is the path of the sweep file, to which other
+    /// paths are relative.
     pub fn question(&self, sweep: &str, point: &Point) -> String {
         let mut key = Key::new(&self.kbc);
         let mut word = |w: &str| key.word(w);
@@ -183,19 +191,20 @@ impl Cache {
         known.or_insert_with(|| fs::read(Path::new(path)).ok().map(|b| digest(&b))).clone()
     }
 
-    /// What is known of a question, if every file that was read for it is as it was.
+    /// Returns the facts for a question, if every file that was read for it is unchanged.
     pub fn known(&self, question: &str) -> Option<Facts> {
         let q: Question = self.load(question)?;
         let same = q.files.iter().all(|(path, digest)| self.of_file(path).as_ref() == Some(digest));
         if same { self.load(&q.answer) } else { None }
     }
 
-    /// What is known of a schedule.
+    /// Returns the facts for an answer's key.
     pub fn answered(&self, answer: &str) -> Option<Facts> {
         self.load(answer)
     }
 
-    /// The key of what a row follows from. A program's text is in its typed program; machine and data files count as they are.
+    /// Returns the key of a row's answer. A program's text is covered by its typed program; machine
+    /// and data files count with their contents.
     pub fn answer(&self, session: &Session, ready: &Ready) -> String {
         let mut key = Key::new(&self.kbc);
         let mut word = |w: &str| key.word(w);
@@ -208,7 +217,8 @@ impl Cache {
                 word(&print(&Module { body: Body::Local(local.clone()), ..built.module.clone() }, &options));
             }
             word(&format!("{:?}", built.placements));
-            // A schedule is the same whether somebody asked for its algorithm; the row says which.
+            // The schedule does not show whether its algorithm was named or selected, but the row
+            // does.
             word(&format!("{:?}", analyse::asked(built)));
         }
         word(&ready.topology().to_string());
@@ -220,13 +230,13 @@ impl Cache {
         key.hex()
     }
 
-    /// Keeps what a row found under its own key, and that key under what was asked for.
+    /// Stores the facts of a row under the key of the answer, and that key under the question.
     pub fn put(&self, session: &Session, question: &str, answer: &str, facts: &Facts) {
         self.keep(answer, facts);
         self.link(session, question, answer);
     }
 
-    /// Keeps the way from what was asked for to an answer that is there.
+    /// Stores a question that leads to an existing answer.
     pub fn link(&self, session: &Session, question: &str, answer: &str) {
         self.keep(
             question,

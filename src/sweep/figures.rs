@@ -1,6 +1,7 @@
-//! Figures of rows: which columns become which chart of [`kbc_figures`].
+//! Figures of a sweep: which columns become which chart of [`kbc_figures`].
 //!
-//! Owns the entries under `figures:` of a sweep file. How charts look is the crate's; files are the verb's.
+//! This module owns the entries under `figures:` of a sweep file. `kbc_figures` owns the appearance
+//! of charts, and the command `kbc sweep` writes the files.
 
 use super::spec::{Read, place, scalar, wrong};
 use super::table::{Line, plain};
@@ -22,68 +23,70 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The kind.
+    /// The kind of figure.
     figure: Kind,
-    /// Name of its file; the sweep's and the kind if nothing is said.
+    /// Name of its file; the default is the sweep's name and the kind.
     #[serde(default)]
     name: Option<String>,
-    /// Words above it; the sweep's title if nothing is said.
+    /// Title; the default is the sweep's title.
     #[serde(default)]
     title: Option<String>,
-    /// Words below those.
+    /// Subtitle.
     #[serde(default)]
     subtitle: String,
-    /// The column along the axis; `bytes`, of `scaling` `ranks`.
+    /// The column of the x axis; the default is `bytes`, and `ranks` for `scaling`.
     #[serde(default)]
     x: Option<String>,
-    /// The column of times; `time_ns`.
+    /// The column of times; the default is `time_ns`.
     #[serde(default)]
     time: Option<String>,
-    /// What that is called.
+    /// Label of the x axis.
     #[serde(default)]
     x_label: Option<String>,
-    /// The columns that tell series apart; joined by a blank.
+    /// The columns that distinguish series. Their values, joined by a space, are the name of a
+    /// series.
     #[serde(default)]
     series: Vec<String>,
-    /// A column each of whose values has a figure of its own.
+    /// A column; each of its values gets a figure of its own.
     #[serde(default)]
     each: Option<String>,
-    /// Rows that are left out: only those with these values of a column stay.
+    /// Filter: only rows with one of these values in each column are drawn.
     #[serde(default)]
     only: BTreeMap<String, Vec<Value>>,
-    /// Of `algorithms`: the value of the series' column whose rows are kbc's own choice.
+    /// For `algorithms`: the value of the series column that marks the rows in which kbc chose the
+    /// algorithm.
     #[serde(default)]
     chosen: Option<String>,
-    /// Of `algorithms`: what times are divided by.
+    /// For `algorithms`: what times are divided by.
     #[serde(default)]
     against: Ratio,
-    /// Of `scaling`: what is shown.
+    /// For `scaling`: the measure that is shown.
     #[serde(default)]
     measure: Shown,
-    /// Of `roofline`: roofs of arithmetic by name, TFLOP/s.
+    /// For `roofline`: roofs of arithmetic by name, in TFLOP/s.
     #[serde(default)]
     compute: BTreeMap<String, f64>,
-    /// Of `roofline`: roofs of memories by name, GB/s.
+    /// For `roofline`: roofs of memories by name, in GB/s.
     #[serde(default)]
     memory: BTreeMap<String, f64>,
-    /// Of `roofline`: the columns of floating-point operations and of bytes moved.
+    /// For `roofline`: the columns of floating-point operations and of bytes moved.
     #[serde(default)]
     work: Option<[String; 2]>,
-    /// Of `published`: points of a file of published figures.
+    /// For `published`: points from a file of published figures.
     #[serde(default)]
     published: Option<Points>,
-    /// Those points once they are read.
+    /// These points, once they are read.
     #[serde(skip)]
     points: Vec<Point>,
 }
 
-/// Published times and their places.
+/// Published times and their x values.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {
-    /// The file, relative to the sweep's.
+    /// The file, relative to the sweep file.
     reference: String,
-    /// Names of figures, and at which x each stands.
+    /// Names of figures with their x values.
     at: BTreeMap<String, f64>,
 }
 
@@ -116,7 +119,7 @@ enum Shown {
     Busbw,
 }
 
-/// A figure with the name of its file, without an ending.
+/// A figure with the name of its file, without extension.
 pub struct Drawn {
     /// The name.
     pub name: String,
@@ -124,10 +127,10 @@ pub struct Drawn {
     pub figure: Figure,
 }
 
-/// The entries of a file.
+/// Reads the entries of a file.
 ///
 /// # Errors
-/// E583: an unknown kind or key, a column that there is not.
+/// Returns E583 for an unknown kind, key or column.
 pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>, Diagnostic> {
     let at = |word: &str| place(text, read.file, &["figures"], word);
     let mut out = vec![];
@@ -174,10 +177,11 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
     Ok(out)
 }
 
-/// Draws what a file asks for, of rows whose times hold.
+/// Draws the figures of a file from the rows whose times are valid.
 ///
 /// # Errors
-/// E590: rows that cannot be drawn: none of them left, a value that a logarithmic axis has no place for.
+/// Returns E590 for rows that cannot be drawn, because none is left or because a logarithmic axis
+/// cannot show a value.
 pub fn draw(
     read: &Read,
     stem: &str,
@@ -220,21 +224,23 @@ pub fn draw(
     Ok(out)
 }
 
-/// Whether a cell is a value as written in the file.
+/// Checks whether a cell equals a value of the file.
 fn same(cell: &serde_json::Value, v: &Value) -> bool {
     scalar(v).is_some_and(|text| plain(cell) == text)
 }
 
 impl Entry {
-    /// The file of published figures whose points it shows, relative to the sweep's.
+    /// Returns the file of published figures whose points the figure shows, relative to the sweep
+    /// file.
     pub fn reference(&self) -> Option<&str> {
         self.published.as_ref().map(|p| p.reference.as_str())
     }
 
-    /// Takes the points that it shows out of that file. A name in front of a comma is that of the point.
+    /// Takes the points that the figure shows from that file. The label of a point is its name up
+    /// to the first comma.
     ///
     /// # Errors
-    /// The name of a figure that is no published time.
+    /// Returns the name of a figure that is not a published time.
     pub fn publish(&mut self, of: &Reference) -> Result<(), String> {
         for (name, x) in self.published.iter().flat_map(|p| &p.at) {
             let figure = of.figures.iter().find(|f| f.name == *name);
@@ -258,13 +264,13 @@ impl Entry {
         self.x_label.clone().unwrap_or_else(|| self.x().replace('_', " "))
     }
 
-    /// Which series a row is of.
+    /// Returns the series to which a row belongs.
     fn of(&self, l: &Line) -> String {
         let words: Vec<String> = self.series.iter().map(|c| plain(l.get(c))).collect();
         if words.is_empty() { "time".into() } else { words.join(" ") }
     }
 
-    /// Rows as series of a column over x, in the order of the rows, with what limits them.
+    /// Returns rows as series of a column over x, in the order of the rows, with what limits them.
     fn series(&self, lines: &[&Line], y: &str) -> Vec<Series> {
         let mut out: Vec<Series> = vec![];
         for l in lines {
@@ -282,7 +288,8 @@ impl Entry {
         out
     }
 
-    /// Bounds: one line where they are the same for all series, else one each. Nothing where no bound is above 0.
+    /// Returns the bounds: one series if they are the same for all series, else one for each.
+    /// Bounds of 0 are left out.
     fn bounds(&self, lines: &[&Line]) -> Vec<Series> {
         let mut all = self.series(lines, "bound_ns");
         all.iter_mut().for_each(|s| {
@@ -338,7 +345,9 @@ impl Entry {
         }
     }
 
-    /// Curves of what was asked for; what kbc chose is one of them, or, where nobody asked for it, one of its own.
+    /// Draws a curve for each algorithm that the sweep names. A row in which kbc chose the
+    /// algorithm is marked on the curve of that algorithm, or gets its own curve if the sweep does
+    /// not name it.
     fn algorithms(&self, heading: Heading, x_label: String, lines: &[&Line]) -> Result<Figure, Fault> {
         let (own, asked): (Vec<&Line>, Vec<&Line>) =
             lines.iter().copied().partition(|l| self.chosen.as_ref().is_some_and(|c| self.of(l) == *c));

@@ -1,6 +1,6 @@
-//! The rows of a sweep: combinations of the values of its axes, and what its templates are in each.
+//! The rows of a sweep: all combinations of the values of its axes, with the templates filled in.
 //!
-//! Owns `{axis}` and `{axis.part}`, the order of rows, and shards.
+//! This module owns `{axis}` and `{axis.part}`, the order of rows, and shards.
 
 use super::spec::{Axis, AxisValue, Read, is_name, place, wrong};
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -11,58 +11,59 @@ use std::collections::BTreeSet;
 pub struct Grid {
     /// The file.
     pub read: Read,
-    /// Its rows, the last axis varying fastest.
+    /// Its rows; the last axis varies fastest.
     pub points: Vec<Point>,
 }
 
-/// What one row asks for.
+/// The request of one row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// Its number in the whole grid, from 0.
+    /// Index in the whole grid, from 0.
     pub row: usize,
     /// The value of each axis.
     pub values: Vec<AxisValue>,
-    /// The file, relative to the sweep's, or the text of the program.
+    /// The program.
     pub program: Program,
-    /// `--program`
+    /// Value of `--program`.
     pub named: Option<String>,
-    /// `--topology`
+    /// Value of `--topology`.
     pub topology: Option<String>,
-    /// `--set`
+    /// Values of `--set`.
     pub set: Vec<String>,
-    /// `-D`, each as `NAME=VALUE`.
+    /// Values of `-D`, each as `NAME=VALUE`.
     pub define: Vec<String>,
-    /// `--using`; empty ones are left out.
+    /// Values of `--using`; empty ones have no effect.
     pub using: Vec<String>,
 }
 
 /// A program of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Program {
-    /// A file, relative to the sweep's.
+    /// A file, relative to the sweep file.
     File(String),
-    /// A text.
+    /// The text of a program.
     Text(String),
-    /// A kernbench ccl.yaml, relative to the sweep's.
+    /// A kernbench ccl.yaml, relative to the sweep file.
     Ccl(String),
 }
 
-/// Most rows of a sweep.
+/// Largest number of rows of a sweep.
 const MOST: usize = 1_000_000;
 
-/// What stands between the braces of a template: whole pieces of text, and names with their parts.
+/// A piece of a template: text, or a name with an optional part between braces.
 enum Piece<'t> {
     Text(&'t str),
     Hole { name: &'t str, part: Option<&'t str>, braces: &'t str },
 }
 
-/// Cuts a template. `{` that is followed by anything but a name and `}` is text.
+/// Splits a template. A `{` that is not followed by a name and `}` is text.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut out = vec![];
     let mut rest = text;
     let mut from = 0;
     while let Some(open) = rest[from..].find('{').map(|o| o + from) {
-        // No further than a name and a part go: a text of open braces alone is read once.
+        // The search ends after a name and a part, so that a text of many open braces is scanned
+        // only once.
         let part_of = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         let inside = &rest[open + 1..];
         let inside = &inside[..inside.find(|c| !part_of(c)).unwrap_or(inside.len())];
@@ -81,10 +82,10 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     out
 }
 
-/// Fills a template in; `of` gives what a name stands for, None for one that it does not know.
+/// Fills in a template. `of` returns the value of a name, or `None` for an unknown one.
 ///
 /// # Errors
-/// The hole that nobody knows, with its braces.
+/// Returns the unknown hole, with its braces.
 pub fn fill(text: &str, of: &mut dyn FnMut(&str, Option<&str>) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     for piece in pieces(text) {
@@ -97,11 +98,11 @@ pub fn fill(text: &str, of: &mut dyn FnMut(&str, Option<&str>) -> Option<String>
 }
 
 impl Grid {
-    /// The rows of a file.
+    /// Makes the rows of a file.
     ///
     /// # Errors
-    /// E583: a name between braces that is no axis, an axis that changes nothing, a column that is there already, or too
-    /// many rows.
+    /// Returns E583 for a name between braces that is not an axis, an axis that changes nothing, a
+    /// duplicate column, or too many rows.
     pub fn new(read: Read, text: &str) -> Result<Grid, Diagnostic> {
         let at = |under: &str, word: &str| place(text, read.file, &[under], word);
         let sizes = read.axes.iter().map(|a| a.values.len());
@@ -127,24 +128,24 @@ impl Grid {
         Ok(Grid { read, points })
     }
 
-    /// Where its file stands.
+    /// Returns the span of the file.
     pub fn span(&self) -> Span {
         Span::new(self.read.file, 0, 0)
     }
 
-    /// The axis of that name.
+    /// Returns the axis with a name.
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.read.axes.iter().position(|a| a.name == name)
     }
 }
 
-/// Where a template has these words between braces.
+/// Returns the span of these words between braces in a template.
 fn hole(text: &str, file: FileId, word: &str) -> Span {
     let at = text.find(&format!("{{{word}}}")).map(|at| at + 1);
     at.map_or_else(|| place(text, file, &[], word), |at| Span::new(file, at, at + word.len()))
 }
 
-/// A row; what is wrong, and the word it is about.
+/// Makes a row. The error is a message and the word to which it refers.
 fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, (String, String)> {
     let mut left = row;
     let mut values: Vec<&AxisValue> = vec![];
@@ -166,7 +167,8 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, 
         fill(text, &mut of).map_err(unknown)
     };
     let spec = &read.spec;
-    // Braces of a program's text are its own, unless an axis is called so.
+    // Braces in the text of a program belong to the program, unless they enclose the name of an
+    // axis.
     let program = match (&spec.ccl, spec.program.as_deref().unwrap_or("")) {
         (Some(ccl), _) => Program::Ccl(full(ccl.trim())?),
         (None, program) if program.trim_end().contains('\n') => {
@@ -193,7 +195,7 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, 
     Ok(point)
 }
 
-/// What an axis or a part of its value is in a row.
+/// Returns the value of an axis, or of a part of its value, in a row.
 pub fn value(axes: &[Axis], values: &[&AxisValue], name: &str, part: Option<&str>) -> Option<String> {
     let value = values[axes.iter().position(|a| a.name == name)?];
     match part {
@@ -202,12 +204,12 @@ pub fn value(axes: &[Axis], values: &[&AxisValue], name: &str, part: Option<&str
     }
 }
 
-/// A part of the rows: `2/8`.
+/// A part of the rows, written as `2/8`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     /// Its number, from 1.
     pub number: usize,
-    /// How many there are.
+    /// The number of shards.
     pub of: usize,
 }
 
@@ -224,7 +226,7 @@ impl std::str::FromStr for Shard {
 }
 
 impl Shard {
-    /// Whether a row is in it.
+    /// Checks whether a row is in the shard.
     pub fn has(self, row: usize) -> bool {
         row % self.of == self.number - 1
     }
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(of("program: '{n}.kb'\naxes: {n: [1, 1]}\n"), "E583 1: axis `n` has `1` twice");
         assert_eq!(of("program: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
         assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("a column `time_ns` already"));
-        // An axis is mentioned in templates before it is declared: it is wrong where it is declared.
+        // An axis is mentioned in templates before it is declared; the error is at its declaration.
         let at = |rest: &str| {
             grid(&format!("{HEAD}{rest}")).expect_err(rest).labels[0].span.start as usize - HEAD.len()
         };

@@ -1,4 +1,5 @@
-//! Rows of shards put together: every row of the grid once, of this sweep, of one kbc.
+//! Merging of shards: checks that the rows are those of this sweep, that each occurs, and that one
+//! version of kbc made them.
 
 use super::grid::Grid;
 use super::table::Line;
@@ -6,21 +7,22 @@ use kbc_diag::Diagnostic;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Rows of a file of JSON lines, with the place where they stand.
+/// A file of rows as JSON lines.
 pub struct Part<'t> {
-    /// The file.
+    /// Name of the file.
     pub name: &'t str,
-    /// Its text.
+    /// Text of the file.
     pub text: &'t str,
 }
 
-/// Rows that are named in a message.
+/// Largest number of rows that a message names.
 const NAMED: usize = 8;
 
-/// Puts parts together, in the order of the grid; `sweep` is the digest of the sweep's file.
+/// Merges parts in the order of the grid. `sweep` is the digest of the sweep file.
 ///
 /// # Errors
-/// E584: a line that is no row, of another sweep or another kbc, a row twice with different values, or rows that are missing.
+/// Returns E584 for a line that is not a row, a row of another sweep or another kbc, a row with two
+/// different values, or missing rows.
 pub fn merge(
     grid: &Grid,
     sweep: &str,

@@ -1,8 +1,12 @@
 //! Sweeps: grids of runs that a file describes (docs/sweep.md).
 //!
-//! [`spec`] owns the form of the file, [`grid`] its rows, [`row`] what a row finds, [`cache`] what is kept of it, [`run`] how rows
-//! are executed side by side, [`table`] their forms as text, [`figures`] what is drawn of them, [`merge`] putting shards together. Files and the terminal are the
-//! verb's, [`crate::commands::sweep`].
+//! * [`spec`] owns the format of the file, and [`grid`] its rows.
+//! * [`row`] owns the facts of a row, [`cache`] their storage, and [`run`] the parallel execution
+//!   of rows.
+//! * [`table`] owns the text forms of rows, [`figures`] the charts, and [`merge`] the merging of
+//!   shards.
+//!
+//! The command [`crate::commands::sweep`] owns files and the terminal.
 
 pub mod cache;
 pub mod figures;

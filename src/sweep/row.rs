@@ -1,7 +1,7 @@
-//! What a row of a sweep finds: the run of its program, as the columns that it becomes.
+//! Facts of a sweep's row: the results of running its program, one per column.
 //!
-//! Owns the facts and how they are taken out of a report; executing and timing are [`crate::measure`]'s and
-//! [`crate::analyse`]'s.
+//! This module owns the facts and takes them from a report. [`crate::measure`] and
+//! [`crate::analyse`] execute and time the program.
 
 use super::grid::{Point, Program};
 use crate::analyse;
@@ -13,13 +13,14 @@ use crate::session::{Outcome, Session, plain};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Whether the numbers of a row can be believed.
+/// Whether the numbers of a row are trustworthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Proven, and every element on every rank is right.
     Right,
-    /// Proven; too much data to execute, or a schedule without a program.
+    /// Proven, but not compared: the data is too large to execute, or it is a schedule without a
+    /// program.
     Proven,
     /// Elements differ.
     Wrong,
@@ -28,7 +29,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Status::Right => "right",
@@ -38,64 +39,64 @@ impl Status {
         }
     }
 
-    /// Whether a time of it means something.
+    /// Checks whether the time of such a row is valid.
     pub fn holds(self) -> bool {
         matches!(self, Status::Right | Status::Proven)
     }
 }
 
-/// What a row finds. Times are ns, rates GB/s, sizes bytes.
+/// The facts of a row. Times are in ns, rates in GB/s, sizes in bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Facts {
-    /// Whether it can be believed.
+    /// Whether the numbers are trustworthy.
     pub status: Status,
-    /// Code and title of the reason, of a row that is wrong or refused.
+    /// Code and title of the reason, if the row is wrong or refused.
     pub why: Option<String>,
-    /// Elements compared on all ranks.
+    /// Number of elements compared on all ranks.
     pub checked: u64,
-    /// Those that differ.
+    /// Number of elements that differ.
     pub mismatches: u64,
     /// Simulated time of one call.
     pub time_ns: Option<f64>,
     /// Its lower bound.
     pub bound_ns: Option<f64>,
-    /// 100 bound / time.
+    /// 100 * bound / time.
     pub percent: Option<f64>,
-    /// What the bound comes from.
+    /// The row that gives the bound.
     pub bottleneck: Option<String>,
-    /// What most of the critical path's time goes into: `latency`, `bytes`, `work`, ..
+    /// The largest cause in the critical path: `latency`, `bytes`, `work`, ..
     pub limited_by: Option<String>,
-    /// Percent of the time that it is.
+    /// Percentage of the time that this cause takes.
     pub limited_percent: Option<f64>,
     /// Collectives, joined by ` + `.
     pub operation: Option<String>,
-    /// Their algorithms, likewise.
+    /// Their algorithms, joined in the same way.
     pub algorithm: Option<String>,
-    /// Whether kbc chose one of them.
+    /// Whether kbc chose one of the algorithms.
     pub selected: bool,
-    /// Ranks of the mesh.
+    /// Number of ranks of the mesh.
     pub ranks: u64,
-    /// S of the bandwidths, where there is one collective.
+    /// S of the bandwidth conventions, if there is exactly one collective.
     pub bytes: Option<u64>,
-    /// Of the one collective.
+    /// algbw, if there is exactly one collective.
     pub algbw_gbs: Option<f64>,
-    /// Of the one collective.
+    /// busbw, if there is exactly one collective.
     pub busbw_gbs: Option<f64>,
-    /// What of the critical path's time is preloading of operands.
+    /// Time of the critical path spent on preloading operands.
     pub preload_ns: Option<f64>,
     /// Messages of one call.
     pub messages: Option<u64>,
-    /// Links that something passes.
+    /// Number of links in use.
     pub links_used: Option<u64>,
-    /// Median over the runs on perturbed machines, where the machine says so.
+    /// Median over the runs on perturbed machines, if the machine asks for them.
     pub perturbed_median_ns: Option<f64>,
-    /// 95 of 100 of them take no longer.
+    /// 95th percentile over these runs.
     pub perturbed_p95_ns: Option<f64>,
     /// The machine.
     pub machine: Option<String>,
 }
 
-/// A path of a sweep's file.
+/// Resolves a path relative to a sweep file.
 pub fn beside(sweep: &str, path: &str) -> String {
     match Path::new(sweep).parent() {
         Some(dir) => plain(&dir.join(path)).to_string_lossy().into_owned(),
@@ -103,7 +104,7 @@ pub fn beside(sweep: &str, path: &str) -> String {
     }
 }
 
-/// The machine of a row: a shape, or a file of the sweep's.
+/// Returns the machine of a row: a shape, or a file relative to the sweep file.
 fn machine(sweep: &str, point: &Point) -> Option<String> {
     point.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
         true => beside(sweep, t),
@@ -111,16 +112,16 @@ fn machine(sweep: &str, point: &Point) -> Option<String> {
     })
 }
 
-/// What a row asks for beside its program, without empty entries.
+/// Returns the values of `--using` of a row, without empty ones.
 fn using(point: &Point) -> impl Iterator<Item = &String> {
     point.using.iter().filter(|u| !u.is_empty())
 }
 
-/// The program of a row as a verb takes it. A program's text stands for a file beside the sweep's; an entry of a ccl.yaml becomes
-/// the program that `kbc bench ccl` runs.
+/// Returns the program of a row as a command takes it. The text of a program becomes a file beside
+/// the sweep file; an entry of a ccl.yaml becomes the program that `kbc bench ccl` runs.
 ///
 /// # Errors
-/// Of [`prepare`].
+/// Returns the errors of [`prepare`].
 pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Outcome<Source> {
     let file = match &point.program {
         Program::File(path) => beside(sweep, path),
@@ -143,7 +144,7 @@ pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Outcome<Sour
     Ok(Source { file, of, post: None })
 }
 
-/// A row of a ccl.yaml as that verb takes it.
+/// Returns the arguments of `kbc bench ccl` for a row of a ccl.yaml.
 fn bench(sweep: &str, point: &Point, ccl: &str) -> BenchCcl {
     BenchCcl {
         topology: machine(sweep, point).unwrap_or_default(),
@@ -156,7 +157,8 @@ fn bench(sweep: &str, point: &Point, ccl: &str) -> BenchCcl {
     }
 }
 
-/// The command that is the same as a row; of a program's text, with the name that stands for it.
+/// Returns the command line that is equivalent to a row. The text of a program appears as the file
+/// that stands for it.
 pub fn command(sweep: &str, point: &Point) -> Vec<String> {
     let (mut out, files) = match &point.program {
         Program::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
@@ -174,10 +176,10 @@ pub fn command(sweep: &str, point: &Point) -> Vec<String> {
     out
 }
 
-/// Executes, compares and times what is ready.
+/// Executes, compares and times a compiled program.
 ///
 /// # Errors
-/// Of the proof, of the execution, or of time.
+/// Returns the errors of the proof, of the execution and of the timing.
 pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts> {
     let schedule = ready.schedule()?;
     let Trusted { compare, .. } = ready.trust(session)?;
@@ -234,7 +236,7 @@ pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts
     })
 }
 
-/// A row that kbc does not compile.
+/// Returns the facts of a row that kbc does not compile.
 pub fn refused(why: String) -> Facts {
     Facts {
         status: Status::Refused,

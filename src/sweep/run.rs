@@ -1,6 +1,7 @@
-//! Rows executed side by side.
+//! Parallel execution of rows.
 //!
-//! Owns threads, the order of results, and what is heard of rows: each message once, with the rows that it is about.
+//! This module owns threads, the order of results, and the diagnostics of rows: each message once,
+//! with the rows to which it applies.
 
 use super::cache::{Cache, digest};
 use super::grid::Point;
@@ -16,26 +17,27 @@ use std::sync::mpsc;
 /// A finished row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its number in the grid.
+    /// Index in the grid.
     pub row: usize,
-    /// What it found.
+    /// Its facts.
     pub facts: Facts,
-    /// Whether it was known before.
+    /// Whether the facts came from the cache.
     pub cached: bool,
 }
 
-/// What came of some rows.
+/// The results of some rows.
 pub struct Found {
-    /// In the order of the grid.
+    /// Rows in the order of the grid.
     pub rows: Vec<Row>,
-    /// Messages in the order of the first row that has them, with those rows.
+    /// Messages with the rows to which they apply, in the order of the first such row.
     pub heard: Vec<(String, Vec<usize>)>,
 }
 
-/// Executes rows on `jobs` threads; `done` is told of each.
+/// Executes rows on `jobs` threads, and calls `done` for each finished row.
 ///
 /// # Errors
-/// Files that cannot be read and other errors of usage, and bugs of kbc, end the sweep. What is kept by then stays.
+/// Files that cannot be read, other usage errors and internal errors end the sweep. Rows that were
+/// stored in the cache by then remain there.
 pub fn run(
     session: &Session,
     sweep: &str,
@@ -79,7 +81,7 @@ pub fn run(
                 }
                 Err(e) => {
                     stop.store(true, Ordering::Relaxed);
-                    // The first row of those that fail at the same time.
+                    // If several rows fail at the same time, the first one is reported.
                     if failed.as_ref().is_none_or(|f| number < f.0) {
                         failed = Some((number, e));
                     }
@@ -110,7 +112,8 @@ pub fn run(
     })
 }
 
-/// One row: known, or built and, unless its schedule is known, executed.
+/// Computes one row: takes it from the cache, or compiles it and, unless its schedule is in the
+/// cache, executes it.
 fn one(session: &mut Session, sweep: &str, point: &Point, cache: Option<&Cache>) -> Outcome<Row> {
     let question = cache.map(|c| (c, c.question(sweep, point)));
     let cached = |facts| Ok(Row { row: point.row, facts, cached: true });

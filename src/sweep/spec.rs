@@ -1,6 +1,7 @@
-//! The form of a sweep file.
+//! Format of sweep files.
 //!
-//! Owns its keys and what is wrong with them (E583). What `{axis}` stands for is [`super::grid`]'s.
+//! This module owns the keys of the file and the errors about them (E583). [`super::grid`] fills in
+//! `{axis}`.
 
 use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -8,47 +9,49 @@ use serde::Deserialize;
 use serde_yaml::{Mapping, Value};
 use std::collections::BTreeMap;
 
-/// The version of the form that is read.
+/// The version of the format that is read.
 pub const FORM: u32 = 1;
 
 /// A sweep file.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Version of this form.
+    /// Version of the format.
     pub sweep: u32,
-    /// What it is, in some words: the heading of figures.
+    /// A short description, which is the title of figures.
     pub title: String,
-    /// More about it.
+    /// A longer description.
     #[serde(default)]
     pub about: Option<String>,
-    /// A `.kb` or `.kir` file relative to this one, or over several lines the text of a program; a template.
+    /// A template: a `.kb` or `.kir` file relative to this one, or, if it has several lines, the
+    /// text of a program.
     #[serde(default)]
     pub program: Option<String>,
-    /// In its place a kernbench ccl.yaml relative to this one, whose entries run as in `kbc bench ccl`; a template.
+    /// A template, in place of `program`: a kernbench ccl.yaml relative to this file, whose entries
+    /// run as in `kbc bench ccl`.
     #[serde(default)]
     pub ccl: Option<String>,
-    /// The program of it, if it has several; a template.
+    /// A template: the program of the file, if it has several.
     #[serde(default)]
     pub named: Option<String>,
-    /// What `--topology` is; a template.
+    /// A template: the value of `--topology`.
     #[serde(default)]
     pub topology: Option<String>,
-    /// What `--set` is; templates.
+    /// Templates: the values of `--set`.
     #[serde(default)]
     pub set: Vec<String>,
-    /// What `--using` is; templates, an empty one asks for nothing.
+    /// Templates: the values of `--using`; an empty one has no effect.
     #[serde(default)]
     pub using: Vec<String>,
-    /// What `-D` is; templates.
+    /// Templates: the values of `-D`.
     #[serde(default)]
     define: BTreeMap<String, Value>,
     /// Axes in order, each a list of values, or a map of values to their parts.
     axes: Mapping,
-    /// Columns beside the axes and the usual ones; templates.
+    /// Templates: columns beside the axes and the usual ones.
     #[serde(default)]
     columns: Mapping,
-    /// What is drawn of the rows.
+    /// Figures to draw.
     #[serde(default)]
     pub figures: Vec<Value>,
 }
@@ -65,31 +68,31 @@ pub struct Axis {
 /// A value of an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisValue {
-    /// What stands in the column, and for `{axis}`.
+    /// The text in the column and for `{axis}`.
     pub label: String,
-    /// What stands for `{axis.part}`.
+    /// The texts for `{axis.part}`.
     pub parts: BTreeMap<String, String>,
 }
 
 /// A name and its template.
 pub type Named = (String, String);
 
-/// A file that was read: what serde cannot say is in lists with their order.
+/// A file that was read. It has lists for the entries whose order serde does not keep or check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Read {
     /// The file.
     pub spec: Spec,
     /// Its axes.
     pub axes: Vec<Axis>,
-    /// What `-D` is.
+    /// Templates of `-D`.
     pub define: Vec<Named>,
     /// Its own columns.
     pub columns: Vec<Named>,
-    /// Where it stands.
+    /// Id of the file.
     pub file: FileId,
 }
 
-/// A scalar as text; none for a list or map.
+/// Returns a scalar as text, or `None` for a list or map.
 pub fn scalar(v: &Value) -> Option<String> {
     match v {
         Value::String(s) => Some(s.clone()),
@@ -99,13 +102,14 @@ pub fn scalar(v: &Value) -> Option<String> {
     }
 }
 
-/// E583 about a place of the file.
+/// Returns E583 at a place of the file.
 pub fn wrong(title: impl Into<String>, at: Span) -> Diagnostic {
     Diagnostic::error("E583", title).primary(at, "here").help("docs/sweep.md has the form of sweep files")
 }
 
-/// Where a key or value stands under a key of the file (`axes`, or nothing for the whole file), as near as can be told: its
-/// first mention as a word of its own there, else in the file. An axis is mentioned in templates before it is declared.
+/// Returns the span of a key or value under a key of the file (such as `axes`; empty for the whole
+/// file). It is the first occurrence there as a separate word, or else the first in the file.
+/// Searching under a key is needed because an axis is mentioned in templates before it is declared.
 pub fn place(text: &str, file: FileId, under: &[&str], word: &str) -> Span {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let find = |from: usize, word: &str| {
@@ -116,7 +120,7 @@ pub fn place(text: &str, file: FileId, under: &[&str], word: &str) -> Span {
         let all = text[from..].match_indices(word).map(|m| from + m.0);
         all.filter(|_| !word.is_empty()).find(bounded)
     };
-    // The first key stands at the beginning of a line, the others after it.
+    // The first key is at the beginning of a line, the others follow it.
     let mut from = 0;
     for (i, key) in under.iter().enumerate() {
         let line = format!("\n{key}:");
@@ -131,7 +135,7 @@ pub fn place(text: &str, file: FileId, under: &[&str], word: &str) -> Span {
     found.map_or(Span::new(file, 0, 0), |at| Span::new(file, at, at + word.len()))
 }
 
-/// `256..65536`, which doubles; none for any other text.
+/// Expands a doubling range such as `256..65536`; returns `None` for any other text.
 pub fn doubling(text: &str) -> Option<Vec<u64>> {
     let (from, to) = text.split_once("..")?;
     let (from, to) = (from.trim().parse::<u64>().ok()?, to.trim().parse::<u64>().ok()?);
@@ -142,8 +146,8 @@ pub fn doubling(text: &str) -> Option<Vec<u64>> {
 /// Reads a sweep file.
 ///
 /// # Errors
-/// E583: YAML that cannot be read, an unknown or missing key, an axis without values, a value twice, a value that is no
-/// scalar.
+/// Returns E583 for YAML that cannot be read, an unknown or missing key, an axis without values, a
+/// duplicate value, or a value that is not a scalar.
 pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     let at = |word: &str| place(text, file, &[], word);
     let axis = |word: &str| place(text, file, &["axes"], word);
@@ -211,12 +215,12 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     Ok(Read { spec, axes, define, columns, file })
 }
 
-/// A name that can stand between braces.
+/// Returns a name that may be written between braces.
 fn name_of(v: &Value) -> Option<String> {
     scalar(v).filter(|n| is_name(n))
 }
 
-/// Whether a word can stand between braces.
+/// Checks whether a word may be written between braces.
 pub fn is_name(n: &str) -> bool {
     n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

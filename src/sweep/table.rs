@@ -1,6 +1,6 @@
-//! Rows as text: CSV, JSON lines, and a table for people.
+//! Text forms of rows: CSV, JSON lines, and a human-readable table.
 //!
-//! Owns the columns, their order, and how numbers are written.
+//! This module owns the columns, their order, and the format of numbers.
 
 use super::grid::{Grid, Point, fill};
 use super::row::Facts;
@@ -10,10 +10,10 @@ use kbc_diag::Diagnostic;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-/// A fact as a value.
+/// A function that returns a fact as a value.
 type Of = fn(&Facts) -> Value;
 
-/// The columns that every sweep has, behind the number of the row, its axes and its own columns.
+/// The columns of every sweep. They follow the index of the row, its axes and its own columns.
 pub const USUAL: [(&str, Of); 24] = [
     ("status", |f| f.status.name().into()),
     ("checked", |f| f.checked.into()),
@@ -45,7 +45,7 @@ fn text(of: &Option<String>) -> Value {
     of.as_ref().map_or(Value::Null, |t| t.as_str().into())
 }
 
-/// A number with so many digits behind the point at most; whole ones have none.
+/// Rounds a number to `digits` decimals; whole numbers become integers.
 fn number(of: Option<f64>, digits: i32) -> Value {
     let scale = 10f64.powi(digits);
     of.map_or(Value::Null, |x| {
@@ -54,7 +54,7 @@ fn number(of: Option<f64>, digits: i32) -> Value {
     })
 }
 
-/// A value as text; nothing for null.
+/// Returns a value as text; null becomes empty.
 pub fn plain(v: &Value) -> String {
     match v {
         Value::Null => String::new(),
@@ -63,7 +63,7 @@ pub fn plain(v: &Value) -> String {
     }
 }
 
-/// A text that is a number as one.
+/// Converts a text that is a number to a number.
 fn typed(text: String) -> Value {
     match text.parse::<i64>() {
         Ok(n) => n.into(),
@@ -79,12 +79,12 @@ fn typed(text: String) -> Value {
 pub struct Line(pub Vec<(String, Value)>);
 
 impl Line {
-    /// The value of a column; null where there is none.
+    /// Returns the value of a column; null if there is none.
     pub fn get(&self, column: &str) -> &Value {
         self.0.iter().find(|c| c.0 == column).map_or(&Value::Null, |c| &c.1)
     }
 
-    /// The same as a number.
+    /// Returns the value of a column as a number.
     pub fn number(&self, column: &str) -> Option<f64> {
         self.get(column).as_f64()
     }
@@ -100,8 +100,9 @@ impl Serialize for Line {
     }
 }
 
-/// `{bytes} * 16 + 8` with its names filled in, as a number where it is a sum of products and quotients of numbers. Plus and minus
-/// stand between blanks, so that `2-4` and `1e+3` are what they are.
+/// Evaluates a column such as `{bytes} * 16 + 8` after its names are filled in. A sum of products
+/// and quotients of numbers becomes a number; any other text remains text. Plus and minus need
+/// spaces around them, so that `2-4` and `1e+3` remain single words.
 fn computed(text: &str) -> Value {
     let (mut sum, mut rest, mut sign) = (0.0, text, 1.0);
     loop {
@@ -118,7 +119,7 @@ fn computed(text: &str) -> Value {
     number(Some(sum).filter(|v| v.is_finite()), 6)
 }
 
-/// A number, or several with `*` and `/` between them.
+/// Parses a number, or several with `*` and `/` between them.
 fn product(text: &str) -> Option<f64> {
     let mut value: Option<f64> = None;
     let mut rest = text.trim();
@@ -138,10 +139,11 @@ fn product(text: &str) -> Option<f64> {
     value
 }
 
-/// A row as its columns: its number, the axes, the file's own, the usual ones. A column of the file that needs a fact that the row does not have is empty.
+/// Returns a row as its columns: its index, the axes, the file's own columns, the usual ones. A
+/// column of the file that needs a fact which the row lacks is empty.
 ///
 /// # Errors
-/// E583: a column of the file names what is no column.
+/// Returns E583 if a column of the file names something that is not a column.
 pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Line, Diagnostic> {
     let mut out: Vec<(String, Value)> = vec![("row".into(), point.row.into())];
     for (axis, value) in grid.read.axes.iter().zip(&point.values) {
@@ -169,18 +171,18 @@ pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Lin
     Ok(Line(out))
 }
 
-/// All rows.
+/// Returns all rows.
 ///
 /// # Errors
-/// As [`line`].
+/// Returns the same errors as [`line`].
 pub fn lines(grid: &Grid, text: &str, rows: &[Row]) -> Result<Vec<Line>, Diagnostic> {
     rows.iter().map(|r| line(grid, text, &grid.points[r.row], &r.facts)).collect()
 }
 
-/// As CSV, with a header.
+/// Returns the rows as CSV with a header.
 ///
 /// # Errors
-/// E991: it cannot be written.
+/// Returns E991 if they cannot be written.
 pub fn csv(lines: &[Line]) -> Result<Vec<u8>, Diagnostic> {
     let unfit = |e: String| Diagnostic::error("E991", format!("rows without a form: {e}"));
     let mut out = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(vec![]);
@@ -193,10 +195,11 @@ pub fn csv(lines: &[Line]) -> Result<Vec<u8>, Diagnostic> {
     out.into_inner().map_err(|e| unfit(e.to_string()))
 }
 
-/// As JSON lines, each with the digest of the sweep's file and the version of kbc, which `--merge` compares.
+/// Returns the rows as JSON lines, each with the digest of the sweep file and the version of kbc,
+/// which `--merge` compares.
 ///
 /// # Errors
-/// E991: it cannot be written.
+/// Returns E991 if they cannot be written.
 pub fn jsonl(lines: &[Line], sweep: &str) -> Result<String, Diagnostic> {
     let mut out = String::new();
     for l in lines {
@@ -210,12 +213,13 @@ pub fn jsonl(lines: &[Line], sweep: &str) -> Result<String, Diagnostic> {
     Ok(out)
 }
 
-/// For people: axes, the file's own columns, and what matters most of the usual ones.
+/// Returns a human-readable table: axes, the file's own columns, and the most important of the
+/// usual ones.
 pub fn human(grid: &Grid, lines: &[Line]) -> String {
     let own = grid.read.axes.iter().map(|a| &a.name).chain(grid.read.columns.iter().map(|c| &c.0));
     let usual = ["algorithm", "time_ns", "bound_ns", "percent", "limited_by", "status"];
     let names: Vec<&str> = own.map(String::as_str).chain(usual).collect();
-    // What says the same in every row, or nothing, is no column for people.
+    // A column that is empty in every row is left out.
     let says = |n: &&&str| lines.iter().any(|l| !l.get(n).is_null());
     let names: Vec<&str> = names.iter().filter(says).copied().collect();
     let cell = |l: &Line, n: &str| match l.get(n) {

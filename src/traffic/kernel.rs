@@ -1,7 +1,9 @@
-//! What a kernel moves, counted from its text: every load, store, signal and fence of every rank and core.
+//! Traffic of a kernel, counted from its text: every load, store, signal and fence of every rank
+//! and core.
 //!
-//! Owns walking it. A load or store of this rank's memory is read or written, one of a peer's is received or sent; what a loop over tiles stores as it was
-//! loaded is copied.
+//! This module walks the kernel. A load or store in this rank's memory counts as read or written;
+//! one in a peer's memory counts as received or sent. A tile that is stored unchanged after a load
+//! counts as copied.
 
 use super::{Counted, LATER, MOST, Place, Traffic};
 use kbc_backend_ascend::lower::Counts;
@@ -12,10 +14,10 @@ use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Counts one call of a kernel that has others before it.
+/// Counts the traffic of a kernel in one call that follows others.
 ///
 /// # Errors
-/// E354: more operations than are counted. E456: a name without a value.
+/// Returns E354 if there are more operations than are counted, and E456 for a name without a value.
 pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
     let kernel = &counts.kernel;
     let regions = counts.operands.len();
@@ -24,7 +26,7 @@ pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
         names: vec![],
         rank: 0,
         nranks: counts.ranks,
-        // In front of all regions, each of them, and behind them.
+        // Before the first region, one entry per region, and after the last.
         regions: vec![vec![Traffic::default(); counts.ranks as usize]; regions + 2],
         at: 0,
         touched: vec![BTreeSet::new(); regions + 2],
@@ -65,11 +67,11 @@ pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
 /// A loop over tiles that is walked once for all of its tiles.
 #[derive(Clone)]
 struct Tiles {
-    /// The length of a tile.
+    /// Name of the length of a tile.
     len: Name,
-    /// Elements of all.
+    /// Number of elements of all tiles.
     total: u64,
-    /// How many.
+    /// Number of tiles.
     count: u64,
 }
 
@@ -79,13 +81,13 @@ struct Walk<'c> {
     rank: u64,
     nranks: u64,
     regions: Vec<Vec<Traffic>>,
-    /// The region, from 1 on.
+    /// The region, from 1.
     at: usize,
-    /// Areas of peers that each touches.
+    /// The peers' areas that each region touches.
     touched: Vec<BTreeSet<u32>>,
-    /// By region, what is written, what is read, and rank.
+    /// Bytes of copies by region, destination, source and rank.
     copies: BTreeMap<(usize, Object, Object, u64), u64>,
-    /// Where the contents of tiles are from, as they are; those of peers have none.
+    /// Where the unchanged contents of each tile were loaded from; `None` if from a peer.
     loaded: BTreeMap<TileId, Option<Object>>,
     tiles: Option<Tiles>,
     left: u64,
@@ -146,7 +148,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Loops over tiles: all at once where a tile is like every other.
+    /// Walks a loop over tiles, once for all tiles if all are alike.
     fn tiles(
         &mut self,
         (pos, len): (&Name, &Name),
@@ -171,7 +173,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Elements of a transfer.
+    /// Returns the number of elements of a transfer.
     fn elements(&self, dims: &[&Expr]) -> Result<u64, Diagnostics> {
         let mut n = 1u64;
         let mut times = self.tiles.as_ref().map_or(1, |t| t.count);
@@ -192,7 +194,7 @@ impl Walk<'_> {
         &mut self.regions[self.at][self.rank as usize]
     }
 
-    /// The peer of a transfer, if it is not this rank.
+    /// Returns the peer of a transfer, or `None` if it is this rank.
     fn place(&mut self, g: &Gm) -> Result<Option<usize>, Diagnostics> {
         if let Object::Area(a) = g.object
             && self.counts.kernel.areas[a.0 as usize].reach == Reach::Peers
@@ -256,7 +258,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether every tile of a loop is like the others but for its length.
+/// Checks whether the tiles of a loop differ only in their lengths.
 fn alike(body: &[Stmt]) -> bool {
     body.iter().all(|s| match s {
         Stmt::For { body, .. } => alike(body),

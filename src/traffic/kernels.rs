@@ -1,19 +1,21 @@
-//! What hand-written kernels move, from a file of formulas (`specs/ascend/kernels.yaml`, which kbc has built in).
+//! Traffic of hand-written kernels, from a file of formulas (`specs/ascend/kernels.yaml`, built
+//! into kbc).
 //!
-//! Owns the form of the file and the values of its formulas. Which kernels there are, and what they move, the file alone says.
+//! This module owns the format of the file and the evaluation of its formulas. The kernels and
+//! their traffic are in the file alone.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::text::reader::{Cur, expr, tree};
 use serde::{Deserialize, Serialize};
 
-/// The file.
+/// The text of the file.
 const FILE: &str = include_str!("../../specs/ascend/kernels.yaml");
 
-/// The version of the form that is read.
+/// The version of the format that is read.
 const FORM: u32 = 1;
 
-/// A file of kernels.
+/// The content of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kernels {
@@ -23,7 +25,7 @@ struct Kernels {
     kernels_of: Vec<Kernel>,
 }
 
-/// A kernel as the file has it.
+/// A kernel of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kernel {
@@ -40,30 +42,30 @@ struct Kernel {
     note: Option<String>,
 }
 
-/// What a collective moves on the rank that has most, in bytes, and its notifies.
+/// Traffic of a collective in bytes on the rank that has most, and its notifies.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Moves {
-    /// Which.
+    /// Name of the kernel.
     pub name: String,
-    /// Bytes that it sends or receives over links, the larger.
+    /// Bytes that it sends or receives over links, whichever is more.
     pub link: u64,
     /// Bytes that it reads in its own memory.
     pub read: u64,
-    /// Bytes that it writes there.
+    /// Bytes that it writes in its own memory.
     pub written: u64,
-    /// Of those, bytes that only copy the operand to where the collective works on it.
+    /// The part of these bytes that only copies the operand to where the collective works on it.
     pub stage_in: u64,
-    /// Of those, bytes that only copy what it made to the result.
+    /// The part of these bytes that only copies the result to its destination.
     pub stage_out: u64,
-    /// Notifies.
+    /// Number of notifies.
     pub notifies: u64,
     /// Bytes of the window.
     pub window: u64,
-    /// More of it.
+    /// A note about the kernel.
     pub note: Option<String>,
 }
 
-/// P and N.
+/// The values of `P` (ranks) and `N` (bytes) in formulas.
 struct Sizes {
     ranks: u64,
     bytes: u64,
@@ -79,11 +81,11 @@ impl Sizes {
     }
 }
 
-/// The kernels of a target that do a collective, for so many ranks and bytes, and where they are from; None where the file
-/// says nothing of the target.
+/// Returns the kernels of a target that perform a collective, for this many ranks and bytes, with
+/// the source of the file. Returns `None` if the file does not cover the target.
 ///
 /// # Errors
-/// E991: the file is wrong.
+/// Returns E991 if the file is wrong.
 pub fn of(
     target: &str,
     collective: &str,
@@ -125,7 +127,7 @@ fn read(text: &str) -> Result<Kernels, Diagnostics> {
     Ok(all)
 }
 
-/// An expression in the notation of `.kir`.
+/// Parses an expression in the notation of `.kir`.
 fn formula(text: &str) -> Result<Expr, Diagnostics> {
     let mut found = Diagnostics::default();
     let lines = tree(FileId::default(), text, &mut found);

@@ -1,4 +1,4 @@
-//! [`kbc::standin::case::Case`] for tests: from texts and files, and every failure a panic.
+//! [`kbc::standin::case::Case`] for tests: made from texts and files; every failure is a panic.
 
 use crate::standin::{self, Job, Outputs, Run, Source};
 use clap::Parser;
@@ -25,7 +25,7 @@ fn failed(f: Failure) -> String {
 }
 
 impl Case {
-    /// Emits a program; the error is what kbc says.
+    /// Emits a program; the error is kbc's message.
     pub fn new(source: &str, defines: &[&str]) -> Result<Case, String> {
         let mut line = vec!["kbc", "compile", "case.kb", "--quiet"];
         defines.iter().for_each(|d| line.extend(["-D", d]));
@@ -37,7 +37,7 @@ impl Case {
         Self::of_file_with(path, &[])
     }
 
-    /// The same with parameters set: `tp=2`.
+    /// Emits the program of a file with parameters set, such as `tp=2`.
     pub fn of_file_with(path: &Path, defines: &[&str]) -> Result<Case, String> {
         let path = path.to_string_lossy();
         let mut line = vec!["kbc", "compile", &path, "--quiet"];
@@ -45,7 +45,7 @@ impl Case {
         Self::of_command(&Cli::parse_from(line), vec![])
     }
 
-    /// The same with any flags.
+    /// Emits the program of a file with any flags.
     pub fn of_file_as(path: &Path, flags: &[&str]) -> Result<Case, String> {
         let path = path.to_string_lossy();
         let line = ["kbc", "compile", &path, "--quiet"].into_iter().chain(flags.iter().copied());
@@ -68,28 +68,28 @@ impl Case {
         case::Case::of_schedule(session, &schedule).map(Case).map_err(failed)
     }
 
-    /// A size with its job.
+    /// Returns a size with its job.
     pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Sized {
         self.0.at(ranks, count, calls).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// The same with these inputs.
+    /// Returns a size with its job for these inputs.
     pub fn at_with(&mut self, size: (u64, u64), calls: u32, feed: case::Feed<'_>) -> Sized {
         self.0.at_with(size, calls, feed).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Compiles it, with its orchestration if it is a program of tasks.
+    /// Compiles the kernel, with its orchestration if it is a program of tasks.
     pub fn program(&self) -> standin::Program {
         self.program_of(&self.source())
             .unwrap_or_else(|e| panic!("{e}\n{:?}\n{}", self.source().orchestration, self.text))
     }
 
-    /// The same from another source.
+    /// Compiles another source.
     pub fn program_of(&self, source: &Source<'_>) -> Result<standin::Program, String> {
         standin::standin().compile(std::slice::from_ref(source))
     }
 
-    /// Whether outputs are right; the evaluator says something of every element.
+    /// Checks that outputs are right, and that the evaluator has a bound for every element.
     pub fn same(&self, sized: &Sized, got: &Outputs) -> Result<(), String> {
         match self.0.same(sized, got)? {
             c if c.unbounded > 0 => Err(format!("{} elements have no bound", c.unbounded)),
@@ -97,7 +97,7 @@ impl Case {
         }
     }
 
-    /// Runs the kernel at one size: what the simulator says, and what came out.
+    /// Runs the kernel at one size; returns the expected and the actual outputs.
     pub fn outputs(&mut self, ranks: u64, count: u64, calls: usize) -> (Sized, Outputs) {
         let program = self.program();
         let sized = self.at(ranks, count, calls);
@@ -105,7 +105,7 @@ impl Case {
         (sized, got)
     }
 
-    /// Compiles the kernel and runs it at the size its program has.
+    /// Compiles the kernel and runs it at the size of its program.
     pub fn check_own(&mut self, calls: usize) {
         self.check(&[self.own()], calls);
     }

@@ -1,10 +1,11 @@
-//! Fields of JSON against the page that documents them: what the page lists, and what a value has.
+//! Fields of JSON compared with the page that documents them: the documented fields, and those of a
+//! value.
 
 use crate::common::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The documented fields of a page with their types.
+/// Returns the documented fields of a page with their types.
 pub fn documented(page: &str) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(root().join(page)).expect("the page");
     let mut out = BTreeMap::new();
@@ -19,7 +20,7 @@ pub fn documented(page: &str) -> BTreeMap<String, String> {
     out
 }
 
-/// The fields of a value with the kinds of their values.
+/// Collects the fields of a value with the kinds of their values.
 pub fn fields(v: &Value, prefix: &str, out: &mut BTreeMap<String, BTreeSet<&'static str>>) {
     match v {
         Value::Object(map) => {

@@ -1,7 +1,8 @@
-//! Runs the binary in folders of its own: what every test of the driver shares.
+//! Helpers shared by all tests of the driver: run the binary in folders of its own.
 //!
-//! A [`Scratch`] is a fresh folder that sees the repository's `specs`; commands in it are words of a line, split as a
-//! shell would, and the only program is kbc beside a few that look at files. Nothing here knows what is expected.
+//! A [`Scratch`] is a fresh folder with a copy of the repository's `specs`. Commands are lines
+//! split into words as in a shell; the only programs are kbc and a few that look at files. Nothing
+//! here knows the expected results.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,18 +10,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sizes that a program of `specs` leaves free, as its first command says them: `-D S=25`, or nothing.
+/// Returns the sizes that a program of `specs` leaves free, as its first command gives them: `-D
+/// S=25`, or nothing.
 pub fn free_sizes<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
     let line = text.lines().find_map(|l| l.strip_prefix(&format!("//     kbc compile {name} ")));
     line.unwrap_or("").split_whitespace().skip_while(|w| *w != "-D").take(2).collect()
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The pages of the documentation, without those that are made: docs/*.md and README.md.
+/// Returns the hand-written pages of the documentation: docs/*.md and README.md.
 pub fn pages() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join("docs")).expect("a folder of the repository");
     let mut out: Vec<PathBuf> = entries
@@ -32,7 +34,7 @@ pub fn pages() -> Vec<PathBuf> {
     out
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ran {
     /// Standard output.
@@ -48,14 +50,14 @@ pub fn kbc(dir: &Path, args: &[&str], stdin: &str) -> Ran {
     kbc_with(dir, args, stdin, &[])
 }
 
-/// Runs kbc in a folder with further variables of the environment.
+/// Runs kbc in a folder with additional environment variables.
 pub fn kbc_with(dir: &Path, args: &[&str], stdin: &str, vars: &[(&str, &str)]) -> Ran {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kbc"))
         .args(args)
         .current_dir(dir)
         .env_remove("NO_COLOR")
         .env("COLUMNS", "120")
-        // Not the user's.
+        // Not the user's cache.
         .env("KBC_CACHE", env!("CARGO_TARGET_TMPDIR"))
         .envs(vars.iter().copied())
         .stdin(Stdio::piped())
@@ -63,7 +65,7 @@ pub fn kbc_with(dir: &Path, args: &[&str], stdin: &str, vars: &[(&str, &str)]) -
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary is built with the tests");
-    // A command that does not read its input may be gone already.
+    // A command that does not read its input may have exited already.
     let _ = child.stdin.take().expect("piped").write_all(stdin.as_bytes());
     let out = child.wait_with_output().expect("it ends");
     Ran {
@@ -73,13 +75,13 @@ pub fn kbc_with(dir: &Path, args: &[&str], stdin: &str, vars: &[(&str, &str)]) -
     }
 }
 
-/// A folder that goes when the test ends.
+/// A folder that is removed when the test ends.
 pub struct Scratch(PathBuf);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Scratch {
-    /// A fresh folder with the repository's `specs` in it.
+    /// Creates a folder with the repository's `specs` in it.
     pub fn new() -> Self {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{n}", std::process::id()));
@@ -88,7 +90,7 @@ impl Scratch {
         Scratch(dir)
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -100,7 +102,7 @@ impl Scratch {
         std::fs::write(path, bytes).expect("can be written");
     }
 
-    /// Every file in it but `specs`, with its content.
+    /// Returns every file in it except `specs`, with its content.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut out = BTreeMap::new();
         collect(&self.0, "", &mut out);
@@ -108,7 +110,8 @@ impl Scratch {
         out
     }
 
-    /// Runs a line: `kbc ..`, or `cat`, `ls`, `append FILE WORDS`, `remove FILE`; several with `|`; `< FILE` feeds the first.
+    /// Runs a line: `kbc ..`, or `cat`, `ls`, `append FILE WORDS`, `remove FILE`; several joined by
+    /// `|`; `< FILE` feeds the first.
     pub fn line(&self, line: &str) -> Ran {
         let words = split(line);
         let mut ran = Ran::default();
@@ -164,7 +167,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Copies a folder; large files are linked where the file system can.
+/// Copies a folder; large files are linked if the file system supports it.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("can be written");
     for entry in std::fs::read_dir(from).expect("a folder") {
@@ -191,7 +194,7 @@ fn collect(dir: &Path, prefix: &str, out: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Words of a line; single and double quotes hold blanks.
+/// Splits a line into words; quotes (single and double) protect spaces.
 pub fn split(line: &str) -> Vec<String> {
     let (mut out, mut word, mut quote, mut open) = (vec![], String::new(), None, false);
     for c in line.chars() {
@@ -218,17 +221,17 @@ pub fn split(line: &str) -> Vec<String> {
 /// A message in the short form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Short {
-    /// The file and line it points at.
+    /// The file and line to which it points.
     pub place: Option<(String, usize)>,
-    /// `error`, `warning`, `note`
+    /// `error`, `warning` or `note`.
     pub severity: String,
-    /// `E021`
+    /// The code, such as `E021`.
     pub code: String,
     /// The title.
     pub title: String,
 }
 
-/// Messages of `--diagnostics short`.
+/// Parses messages of `--diagnostics short`.
 pub fn short(stderr: &str) -> Vec<Short> {
     stderr
         .lines()

@@ -1,5 +1,6 @@
-//! Reads a Perfetto trace strictly: every field known and of its wire type, every reference resolved, every rule of
-//! track events that a viewer depends on kept. Knows nothing of what kbc draws.
+//! Strict reader of Perfetto traces. Every field must be known and have its wire type, every
+//! reference must resolve, and every rule of track events on which a viewer depends must hold. It
+//! does not know what kbc writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ pub enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Its number.
+    /// Returns the value of a varint.
     pub fn uint(&self) -> u64 {
         match self {
             Field::Varint(v) => *v,
@@ -55,7 +56,7 @@ fn varint(data: &mut &[u8]) -> u64 {
     panic!("a varint of more than 64 bits");
 }
 
-/// The fields of a message in order.
+/// Returns the fields of a message in order.
 pub fn fields(mut data: &[u8]) -> Vec<(u32, Field<'_>)> {
     let mut out = vec![];
     while !data.is_empty() {
@@ -86,9 +87,9 @@ pub fn fields(mut data: &[u8]) -> Vec<(u32, Field<'_>)> {
 /// A track.
 #[derive(Debug, Clone)]
 pub struct Track {
-    /// Its name, after those of the tracks above it: `ranks/tp=0/main`.
+    /// Its name after those of its parents, such as `ranks/tp=0/main`.
     pub path: String,
-    /// It holds values.
+    /// Whether it holds values of a counter.
     pub counter: bool,
 }
 
@@ -112,20 +113,20 @@ pub struct Slice {
     pub name: String,
     /// Its category.
     pub category: String,
-    /// Begin in ns.
+    /// Start in ns.
     pub start: u64,
     /// End in ns.
     pub end: u64,
-    /// An instant.
+    /// Whether it is an instant.
     pub moment: bool,
-    /// Slices of the track around it.
+    /// Number of enclosing slices of the track.
     pub depth: usize,
     /// Arguments.
     pub args: Vec<(String, Arg)>,
 }
 
 impl Slice {
-    /// A number among the arguments.
+    /// Returns a number among the arguments.
     pub fn float(&self, name: &str) -> Option<f64> {
         self.args.iter().find_map(|(n, a)| match a {
             Arg::Float(v) if n == name => Some(*v),
@@ -134,16 +135,16 @@ impl Slice {
     }
 }
 
-/// A trace that keeps the rules.
+/// A valid trace.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Tracks by number.
+    /// Tracks by uuid.
     pub tracks: BTreeMap<u64, Track>,
-    /// Slices and instants in the order of their begins.
+    /// Slices and instants in the order of their starts.
     pub slices: Vec<Slice>,
     /// Values of counters: path, time, value.
     pub counters: Vec<(String, u64, u64)>,
-    /// Arrows that begin, and those that end.
+    /// Flows that begin, and flows that end.
     pub flows: (BTreeSet<u64>, BTreeSet<u64>),
 }
 
@@ -158,7 +159,7 @@ struct Reader {
 /// Reads a trace.
 ///
 /// # Panics
-/// On whatever is not as the format wants it.
+/// Panics if anything violates the format.
 pub fn read(data: &[u8]) -> Trace {
     let mut r = Reader::default();
     for (i, (number, packet)) in fields(data).into_iter().enumerate() {

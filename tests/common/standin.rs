@@ -1,11 +1,12 @@
-//! The stand-in model for tests: where its headers and its build folder are, and which lines of a kernel order something.
+//! The stand-in model for tests: location of its headers and build folder, and the lines of a
+//! kernel that order something.
 
 #[allow(unused_imports, reason = "every test binary uses its part")]
 pub use kbc::standin::{Arg, Job, Kernel, Orchestration, Outputs, Program, Source, Standin};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The checkout's; a missing compiler fails the test.
+/// Returns the stand-in model of the checkout; a missing compiler fails the test.
 pub fn standin() -> &'static Standin {
     static FOUND: OnceLock<Standin> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -15,18 +16,19 @@ pub fn standin() -> &'static Standin {
     })
 }
 
-/// Compiles a kernel, and its orchestration if there is one. The error is what the compiler says.
+/// Compiles a kernel, with its orchestration if there is one. The error is the compiler's message.
 pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result<Program, String> {
     let kernels = vec![Kernel { text: kernel, cube: false }];
     standin().compile(&[Source { kernels, orchestration }])
 }
 
-/// Runs the jobs one after another in one process: outputs, or why the model ended the run.
+/// Running jobs one after another in one process; gives the outputs, or why the model ended the
+/// run.
 pub trait Run {
-    /// All of them.
+    /// Runs all jobs.
     fn run(&self, jobs: &[Job]) -> Vec<Result<Outputs, String>>;
 
-    /// One.
+    /// Runs one job.
     fn run_one(&self, job: &Job) -> Result<Outputs, String> {
         self.run(std::slice::from_ref(job)).pop().expect("one job, one result")
     }
@@ -53,13 +55,15 @@ const ORDERING: [&str; 11] = [
     "pto::comm::TWAIT(",
 ];
 
-/// Numbers, from 1, of the lines where an ordering statement begins (it may go on in the next ones).
+/// Returns the numbers, from 1, of the lines where an ordering statement begins (it may continue on
+/// the next ones).
 pub fn deletable(text: &str) -> Vec<usize> {
     let begins = |line: &str| ORDERING.iter().any(|w| line.trim_start().starts_with(w));
     text.lines().enumerate().filter(|(_, l)| begins(l)).map(|(i, _)| i + 1).collect()
 }
 
-/// The lines of each `set_flag` and of the next `wait_flag` with the same words: leaving out both keeps pairs.
+/// Returns the lines of each `set_flag` and of the next `wait_flag` with the same arguments:
+/// removing both keeps pairs.
 pub fn flag_pairs(text: &str) -> Vec<[usize; 2]> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut pairs = vec![];
@@ -72,7 +76,8 @@ pub fn flag_pairs(text: &str) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// The text with every deletable line under a condition that a job's `drop` decides; lines keep their numbers.
+/// Returns the text with a condition around every deletable line, which a job's `drop` decides;
+/// lines keep their numbers.
 pub fn guarded(text: &str) -> String {
     let which = deletable(text);
     let mut out = String::new();
@@ -87,8 +92,9 @@ pub fn guarded(text: &str) -> String {
     out
 }
 
-/// Which ordering lines of a guarded kernel could go: single lines, and both lines of a flag, without which all of the
-/// jobs, in two orders of ranks, still run with the same outputs. The jobs together reach every line.
+/// Returns the ordering lines of a guarded kernel that are not needed: single lines, and both lines
+/// of a flag, without which all of the jobs, in two orders of ranks, still run with the same
+/// outputs. The jobs together reach every line.
 pub fn redundant(program: &Program, text: &str, jobs: &[Job]) -> Vec<Vec<usize>> {
     let mut drops: Vec<Vec<usize>> = deletable(text).into_iter().map(|l| vec![l]).collect();
     drops.extend(flag_pairs(text).iter().map(|p| p.to_vec()));

@@ -1,4 +1,5 @@
-//! Drives kbc as its binary does, but without printing: for tests and benchmarks that look at more than a report.
+//! Drives kbc as its binary does, but without printing, for tests and benchmarks that need more
+//! than a report.
 
 #![allow(dead_code, reason = "every test and benchmark uses a part of it")]
 
@@ -18,7 +19,7 @@ use kbc_time::TimeOptions;
 
 /// A compiled program with the session that read it.
 pub struct Job {
-    /// Where its files were read from.
+    /// The session that read its files.
     pub session: Session,
     /// The command line.
     pub args: Compile,
@@ -26,14 +27,14 @@ pub struct Job {
     pub built: Built,
 }
 
-/// What `kbc compile` finds out: the report, and what every rank held.
+/// The result of `kbc compile`: the report, and the data of every rank.
 pub struct Done {
     pub job: Job,
     pub report: Report,
     pub executed: Executed,
 }
 
-/// `kbc compile WORDS`, up to the schedule.
+/// Runs `kbc compile WORDS` up to the schedule.
 pub fn try_build(words: &[&str]) -> Result<Job, Failure> {
     let line = ["kbc", "--quiet", "compile"].iter().chain(words);
     let cli = Cli::try_parse_from(line).expect("a command line of this form is valid");
@@ -43,24 +44,24 @@ pub fn try_build(words: &[&str]) -> Result<Job, Failure> {
     Ok(Job { session, args, built })
 }
 
-/// As [`try_build`], for what must compile.
+/// Does the same as [`try_build`] for a program that must compile.
 pub fn built(words: &[&str]) -> Job {
     try_build(words).unwrap_or_else(|e| panic!("{words:?}: {e:?}"))
 }
 
-/// The library alone, as every start of kbc reads it.
+/// Loads the library alone, as every start of kbc does.
 pub fn library() -> Library {
     let cli = Cli::try_parse_from(["kbc", "list"]).expect("a command line of this form is valid");
     commands::library(&mut Session::new(&cli), &[]).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 impl Job {
-    /// The schedule.
+    /// Returns the schedule.
     pub fn schedule(&self) -> &Schedule {
         self.built.module.schedule().expect("the default pipeline ends with a schedule")
     }
 
-    /// The data of one call, from the files and flags that name it.
+    /// Returns the data of one call, from the files and flags that name it.
     pub fn inputs(&self) -> Inputs {
         let built = &self.built;
         let (graph, mesh, local) = (&built.typed, &built.module.mesh, built.local.as_ref());
@@ -68,13 +69,13 @@ impl Job {
         data::inputs(&self.session, &fed, &self.args.data, 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
     }
 
-    /// One call on every rank, compared with nothing.
+    /// Executes one call on every rank, without a comparison.
     pub fn run(&self, inputs: &Inputs) -> RunResult {
         interp::run(self.schedule(), &inputs.calls, &RunOptions::default())
             .unwrap_or_else(|e| panic!("{e:?}"))
     }
 
-    /// Simulated time of one call, nanoseconds.
+    /// Returns the simulated time of one call in ns.
     pub fn time_ns(&self) -> f64 {
         let mut report = Report::default();
         analyse::time(
@@ -90,7 +91,7 @@ impl Job {
     }
 }
 
-/// `kbc compile WORDS`: proof, numbers on every rank, time, bounds.
+/// Runs `kbc compile WORDS`: proof, numbers on every rank, time, bounds.
 pub fn done(words: &[&str]) -> Done {
     let job = built(words);
     let fail = |e: &dyn std::fmt::Debug| -> ! { panic!("{words:?}: {e:?}") };

@@ -1,7 +1,9 @@
-//! Mistakes of sharded programs, made mechanically: every right program is changed wherever a mistake of a class is possible,
-//! in the same manner on all ranks, and none of the changed ones may be shown to be right.
+//! Mechanical injection of errors into sharded programs: every right program is changed wherever an
+//! error of a class is possible, in the same way on all ranks, and no changed program may be shown
+//! to be right.
 //!
-//! Programs without data get some that says what the unchanged program takes its inputs for.
+//! Programs without data get data that reflects the placements which the unchanged program's
+//! verdict assigns to its inputs.
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_import::torch::dtype::DType;
@@ -26,7 +28,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
 
-/// A file of a rank, in the form that says most.
+/// Returns a file of a rank, in the most informative form.
 fn file(dir: &Path, rank: u64) -> Option<PathBuf> {
     let mut names: Vec<String> = vec![];
     for end in [".model.json", ".pt2", ".ep.txt", ".readable.py"] {
@@ -93,7 +95,7 @@ fn case(dir: &Path) -> Option<Case> {
                 rebind(&mut written, &known).expect("sizes that fit");
             }
         }
-        // data of whole numbers is told by the program
+        // The program determines which data is whole numbers.
         for (key, of) in &mut arrays {
             let name = key.trim_start_matches("in__");
             if let Some(m) = written.tensors.get(name) {
@@ -112,7 +114,7 @@ fn case(dir: &Path) -> Option<Case> {
     (!out.ranks.is_empty()).then_some(out)
 }
 
-/// The world of changed programs, with its verdict.
+/// Returns the world of changed programs, with its verdict.
 fn judged(
     case: &Case,
     change: &dyn Fn(&mut Written),
@@ -137,7 +139,7 @@ fn judged(
     Ok((world, verdict))
 }
 
-/// Data of inputs that says what the verdict took them for.
+/// Returns data of inputs that reflects the placements of the verdict.
 fn said(case: &Case, world: &World, verdict: &Verdict) -> Given {
     let mut out = case.given.clone();
     for placed in &verdict.inputs {
@@ -153,7 +155,7 @@ fn said(case: &Case, world: &World, verdict: &Verdict) -> Given {
                 continue;
             }
             let Some(m) = w.tensors.get(&placed.name) else { continue };
-            // a number for each part
+            // A number for each part.
             let mut hash = 1;
             let mut stride = case.ranks.len() as u64;
             for ((_, size), place) in verdict.axes.iter().zip(&placed.by) {
@@ -170,7 +172,7 @@ fn said(case: &Case, world: &World, verdict: &Verdict) -> Given {
     out
 }
 
-/// The only value of an argument or result.
+/// Returns the only value of an argument or result.
 fn one(arg: &Arg<String>) -> Option<&String> {
     match arg {
         Arg::Tensor(n) => Some(n),
@@ -193,7 +195,7 @@ fn rename(w: &mut Written, from: &str, to: &str, since: usize) {
     w.outputs.iter_mut().for_each(|a| *a = map(a));
 }
 
-/// A new node behind the place `at`, with one result like the value `like`.
+/// Inserts a new node after position `at`, with one result of the type of the value `like`.
 fn insert(w: &mut Written, at: usize, target: &str, args: Vec<(&str, Arg<String>)>, like: &str, name: &str) {
     let meta: Meta = w.tensors[like].clone();
     w.tensors.insert(name.to_owned(), meta);
@@ -207,12 +209,12 @@ fn short(target: &str) -> &str {
     target.trim_start_matches("torch.ops.")
 }
 
-/// The results of a node that are tensors by themselves.
+/// Returns the result of a node if it is a single tensor.
 fn result(node: &WrittenNode) -> Option<String> {
     node.outputs.first().and_then(one).cloned()
 }
 
-/// Where the value that waits for a collective is made.
+/// Returns where the awaited value of a collective is made.
 fn waits(w: &Written, i: usize) -> Option<(usize, String)> {
     let pending = result(&w.nodes[i])?;
     let k = (i + 1..w.nodes.len()).find(|k| {
@@ -222,7 +224,7 @@ fn waits(w: &Written, i: usize) -> Option<(usize, String)> {
     Some((k, result(&w.nodes[k])?))
 }
 
-/// A mistake: its class, and what it does to a program.
+/// An injected error: its class, and its effect on a program.
 type Mistake = (&'static str, Box<dyn Fn(&mut Written)>);
 
 fn text(node: &WrittenNode, name: &str) -> Option<String> {
@@ -251,7 +253,7 @@ fn summed(w: &mut Written, at: usize, x: &str, group: &str, tag: &str) -> String
     b
 }
 
-/// All mistakes that can be made in a program.
+/// Returns all errors that can be injected into a program.
 fn mistakes(w: &Written, groups: &BTreeMap<String, Vec<u64>>) -> Vec<Mistake> {
     let mut out: Vec<Mistake> = vec![];
     for (i, node) in w.nodes.iter().enumerate() {
@@ -332,7 +334,7 @@ fn mistakes(w: &Written, groups: &BTreeMap<String, Vec<u64>>) -> Vec<Mistake> {
                 w.nodes[i + 1].args[0].1 = Arg::Tensor("early".into());
             }),
         ));
-        // what is added behind is added before
+        // An addition after the collective is moved before it.
         for (k, later) in w.nodes.iter().enumerate().skip(k + 1) {
             if short(&later.target) != "aten.add.Tensor" {
                 continue;
@@ -361,7 +363,7 @@ fn mistakes(w: &Written, groups: &BTreeMap<String, Vec<u64>>) -> Vec<Mistake> {
             ));
         }
     }
-    // every value summed, whatever it is
+    // Any other value is summed over the group.
     let group = w.nodes.iter().find_map(|n| text(n, "group_name"));
     let pending = |n: &WrittenNode| {
         let t = short(&n.target);
@@ -393,7 +395,7 @@ fn cases() -> Vec<Case> {
         let entries = std::fs::read_dir(root().join(of)).expect("a folder of cases");
         dirs.extend(entries.map(|e| e.expect("an entry").path()).filter(|p| p.is_dir()));
     }
-    // the collection that is too large for the repository
+    // The collection that is too large for the repository.
     if let Ok(more) = std::env::var("KBC_TORCH_DATA") {
         for of in std::fs::read_dir(more).expect("a folder").flatten() {
             if of.file_name() != "negative" {
@@ -424,7 +426,7 @@ fn no_injected_mistake_is_shown_to_be_right() {
         if world.size == 1 {
             continue;
         }
-        // where nothing explains the inputs, no data can say what they are
+        // If the placements of the inputs are unknown, no data can reflect them.
         let open_inputs = verdict.inputs.iter().any(|p| p.by.contains(&Place::Unknown));
         let given = if open_inputs { case.given.clone() } else { said(&case, &world, &verdict) };
         let again = match judged(&case, &|_| {}, &given) {
@@ -451,7 +453,7 @@ fn no_injected_mistake_is_shown_to_be_right() {
     }
     eprintln!("{worlds} programs; refused {refused:?}; not shown {open:?}");
     assert!(passed.is_empty(), "shown to be right, or refused and right:\n{}", passed.join("\n"));
-    // most are refused, with an operation; the others are said not to be shown
+    // Most changed programs are rejected, with an operation; the others are reported as not shown.
     let count = |of: &BTreeMap<&str, usize>| of.values().sum::<usize>();
     assert!(worlds >= 8 && count(&refused) > count(&open), "{refused:?} {open:?}");
 }

@@ -1,6 +1,8 @@
-//! The arguments of a kernel: the one description that kernel, orchestration, harness, test and manifest are made from.
+//! Kernel arguments: the one description from which kernel, orchestration, harness, test and
+//! manifest are generated.
 //!
-//! Tensors come first and scalars after them, in one order everywhere (the runtime sorts them so in any case).
+//! Tensors come first and scalars after them, in the same order everywhere. The runtime sorts
+//! arguments in this way too.
 
 use crate::tile::tasks::Task;
 use crate::tile::{Access, Area, AreaId, CALL, Kernel, Object, Tensor, TensorId};
@@ -10,29 +12,30 @@ use kbc_ir::types::DType;
 /// A tensor argument.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TensorArg<'k> {
-    /// A part of a program's input or result.
+    /// An input or result of the program, as this rank has it.
     Data(&'k Tensor),
-    /// All tables one after another, `int32`.
+    /// All tables, one after another, as `int32`.
     Tables,
-    /// The rank's window, bytes.
+    /// The rank's window, as bytes.
     Window,
-    /// One line of 64 bytes a core of a task, `int32`: element 0 is `call + 1` after a good launch, negative after a bad one
-    /// ([`Status`]).
+    /// The status: one line of 64 bytes per core of a task, as `int32`. Element 0 of a line is
+    /// `call + 1` after a successful launch and negative after a failed one ([`Status`]).
     Status,
-    /// Of a task: an intermediate value, as a part of the window that the runtime orders tasks by.
+    /// An intermediate value of a program of tasks: a part of the window, from which the runtime
+    /// derives the order of the tasks.
     Area(&'k Area),
 }
 
-/// A tensor that a task takes.
+/// A tensor argument of a task.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskArg<'k> {
-    /// Which.
+    /// The tensor.
     pub arg: TensorArg<'k>,
-    /// How it is used: `IN`, `OUT` (written whole by this task alone) or `INOUT`.
+    /// Direction: `IN`, `OUT` (written completely, and by this task alone) or `INOUT`.
     pub direction: &'static str,
 }
 
-/// A scalar argument, 64 bits.
+/// A scalar argument of 64 bits.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ScalarArg {
     /// A run-time scalar of the kernel (`nranks`, `count`, `call`).
@@ -41,24 +44,25 @@ pub enum ScalarArg {
     Context,
 }
 
-/// What the kernel leaves in element 0 of the status line, if not `call + 1`. Element 1 then has the detail.
+/// Reason of a failed launch, which the kernel leaves in element 0 of a status line in place of
+/// `call + 1`. Element 1 then holds the detail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// The domain has another number of ranks than `nranks`; detail: that number.
+    /// The domain has a different number of ranks than `nranks`; detail: that number.
     Ranks,
-    /// A wait was given up on; detail: the counter's byte offset in the window.
+    /// The kernel gave up on a wait; detail: byte offset of the counter in the window.
     Wait,
-    /// The window is smaller than the kernel needs; detail: bytes needed.
+    /// The window is smaller than the kernel needs; detail: the number of bytes needed.
     Window,
-    /// The launch has another number of blocks than the kernel has cores; detail: that number.
+    /// The launch has a different number of blocks than the kernel has cores; detail: that number.
     Cores,
 }
 
 impl Status {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Status; 4] = [Status::Ranks, Status::Wait, Status::Window, Status::Cores];
 
-    /// The value of element 0.
+    /// Returns the value of element 0 of the status line.
     pub fn code(self) -> i32 {
         match self {
             Status::Ranks => -1,
@@ -68,7 +72,7 @@ impl Status {
         }
     }
 
-    /// What the host says, followed by the detail.
+    /// Returns the message that the host prints in front of the detail.
     pub fn words(self) -> &'static str {
         match self {
             Status::Ranks => "the domain has another number of ranks than the launch says",
@@ -80,7 +84,7 @@ impl Status {
 }
 
 impl TensorArg<'_> {
-    /// Name in emitted text.
+    /// Returns the name of the argument in emitted text.
     pub fn name(&self) -> &str {
         match self {
             TensorArg::Data(t) => t.name.as_str(),
@@ -91,7 +95,7 @@ impl TensorArg<'_> {
         }
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         match self {
             TensorArg::Data(t) => t.dtype,
@@ -101,8 +105,8 @@ impl TensorArg<'_> {
         }
     }
 
-    /// Direction in signatures: an output that a launch writes whole is not copied in; window and status are both
-    /// read and written.
+    /// Returns the direction of the argument in signatures. An output that a launch writes
+    /// completely is not copied in; window and status are both read and written.
     pub fn direction(&self) -> &'static str {
         match self {
             TensorArg::Data(t) if t.access == Access::Out => "OUT",
@@ -113,7 +117,7 @@ impl TensorArg<'_> {
 }
 
 impl ScalarArg {
-    /// Name in emitted text.
+    /// Returns the name of the argument in emitted text.
     pub fn name(&self) -> &str {
         match self {
             ScalarArg::Value(n) => n.as_str(),
@@ -121,13 +125,13 @@ impl ScalarArg {
         }
     }
 
-    /// Whether it is the number of the launch.
+    /// Checks whether this argument is the number of the launch.
     pub fn is_call(&self) -> bool {
         matches!(self, ScalarArg::Value(n) if n.as_str() == CALL)
     }
 }
 
-/// Tensor arguments in order.
+/// Returns the tensor arguments of a kernel in order.
 pub fn tensors(kernel: &Kernel) -> Vec<TensorArg<'_>> {
     let mut out: Vec<TensorArg<'_>> = kernel.tensors.iter().map(TensorArg::Data).collect();
     if !kernel.tables.is_empty() {
@@ -137,8 +141,10 @@ pub fn tensors(kernel: &Kernel) -> Vec<TensorArg<'_>> {
     out
 }
 
-/// Tensors of a task in order: those that it touches of the launch's, what peers reach, intermediate values, its own line of
-/// the status. A kernel that is no program of tasks takes those of the launch.
+/// Returns the tensor arguments of a task in order: the tensors that it touches, the tables, the
+/// window if the task touches what peers reach, the intermediate values that it touches, and its
+/// own status line. A kernel that is not a program of tasks takes the arguments of the launch
+/// ([`tensors`]).
 pub fn task_tensors<'k>(kernel: &'k Kernel, tasks: &[Task], at: usize) -> Vec<TaskArg<'k>> {
     let task = &tasks[at];
     if task.at.is_none() {
@@ -176,7 +182,8 @@ pub fn task_tensors<'k>(kernel: &'k Kernel, tasks: &[Task], at: usize) -> Vec<Ta
     out
 }
 
-/// Scalar arguments in order; argument `tensors(kernel).len() + i` is the i-th.
+/// Returns the scalar arguments of a kernel in order. Scalar i is argument number
+/// `tensors(kernel).len() + i`.
 pub fn scalars(kernel: &Kernel) -> Vec<ScalarArg> {
     kernel.scalars.iter().cloned().map(ScalarArg::Value).chain([ScalarArg::Context]).collect()
 }

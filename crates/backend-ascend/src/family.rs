@@ -1,8 +1,10 @@
-//! One kernel for many sizes: kernels of several rank counts and element counts, compared and made one.
+//! Kernel families: kernels lowered at several rank counts and element counts are compared and
+//! generalised to one kernel for all these sizes.
 //!
-//! Owns the comparison and the forms that a number may have in `nranks` and `count`. Whether the result is right at a size is not
-//! concluded from the fit: [`same_trace`] compares the concrete instructions of every rank with those of the kernel
-//! lowered from the proven schedule of that size.
+//! The module owns the comparison, and the forms that a number may have in `nranks` and `count`.
+//! That the generalised kernel is correct at a size does not rest on the fit: [`same_trace`]
+//! compares the concrete instructions of every rank with those of the kernel lowered from the
+//! proven schedule of that size.
 
 use crate::tile::trace::{Launch, Loops, Program};
 use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, RANK, Stmt, Table};
@@ -10,25 +12,27 @@ use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls whose traces are compared: slots and counters alternate from call to call.
+/// Number of calls whose traces are compared: slots and counters alternate from call to call.
 const CALLS: i64 = 3;
 
-/// Most events of a trace that is compared.
+/// Maximum number of events of a trace that is compared.
 const EVENTS: usize = 1_000_000;
 
 /// A kernel lowered from the schedule of one size.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u64,
-    /// Elements of the variable size; 0 where the program has none.
+    /// Number of elements of the variable size; 0 if the program has none.
     pub count: u64,
-    /// The kernel, with numbers for both.
+    /// The kernel, with constants for both.
     pub kernel: Kernel,
 }
 
-/// The kernel that has all the instances as special cases, if they differ in numbers alone and every number is one of
-/// the known forms. `sizes` are the sizes of the program's dimensions, which numbers may be parts of.
+/// Returns the kernel of which all the instances are special cases, if they differ in numbers alone
+/// and every number has one of the known forms. The instances of a rank count at which some number
+/// has no common form with the others are left out. `sizes` are the sizes of the program's
+/// dimensions: numbers may be parts of them. `counted`: the kernel has the scalar `count`.
 pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Option<Kernel> {
     let first = instances.first()?;
     let skeleton = skeleton(&first.kernel);
@@ -37,7 +41,8 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
     }
     let numbers: Vec<Vec<i64>> = instances.iter().map(|i| numbers(&i.kernel)).collect();
     let basis = Basis::new(instances, sizes);
-    // Instances that are left: a rank count at which some number is of no common form leaves the others.
+    // Instances that are still considered. If a number has no common form at all of them, a rank
+    // count without which it has one is left out.
     let mut left = vec![true; instances.len()];
     let ranks: BTreeSet<u64> = instances.iter().map(|i| i.ranks).collect();
     let positions: Vec<Vec<i64>> = (0..numbers.first()?.len())
@@ -64,7 +69,8 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
     Some(kernel)
 }
 
-/// The kernel for one size alone; `nranks` is an argument all the same, for the checks of host and kernel.
+/// Returns the kernel for one size alone. `nranks` is an argument all the same, for the checks of
+/// host and kernel.
 pub fn single(instance: &Instance) -> Kernel {
     Kernel { scalars: scalars(false), ..instance.kernel.clone() }
 }
@@ -74,24 +80,25 @@ fn scalars(counted: bool) -> Vec<Name> {
     [Some(NRANKS), count, Some(CALL)].into_iter().flatten().map(Name::from).collect()
 }
 
-/// Whether two kernels differ in numbers and tables alone.
+/// Checks whether two kernels differ in numbers and tables alone.
 pub fn alike(a: &Kernel, b: &Kernel) -> bool {
     skeleton(a) == skeleton(b)
 }
 
-/// Whether a kernel does at an instance's size what the instance's kernel does: the same memory, and the same operations with the
-/// same numbers on every rank, in several calls.
+/// Checks whether a kernel does at an instance's size what the instance's kernel does: the same
+/// memory, and the same operations with the same numbers on every rank, in several calls.
 ///
 /// # Errors
-/// Of evaluating the instance's kernel, which is a bug of the lowering.
+/// Returns the errors of tracing the instance's kernel, which are bugs of the lowering.
 pub fn same_trace(kernel: &Kernel, instance: &Instance) -> Result<bool, kbc_diag::Diagnostics> {
     same_calls(kernel, instance, CALLS)
 }
 
-/// As [`same_trace`], in the first call alone: a quarter of the work, for sizes that are compared in full afterwards.
+/// Like [`same_trace`], but compares the first call alone. This is a third of the work, for sizes
+/// that are compared in full afterwards.
 ///
 /// # Errors
-/// As [`same_trace`].
+/// Same as [`same_trace`].
 pub fn same_first_call(kernel: &Kernel, instance: &Instance) -> Result<bool, kbc_diag::Diagnostics> {
     same_calls(kernel, instance, 1)
 }
@@ -116,7 +123,8 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
             if ours.trace(&launch, Loops::Ends, EVENTS).is_ok_and(|have| have == want) {
                 continue;
             }
-            // A loop that is affine with numbers may not be so with expressions: then every tile is compared.
+            // A loop that is affine with numbers may not be affine with expressions; then every
+            // tile is compared.
             let all = |p: &Program| p.trace(&launch, Loops::Unrolled, EVENTS).ok();
             match (all(&theirs), all(&ours)) {
                 (Some(want), Some(have)) if want == have => {}
@@ -127,8 +135,9 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
     Ok(true)
 }
 
-/// Whether every operation of a kernel stays within its memory, on every rank, at counts where cuts have empty and uneven
-/// parts. Where boundaries are distinct the traces of proven schedules have shown it.
+/// Checks whether every operation of a kernel stays within its memory, on every rank, at counts at
+/// which cuts have empty and uneven parts. At counts with distinct chunk boundaries, the traces of
+/// proven schedules have shown it.
 pub fn in_range(kernel: &Kernel, ranks: u64) -> bool {
     let Ok(program) = Program::new(kernel) else { return false };
     let counts = [0, 1, ranks - 1, 7 * ranks + 3];
@@ -143,7 +152,8 @@ pub fn in_range(kernel: &Kernel, ranks: u64) -> bool {
     })
 }
 
-/// Slots, capacities, counters and, for every rank, elements of tensors; none where an expression has no value.
+/// Returns slots, capacities and arenas of areas, counters of signals, and for every rank the
+/// lengths of tensors; `None` if an expression has no value.
 fn memory(kernel: &Kernel, instance: &Instance) -> Option<Vec<i64>> {
     let value = |e: &Expr, rank: u64| {
         e.eval(&|n: &Name| match n.as_str() {
@@ -169,10 +179,11 @@ fn memory(kernel: &Kernel, instance: &Instance) -> Option<Vec<i64>> {
     Some(out)
 }
 
-/// Whether the element count decides nothing but sizes and places of data: no loop over steps, condition, peer, slot or
-/// signal mentions it. Then what was proven for a count with all chunk boundaries distinct holds for every count (ADR 12).
+/// Checks whether the element count decides nothing but sizes and places of data: no loop over
+/// steps, condition, peer, slot or signal mentions it. Then what was proven for a count with
+/// distinct chunk boundaries holds for every count (ADR 12).
 pub fn count_is_data(kernel: &Kernel) -> bool {
-    // A name that is computed from the count is as good as the count.
+    // A name that is computed from the count counts as the count itself.
     let mut tainted: Vec<Name> = vec![COUNT.into()];
     data_only(&kernel.body, &mut tainted)
 }
@@ -193,7 +204,7 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
                 }
                 true
             }
-            // Rows of a tensor move data alone.
+            // A loop without signals, for instance over the rows of a tensor, only moves data.
             Stmt::For { body, .. } if !signals(body) => true,
             Stmt::For { lo, hi, body, .. } => clean(lo) && clean(hi) && data_only(body, tainted),
             Stmt::If { cond, then, other } => {
@@ -224,7 +235,7 @@ fn signals(body: &[Stmt]) -> bool {
     })
 }
 
-/// The kernel with every number 0.
+/// Returns the kernel with every number replaced by 0.
 fn skeleton(kernel: &Kernel) -> Kernel {
     let mut out = kernel.clone();
     out.scalars.clear();
@@ -234,14 +245,14 @@ fn skeleton(kernel: &Kernel) -> Kernel {
     out
 }
 
-/// All numbers of a kernel, in a fixed order.
+/// Returns all numbers of a kernel, in a fixed order.
 fn numbers(kernel: &Kernel) -> Vec<i64> {
     let mut out = vec![];
     each_expr(&mut kernel.clone(), &mut |e| leaves(e, &mut out));
     out
 }
 
-/// The numbers of an expression, in the order of [`with_forms`].
+/// Appends the numbers of an expression, in the order of [`with_forms`].
 pub(crate) fn leaves(e: &Expr, out: &mut Vec<i64>) {
     match e {
         Expr::Int(v) => out.push(*v),
@@ -259,7 +270,7 @@ pub(crate) fn leaves(e: &Expr, out: &mut Vec<i64>) {
     }
 }
 
-/// The expression with its numbers replaced, in the order of [`leaves`]; not simplified.
+/// Returns the expression with its numbers replaced, in the order of [`leaves`]; not simplified.
 pub(crate) fn with_forms(e: &Expr, next: &mut impl Iterator<Item = Expr>) -> Expr {
     match e {
         Expr::Int(v) => next.next().unwrap_or(Expr::Int(*v)),
@@ -375,7 +386,7 @@ pub(crate) fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
     }
 }
 
-/// What a number may be made of: quantities with their values at every instance.
+/// The quantities from which the form of a number is composed, with their values at every instance.
 struct Basis {
     quantities: Vec<(Expr, Vec<i64>)>,
 }
@@ -409,11 +420,12 @@ impl Basis {
             list.extend(lanes.iter().map(|e| part(&n, times(cores, e))));
             list.push(part(&n, k));
         }
-        // Parts of the program's own sizes are more likely than what only looks like them at a few rank counts.
+        // Parts of the program's own sizes come first: they are more likely than forms that only
+        // agree with them at a few rank counts.
         let parts = sizes.iter().map(|s| part(&Expr::Int(*s as i64), p.clone()));
         list.splice(2..2, parts);
         list.push(Expr::bin(BinOp::Div, p.clone(), Expr::Int(2)));
-        // What is left over of a power of two.
+        // The remainder above a power of two.
         list.push(Expr::bin(BinOp::Sub, p.clone(), power.clone()));
         let at = |e: &Expr, i: &Instance| {
             e.eval(&|v: &Name| match v.as_str() {
@@ -430,7 +442,8 @@ impl Basis {
         Basis { quantities: quantities.collect() }
     }
 
-    /// A number, a multiple of a quantity plus a number, or that times another quantity, at the instances that are left.
+    /// Returns the form of a number at the instances that are left: a constant, a multiple of a
+    /// quantity plus a constant, or this times another quantity.
     fn form(&self, values: &[i64], left: &[bool]) -> Option<Expr> {
         let some = |list: &[i64]| -> Vec<i64> {
             list.iter().zip(left).filter(|(_, l)| **l).map(|(v, _)| *v).collect()

@@ -1,8 +1,10 @@
-//! Ascend: emission of verified schedules as AIV and AIC kernels with orchestration and a harness.
+//! Ascend backend: emits proven schedules as AIV and AIC kernels, with orchestration code and a
+//! test harness.
 //!
-//! Owns everything between a schedule and the files of a package: lowering to the tile level, families of sizes, passes and
-//! verifier of that level, C++ text, harness. It reads schedules and graphs; passes and frontend are out of its sight, files are
-//! the driver's.
+//! The crate owns everything between a schedule and the files of a package: lowering to the tile
+//! level, kernels for families of sizes, the passes and the verifier of the tile level, the C++
+//! text, and the harness. It reads schedules and graphs. It knows neither the passes of the
+//! compiler nor the front end, and it accesses no files; the driver reads and writes them.
 
 pub mod args;
 pub mod cpp;

@@ -1,8 +1,10 @@
-//! Target profiles: every fact of a target that emission rests on, in one place, with the revision it was checked against.
+//! Target profiles: all facts of a target that emission depends on, with the revisions against
+//! which they were checked.
 //!
-//! Owns names, limits, fence sequences and the tables of what the instructions of its cores accept. A part is marked
-//! [`Seen::Read`] where sources or documents of those revisions say so and [`Seen::Inferred`] where several of them were
-//! put together. Passes and verifier read profiles; how an instruction is spelt in C++ is the printer's.
+//! The module owns names, limits, fence sequences, and the tables of what the instructions of the
+//! target's cores accept. A fact is marked [`Seen::Read`] if sources or documents of those
+//! revisions state it, and [`Seen::Inferred`] if it was concluded from several of them. Passes and
+//! verifier read profiles. The C++ spelling of an instruction belongs to the printer.
 
 use crate::tile::{Barrier, Core, Op, Rounding, Space, VecOp};
 use kbc_diag::Diagnostic;
@@ -12,47 +14,47 @@ use kbc_ir::types::DType;
 /// How a fact is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// Read in the sources or documents of the stated revisions.
+    /// Stated in the sources or documents of the given revisions.
     Read,
-    /// Put together from several places; nothing states it.
+    /// Concluded from several places; none of them states it.
     Inferred,
 }
 
-/// A project and the revision that the facts were checked against.
+/// A project, and the revision of it against which the facts were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revision {
-    /// The project.
+    /// Name of the project.
     pub project: &'static str,
-    /// The commit.
+    /// Hash of the commit.
     pub commit: &'static str,
 }
 
 /// A runtime of the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Runtime {
-    /// Name.
+    /// Name of the runtime.
     pub name: &'static str,
-    /// Why nothing is emitted for it; empty where it is served.
+    /// Why nothing is emitted for this runtime; empty if it is supported.
     pub refused: &'static str,
 }
 
-/// One part of a fence.
+/// One instruction of a fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// `pipe_barrier`
+    /// `pipe_barrier`.
     Barrier(Barrier),
-    /// `dsb`
+    /// `dsb`.
     Dsb,
 }
 
-/// One part of a fence, and how it is known.
+/// One step of a fence: an instruction, how its necessity is known, and why it is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What is issued.
+    /// The instruction.
     pub part: Part,
-    /// How it is known to be needed.
+    /// How it is known that the instruction is needed.
     pub seen: Seen,
-    /// What for.
+    /// The reason for it.
     pub why: &'static str,
 }
 
@@ -61,51 +63,55 @@ pub struct Step {
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the target.
     pub what: &'static str,
-    /// The runtime's platform of that name executes on the host.
+    /// Whether the runtime's platform of this name is a simulator that executes on the host.
     pub simulator: bool,
-    /// What the facts were checked against.
+    /// Revisions against which the facts were checked.
     pub revisions: &'static [Revision],
-    /// Runtimes, the served one first.
+    /// Runtimes; the supported one is the first.
     pub runtimes: &'static [Runtime],
-    /// Bytes of the unified buffer that kernels use: 184 KiB, for the last 8 of 192 are reported corrupt.
+    /// Bytes of the unified buffer that kernels use: 184 KiB, because the last 8 of its 192 KiB are
+    /// reported corrupt.
     pub ub: u32,
-    /// Bytes of L1, L0A, L0B and L0C.
+    /// Bytes of L1, L0A, L0B and L0C, in this order.
     pub cube: [u32; 4],
-    /// Bytes that a tile's address is a multiple of.
+    /// Alignment of a tile's address in bytes.
     pub ub_align: u32,
-    /// Bytes that `passes::buffers` starts a tile on: two accesses in a row meet different banks.
+    /// Alignment in bytes at which `passes::buffers` places tiles, so that two consecutive accesses
+    /// hit different banks.
     pub ub_step: u32,
     /// Bytes of a cache line of global memory.
     pub line: u32,
-    /// Events of a pair of pipes.
+    /// Number of events per pair of pipes.
     pub events: u8,
-    /// Ranks of a domain at most.
+    /// Maximum number of ranks of a domain.
     pub ranks: u32,
-    /// Vector cores that a task may have.
+    /// Maximum number of vector cores of a task.
     pub cores: u32,
-    /// Tensors of a core task at most.
+    /// Maximum number of tensor arguments of a core task.
     pub tensors: usize,
-    /// Scalars of a core task at most.
+    /// Maximum number of scalar arguments of a core task.
     pub scalars: usize,
-    /// Dimensions of a tensor at most.
+    /// Maximum number of dimensions of a tensor.
     pub dims: usize,
-    /// Between the last access and the notify that tells of it. Scalar stores would need their lines written back
-    /// between the two; kernels have none outside the status line.
+    /// Release sequence, between the last access and the notify that publishes it. Scalar stores
+    /// would also need a write-back of their cache lines here; kernels have no scalar stores except
+    /// to the status line.
     pub release: &'static [Step],
-    /// Between a wait and the first access that it permits. Scalar loads would need their lines invalidated; kernels
-    /// read by transfer alone.
+    /// Acquire sequence, between a wait and the first access that it permits. Scalar loads would
+    /// also need an invalidation of their cache lines here; kernels read by transfers alone.
     pub acquire: &'static [Step],
-    /// Between a get and the first use of what it fetched.
+    /// Sequence between a get and the first use of the fetched data.
     pub complete: &'static [Step],
 }
 
-/// Ranks of a domain at most: the tables of windows in the runtime's `CommContext` have as many entries.
+/// Maximum number of ranks of a domain: the tables of windows in the runtime's `CommContext` have
+/// this many entries.
 pub const MAX_RANKS: u32 = 64;
-/// Vector cores of a die: documented.
+/// Number of vector cores of a die, as documented.
 pub const MAX_CORES: u32 = 48;
-/// Vector cores of a rank of the runtime's simulator: 8 clusters.
+/// Number of vector cores per rank of the runtime's simulator: 8 clusters.
 const SIMULATED_CORES: u32 = 16;
 
 const REVISIONS: &[Revision] = &[
@@ -172,27 +178,29 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
     }
 }
 
-/// All profiles. `a5sim` has the facts of `a2a3`: what the two have in common is what is emitted for it.
+/// All profiles. `a5sim` has the facts of `a2a3`: only what A5 has in common with A2 and A3 is
+/// emitted for it.
 pub const PROFILES: [Profile; 3] = [
     aiv("a2a3", "Ascend A2 and A3", false),
     aiv("a2a3sim", "the simulator of Ascend A2 and A3", true),
     aiv("a5sim", "the simulator of Ascend A5, by what A5 has in common with A2 and A3", true),
 ];
 
-/// The profile of that name.
+/// Returns the profile with this name.
 pub fn find(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|p| p.name == name)
 }
 
-/// Bits that the conversion, comparison and selection instructions take at once, in bytes of the operand.
+/// Bytes of an operand that a conversion, comparison or selection instruction processes in one
+/// step.
 const REPEAT: u32 = 256;
 
-/// Bytes behind the bits of a mask that `select` uses for itself.
+/// Bytes after the bits of a mask that `select` uses as working space.
 pub const MASK_SCRATCH: u32 = 32;
 
 impl Profile {
-    /// Whether a vector instruction has that element type, with a number as its last operand or with tiles alone;
-    /// otherwise why not.
+    /// Checks whether a vector instruction supports an element type. `number`: its last operand is
+    /// a number and not a tile. The error is the reason why it does not.
     pub fn vector(&self, op: VecOp, dtype: DType, number: bool) -> Result<Seen, &'static str> {
         use DType::*;
         match op {
@@ -220,7 +228,8 @@ impl Profile {
         }
     }
 
-    /// Whether a comparison has that element type; otherwise why not.
+    /// Checks whether a comparison supports an element type. The error is the reason why it does
+    /// not.
     pub fn compare(&self, cmp: CompareOp, dtype: DType) -> Result<Seen, &'static str> {
         match (dtype, cmp) {
             (DType::F32 | DType::F16, _) | (DType::I32, CompareOp::Eq | CompareOp::Ne) => Ok(Seen::Read),
@@ -229,24 +238,27 @@ impl Profile {
         }
     }
 
-    /// Bytes of the mask tile of a `select` over `elements` elements: a bit each, in whole steps of the instruction,
-    /// and behind them what the selection uses for itself.
+    /// Returns the size in bytes of the mask tile of a `select` over `elements` elements: one bit
+    /// per element, rounded up to whole steps of the instruction, followed by the working space of
+    /// `select`.
     pub fn mask_bytes(&self, elements: u32, dtype: DType) -> u32 {
         let step = REPEAT / dtype.bytes() as u32;
         (elements.div_ceil(step) * step / 8).div_ceil(self.ub_align) * self.ub_align + MASK_SCRATCH
     }
 
-    /// Elements that operands of a `select` are a multiple of: comparisons read whole steps.
+    /// Returns the number of elements of which the length of a `select` operand is a multiple:
+    /// comparisons read whole steps.
     pub fn select_step(&self, dtype: DType) -> u32 {
         REPEAT / dtype.bytes() as u32
     }
 
-    /// Roundings of the conversion between two element types; empty where there is none.
+    /// Returns the roundings of the conversion between two element types; empty if there is no such
+    /// conversion.
     pub fn convert(&self, from: DType, to: DType) -> &'static [Rounding] {
         conversion(from, to)
     }
 
-    /// Bytes of a memory of a core.
+    /// Returns the size in bytes of a memory of a core.
     pub fn bytes(&self, space: Space) -> u32 {
         match space {
             Space::Ub => self.ub,
@@ -257,7 +269,8 @@ impl Profile {
         }
     }
 
-    /// Whether a core has that barrier: one of a pipe that it does not have hangs it.
+    /// Checks whether a core has this barrier. A barrier of a pipe that the core does not have
+    /// hangs it.
     pub fn barrier(&self, core: Core, barrier: Barrier) -> bool {
         match barrier {
             Barrier::All => true,
@@ -265,7 +278,8 @@ impl Profile {
         }
     }
 
-    /// Whether the cube unit multiplies elements of a type, adding up in f32; otherwise why not.
+    /// Checks whether the cube unit multiplies elements of this type with f32 sums. The error is
+    /// the reason why it does not.
     pub fn multiply(&self, dtype: DType) -> Result<Seen, &'static str> {
         match dtype {
             DType::F32 | DType::F16 | DType::BF16 => Ok(Seen::Read),
@@ -274,7 +288,8 @@ impl Profile {
         }
     }
 
-    /// Whether the scalar unit reads an element of that type from a tile in UB, behind a flag of what wrote it; otherwise why not.
+    /// Checks whether the scalar unit can read a row index of this type from a tile in UB, after a
+    /// flag of the pipe that wrote it. The error is the reason why it cannot.
     pub fn choose(&self, dtype: DType) -> Result<Seen, &'static str> {
         match dtype {
             DType::I32 | DType::I64 => Ok(Seen::Read),
@@ -282,7 +297,8 @@ impl Profile {
         }
     }
 
-    /// Whether a row is combined in that element type; otherwise why not.
+    /// Checks whether `op` can reduce a row of this element type. The error is the reason why it
+    /// cannot.
     pub fn reduce(&self, op: VecOp, dtype: DType) -> Result<Seen, &'static str> {
         match (op, dtype) {
             (VecOp::Add | VecOp::Max | VecOp::Min, DType::F32 | DType::F16) => Ok(Seen::Read),
@@ -291,7 +307,10 @@ impl Profile {
         }
     }
 
-    /// The runtime of that name, if kernels are emitted for it; otherwise the reason.
+    /// Returns the runtime with this name.
+    ///
+    /// # Errors
+    /// Returns E451 if the target has no such runtime or nothing is emitted for it.
     pub fn runtime(&self, name: &str) -> Result<&'static Runtime, Diagnostic> {
         let found = self.runtimes.iter().find(|r| r.name == name);
         match found {
@@ -306,7 +325,7 @@ impl Profile {
 }
 
 impl Step {
-    /// The operation of the tile level.
+    /// Returns the operation of the tile level for this step.
     pub fn op(&self) -> Op {
         match self.part {
             Part::Barrier(b) => Op::Barrier(b),
@@ -315,7 +334,8 @@ impl Step {
     }
 }
 
-/// Roundings of a conversion that vector cores have; empty where there is none.
+/// Returns the roundings of the conversion between two element types on vector cores; empty if
+/// there is no such conversion.
 fn conversion(from: DType, to: DType) -> &'static [Rounding] {
     use DType::*;
     match (from, to) {
@@ -326,8 +346,9 @@ fn conversion(from: DType, to: DType) -> &'static [Rounding] {
     }
 }
 
-/// The types that an element goes through to another type, the last one included: all conversions but the last are exact, so that it
-/// is rounded once. None where no conversions do that.
+/// Returns the element types through which a value is converted from `from` to `to`, `to` included.
+/// All conversions but the last are exact, so the value is rounded once. `None` if no such sequence
+/// exists.
 pub fn conversions(from: DType, to: DType) -> Option<Vec<DType>> {
     let exact = |a, b| conversion(a, b).contains(&Rounding::Exact);
     let mut way = vec![];

@@ -1,42 +1,44 @@
-//! Ranges of integer expressions: what can be said of a value without running anything.
+//! Range analysis: lower and upper bounds of integer expressions, computed without evaluating them.
 //!
-//! Owns lower and upper bounds of the values kernels know, and how operations carry them along. Printers ask it where
-//! `/` and `%` of C++ are the same as those of the IR, which round down.
+//! The module owns the bounds of the values that every kernel has by name, and how operators
+//! propagate bounds. The C++ printer queries it to find out where `/` and `%` of C++, which
+//! truncate, equal those of the IR, which round down.
 
 use crate::profile::{MAX_CORES, MAX_RANKS};
 use crate::tile::{CALL, CORE, COUNT, NRANKS, RANK};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
 
-/// Bounds, both included; none where there is none or it is not known.
+/// An interval of integers with inclusive bounds. A bound is `None` if it does not exist or is not
+/// known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// Not less than this.
+    /// Lower bound.
     pub lo: Option<i64>,
-    /// Not more than this.
+    /// Upper bound.
     pub hi: Option<i64>,
 }
 
 impl Range {
-    /// Nothing is known.
+    /// The range of a value about which nothing is known.
     pub const ANY: Range = Range { lo: None, hi: None };
 
-    /// From `lo` up.
+    /// Returns the range of all values that are at least `lo`.
     pub const fn from(lo: i64) -> Range {
         Range { lo: Some(lo), hi: None }
     }
 
-    /// Both bounds.
+    /// Returns the range from `lo` to `hi`, both included.
     pub const fn of(lo: i64, hi: i64) -> Range {
         Range { lo: Some(lo), hi: Some(hi) }
     }
 
-    /// Whether no value is negative.
+    /// Checks that no value of the range is negative.
     pub fn nonnegative(self) -> bool {
         self.lo.is_some_and(|v| v >= 0)
     }
 
-    /// Whether every value is positive.
+    /// Checks that every value of the range is positive.
     pub fn positive(self) -> bool {
         self.lo.is_some_and(|v| v > 0)
     }
@@ -50,7 +52,7 @@ fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option<i
     Some(f(a?, b?))
 }
 
-/// What is known of a value that every kernel has by name.
+/// Returns the range of a name that every kernel has; [`Range::ANY`] for any other name.
 pub fn known(name: &str) -> Range {
     match name {
         RANK => Range::of(0, i64::from(MAX_RANKS) - 1),
@@ -61,7 +63,7 @@ pub fn known(name: &str) -> Range {
     }
 }
 
-/// Bounds of an expression; `var` knows those of its variables.
+/// Returns the bounds of an expression; `var` gives those of its variables.
 pub fn range(e: &Expr, var: &impl Fn(&Name) -> Range) -> Range {
     match e {
         Expr::Int(v) => Range::of(*v, *v),
@@ -120,12 +122,12 @@ fn binary(op: BinOp, a: Range, b: Range) -> Range {
     }
 }
 
-/// The smaller of those that are known.
+/// Returns the smaller of the known bounds; `None` if neither is known.
 fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     both(a, b, i64::min).or(a).or(b)
 }
 
-/// The larger of those that are known.
+/// Returns the larger of the known bounds; `None` if neither is known.
 fn most(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     both(a, b, i64::max).or(a).or(b)
 }

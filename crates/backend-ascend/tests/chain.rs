@@ -1,6 +1,6 @@
-//! Elementwise functions as instructions: the library's kernels and each operation, against the interpreter's own
-//! functions. Instructions are executed in f32 as the core would, with the functions of `docs/numbers.md` for `exp`, `log`
-//! and `sqrt`.
+//! Tests of elementwise functions as instructions: the library's kernels and each operation are
+//! compared with the interpreter's functions. Instructions are executed in f32 as the core would do
+//! it, with the functions of `docs/numbers.md` for `exp`, `log` and `sqrt`.
 
 use kbc_backend_ascend::lower::elementwise::{Arg, Bound, Chain, Reg, Step, bound, chain, round};
 use kbc_backend_ascend::tile::VecOp;
@@ -13,7 +13,7 @@ use kbc_ir::types::DType;
 use kbc_numerics::numbers::{max_f32, min_f32, round_to};
 use kbc_numerics::scalar_eval::{eval_f32, eval_i32, holds, un_f32, un_f64};
 
-/// What a chain gives for one element, in f32.
+/// Returns the result of a chain for one element, in f32.
 fn run(c: &Chain, args: &[f32]) -> f32 {
     assert_eq!(c.compute, DType::F32);
     let mut r = args.to_vec();
@@ -96,7 +96,7 @@ fn arg(i: usize) -> Scalar {
     Scalar::Arg(i)
 }
 
-/// Every operand with both signs of zero, infinities, NaN, denormals, large and small values.
+/// Values that include both signs of zero, infinities, NaN, denormals, large and small numbers.
 const VALUES: [f32; 22] = [
     0.0,
     -0.0,
@@ -126,7 +126,7 @@ fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
 
-/// A chain only names registers it has, and numbers only last.
+/// Checks that a chain only names registers that it has, and that numbers are only last operands.
 fn sound(c: &Chain) {
     let reg = |r: Reg| assert!(r < c.registers);
     reg(c.result);
@@ -154,7 +154,7 @@ fn sound(c: &Chain) {
     assert_eq!(c.exact, c.inexact.is_empty());
 }
 
-/// Functions of two operands that are exact to the bit, in every place for a number.
+/// Returns functions of two operands that are exact to the bit, with numbers in every position.
 fn exact_functions() -> Vec<Scalar> {
     let mut out = vec![Scalar::Num(2.5), arg(0), arg(1)];
     for op in [ScalarBin::Add, ScalarBin::Sub, ScalarBin::Mul, ScalarBin::Div, ScalarBin::Min, ScalarBin::Max]
@@ -293,13 +293,13 @@ fn numbers_round_as_the_interpreter_rounds_them() {
     }
 }
 
-/// The distance of f32 values next to a value, f64.
+/// Returns the distance between the f32 values next to a value, as f64.
 fn ulp(v: f64) -> f64 {
     let e = v.abs().max(f64::from(f32::MIN_POSITIVE)).log2().floor() as i32;
     f64::powi(2.0, e - 23)
 }
 
-/// Arguments for a bound: every `step`-th bit pattern up to a size, both signs.
+/// Calls `f` with arguments for a bound: every `step`-th bit pattern up to a size, with both signs.
 fn each(up_to: f32, step: u32, mut f: impl FnMut(f32)) {
     (0..=up_to.to_bits()).step_by(step as usize).for_each(|b| {
         f(f32::from_bits(b));
@@ -339,9 +339,9 @@ fn functions_are_within_their_bounds() {
             }
         };
         assert!(worst <= limit, "{op:?} of {at:?} is off by {worst}; the bound is {limit}");
-        // A bound that is far too wide says nothing.
+        // A bound that is far too wide would be useless.
         assert!(worst > 0.4 * limit, "{op:?}: {worst} of {limit}");
-        // The cosine of 0 is within its bound, and not 1.
+        // The cosine of 0 is within its bound, but not 1.
         let zeros = if op == ScalarUn::Cos { [f32::NAN; 2] } else { [0.0, -0.0] };
         for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, zeros[0], zeros[1]] {
             let (got, want) = (run(&c, &[x]), un_f32(op, x));
@@ -366,7 +366,7 @@ impl Sources for Nothing {
     }
 }
 
-/// A kernel of the library as the front end lowers a call of it.
+/// Returns a kernel of the library as the front end lowers a call of it.
 fn library(call: &str) -> ScalarFn {
     let text = format!("program p(x: f32[8]) -> f32[8] {{\n    {call}\n}}\n");
     let mut sources = Nothing(0);
@@ -397,7 +397,7 @@ fn every_kernel_of_the_library_becomes_a_chain() {
         for dtype in [DType::F32, DType::BF16] {
             let c = chain(&f, dtype).unwrap_or_else(|d| panic!("{name}: {d:#?}"));
             sound(&c);
-            // Errors of the functions inside enter the result times at most its operand.
+            // Errors of the inner functions reach the result multiplied by at most its operand.
             let (mut worst, mut at) = (0.0f64, 0.0);
             each(100.0, 9973, |x| {
                 let x = round_to(f64::from(x), dtype) as f32;
@@ -429,7 +429,7 @@ fn registers_are_used_again() {
     // One operand, in place.
     let c = chain(&func(1, un(ScalarUn::Neg, un(ScalarUn::Abs, arg(0)))), DType::F32).expect("it exists");
     assert_eq!((c.registers, c.result, c.steps.len()), (1, 0, 2));
-    // An operand that nothing reads is a register to use.
+    // The register of an operand that is no longer read can be used.
     let c = chain(&func(2, Scalar::bin(ScalarBin::Add, arg(0), un(ScalarUn::Exp, arg(0)))), DType::F32);
     assert_eq!(c.expect("it exists").registers, 2);
     let c = chain(&func(1, arg(0)), DType::F32).expect("it exists");

@@ -1,4 +1,4 @@
-//! Kernels as C++: what complete kernels print as, and what is refused.
+//! Tests of kernels as C++: the printed text of complete kernels, and kernels that are rejected.
 
 use kbc_backend_ascend::cpp::{KernelText, kernel, tables_tensor};
 use kbc_backend_ascend::tile::Kernel;
@@ -32,7 +32,7 @@ fn complete_kernels() {
     }
 }
 
-/// What a kernel lacks, or what no instruction does, is refused.
+/// Incomplete kernels, and operations without an instruction, are rejected.
 #[test]
 fn refused() {
     let head = "tile 1\nkernel @k aiv\nscalar nranks\nscalar call\ntensor %x : f32[8] in 0\n\
@@ -67,7 +67,7 @@ fn refused() {
     }
 }
 
-/// Numbers of the element type, and integers that are subtracted.
+/// Numbers are printed in the element type; integers can be subtracted.
 #[test]
 fn numbers() {
     let head = "tile 1\nkernel @k aiv\nscalar call\ntile $a : f32[8] at 0\ntile $h : f16[16] at 32\n\
@@ -91,7 +91,7 @@ fn numbers() {
     }
 }
 
-/// The first entries say where each table begins.
+/// The first entries state where each table begins.
 #[test]
 fn tables_as_a_tensor() {
     let k = read("tables");
@@ -104,7 +104,8 @@ fn tables_as_a_tensor() {
     assert_eq!(tables_tensor(&read("onephase"), 5), Ok(vec![]));
 }
 
-/// Names of the IR that C++ does not take, or that the text uses itself, or that are visible already.
+/// Names of the IR are renamed if C++ rejects them, if the text uses them itself, or if they are
+/// already visible.
 #[test]
 fn names() {
     let k = "tile 1\nkernel @k aiv\nscalar nranks\nscalar call\ntensor %float : f32[8] in 0\ntensor %float#1 : f32[8] in 1\n\
@@ -124,7 +125,7 @@ fn names() {
     }
 }
 
-/// What is printed is C++17 without a warning, with the stand-in headers.
+/// Printed kernels compile as C++17 without a warning, with the stand-in headers.
 #[test]
 fn printed_kernels_compile() {
     let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ascend/standin");

@@ -1,4 +1,5 @@
-//! Expressions in C++ and in Python have the values that they have in the IR: random ones are printed, compiled, run.
+//! Tests that expressions in C++ and in Python have the same values as in the IR: random ones are
+//! printed, compiled and run.
 
 use kbc_backend_ascend::cpp::expr::{Plain, print};
 use kbc_backend_ascend::cpp::helpers::{Helper, Helpers};
@@ -14,7 +15,7 @@ use std::process::Command;
 
 const ORDER: [i64; 5] = [3, -1, 4, -1, 2_000_000_000];
 
-/// A launch: values of what every kernel knows, and of `k`, of which nothing is known.
+/// A launch: values of the names that every kernel knows, and of `k`, whose range is unknown.
 #[derive(Debug)]
 struct Launch {
     nranks: i64,
@@ -75,7 +76,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         .prop_map(|(nranks, r, count, call, k)| Launch { nranks, rank: r % nranks, count, call, k })
 }
 
-/// Expressions that have a value at their launch, and that value.
+/// Returns expressions that have a value at their launch, with that value.
 fn cases(n: usize) -> Vec<(Expr, Launch, i64)> {
     let mut runner = TestRunner::deterministic();
     let both = (expr(), launch());
@@ -89,7 +90,7 @@ fn cases(n: usize) -> Vec<(Expr, Launch, i64)> {
     out
 }
 
-/// Runs a command line and returns what it printed.
+/// Runs a command line and returns its output.
 fn run(command: &mut Command) -> String {
     let ran = command.output().unwrap_or_else(|e| panic!("{command:?} does not run: {e}"));
     assert!(ran.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&ran.stderr));
@@ -108,7 +109,7 @@ fn values_in_cpp() {
             "static int64_t f{i}(int64_t nranks, int64_t rank, int64_t count, int64_t call, int64_t k) {{\n    \
              (void)nranks; (void)rank; (void)count; (void)call; (void)k;\n    return {text};\n}}\n\
              static void c{i}() {{ check({i}, f{i}({args}), INT64_C({}) + {}); }}\n",
-            // The least value has no literal.
+            // The smallest value has no literal.
             v.wrapping_add(i64::from(*v == i64::MIN)),
             -i64::from(*v == i64::MIN),
         );
@@ -169,7 +170,7 @@ fn values_in_python() {
     assert_eq!(said, "");
 }
 
-/// No value is outside the bounds that are claimed of it.
+/// No value is outside the bounds that are claimed for it.
 #[test]
 fn values_in_their_ranges() {
     let mut bounded = 0;
@@ -182,7 +183,7 @@ fn values_in_their_ranges() {
     assert!(bounded > 1000, "{bounded}");
 }
 
-/// What people read most prints as they would write it.
+/// The most common forms print as a person would write them.
 #[test]
 fn plain_forms() {
     for (text, cpp) in [

@@ -1,4 +1,5 @@
-//! The files of a package made by hand, and what cannot be packaged. No Python runs here: texts are compared.
+//! Tests of the files of a hand-made package, and of kernels that cannot be packaged. They compare
+//! texts; no Python runs here.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -34,14 +35,14 @@ fn every_file_of_an_all_reduce() {
         let left: Vec<&str> = text.split('@').skip(1).step_by(2).collect();
         let key = |w: &&&str| !w.is_empty() && w.chars().all(|c| c.is_ascii_uppercase() || c == '_');
         assert_eq!(left.iter().find(key), None, "{name}: a key that was not filled in");
-        // The harness is the same text for every kernel but for its name.
+        // The harness is the same text for every kernel except for its name.
         if name.ends_with(".cpp") || name != "harness.py" {
             insta::assert_snapshot!(name.replace(['/', '.'], "_"), text);
         }
     }
 }
 
-/// Of everything that depends on the kernel the harness says only its name.
+/// The name is the only part of the harness that depends on the kernel.
 #[test]
 fn harness_is_the_same_for_every_kernel() {
     let one = kernel();
@@ -58,7 +59,7 @@ fn tables_are_one_argument_and_one_list() {
     kernel.tables.push(Table { name: "order".into(), values: values(0) });
     kernel.tables.push(Table { name: "peers".into(), values: values(10) });
     let layout = text(&package(&kernel, ""), "layout.py");
-    // Where each begins, then both.
+    // The offset of each table, then both tables.
     assert!(layout.contains("    3: (2, 5, 0, 1, 2, 10, 11, 12),\n"), "{layout}");
     assert!(layout.contains(r#"Tensor("tables", "i32", "IN", "tables", None),"#), "{layout}");
     let shim = text(&package(&kernel, ""), "kernels/orchestration/sum_of_all_orch.cpp");
@@ -130,7 +131,7 @@ fn platforms_and_runtimes_are_refused_with_a_reason() {
     assert_eq!(d.help.as_deref(), Some("did you mean `a2a3sim`?"));
 }
 
-/// A graph with one operation of every kind that has a golden value.
+/// Returns a graph with one operation of every kind that has a golden value.
 fn every_operation() -> Graph {
     let mut g = Graph::default();
     let whole = |dtype, sizes: &[u64]| TensorType::replicated(dtype, sizes);
@@ -203,8 +204,8 @@ fn a_definition_with_every_operation() {
     insta::assert_snapshot!("every_operation", head.split_once("import torch\n").unwrap().1);
 }
 
-/// A graph whose integers do not stay exact: slices of an f16 sum are scaled, one has fewer dimensions; the sum meets
-/// functions and comparisons and is converted.
+/// Returns a graph whose integers do not stay exact. Slices of an f16 sum are scaled, and one of
+/// them has fewer dimensions; the sum is used in functions and comparisons and is converted.
 fn inexact() -> Graph {
     let mut g = Graph::default();
     let whole = |dtype, sizes: &[u64]| TensorType::replicated(dtype, sizes);
@@ -246,7 +247,7 @@ fn inexact() -> Graph {
     g
 }
 
-/// A package of a graph with sizes as they are.
+/// Returns a package of a graph with its sizes unchanged.
 fn of_graph<'a>(kernel: &'a Kernel, graph: Graph) -> Package<'a> {
     let mut p = package(kernel, "");
     let global = |name: &Name, ty: &TensorType| kbc_backend_ascend::package::Global {
@@ -260,7 +261,8 @@ fn of_graph<'a>(kernel: &'a Kernel, graph: Graph) -> Package<'a> {
     p
 }
 
-/// Where integers do not stay exact, values have bounds, and the file has the helpers that they need and no others.
+/// If integers do not stay exact, values have bounds, and the file has exactly the helpers that
+/// they need.
 #[test]
 fn a_definition_with_bounds() {
     let kernel = kernel();
@@ -276,14 +278,14 @@ fn a_definition_with_bounds() {
     assert!(readme.contains("as near to its golden value as a bound"), "{readme}");
     assert!(text(&p, "manifest.json").contains("\"compared\": \"within bounds\""));
 
-    // Products and rows that are added up have rules of their own.
+    // Matmuls and sums of rows have rules of their own.
     let mut p = of_graph(&kernel, every_operation());
     p.moduli = [2, 3, 4].map(|n| (n, None)).into();
     let golden = text(&p, "golden.py");
     assert!(["def matmul(", "def along(", "def tightened("].iter().all(|f| golden.contains(f)), "{golden}");
 }
 
-/// A closed form is that of a collective alone: what is computed behind it has none.
+/// Only a single collective has a closed form; a computation after it has none.
 #[test]
 fn a_computation_has_no_closed_form() {
     let kernel = kernel();
@@ -306,7 +308,7 @@ fn a_computation_has_no_closed_form() {
     assert!(text(&p, "golden.py").contains("FORM = None"));
 }
 
-/// Closed forms of collectives, by the types of their input and result.
+/// Closed forms of collectives depend on the types of their input and result.
 #[test]
 fn one_collective_has_a_closed_form() {
     let cut = |dim: usize, rank: usize| -> TensorType {

@@ -1,4 +1,5 @@
-//! The text form of kernels: what is printed reads back as the same kernel, and what is wrong is said with its place.
+//! Tests of the text form of kernels: a printed kernel parses to the same kernel, and errors are
+//! reported at their places.
 
 use kbc_backend_ascend::tile::Kernel;
 use kbc_backend_ascend::tile::parse::parse;
@@ -9,7 +10,7 @@ fn read(name: &str, text: &str) -> Kernel {
     parse(text, FileId(0)).unwrap_or_else(|d| panic!("{name}: {:#?}", d.list))
 }
 
-/// A good text is printed as it stands, but for its comments.
+/// A good text is printed unchanged except for its comments.
 #[test]
 fn good_files_read_back() {
     insta::glob!("tile/good/*.tile", |path| {
@@ -23,7 +24,7 @@ fn good_files_read_back() {
     });
 }
 
-/// Every fault of a bad text is reported in one run, each at its place.
+/// All errors of a bad text are reported in one run, each at its place.
 #[test]
 fn bad_files_are_refused() {
     insta::glob!("tile/bad/*.tile", |path| {

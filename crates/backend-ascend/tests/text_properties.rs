@@ -1,5 +1,5 @@
-//! Properties of the text form of kernels: any kernel reads back as it was, and no text, however damaged, brings down
-//! the reader.
+//! Properties of the text form of kernels: any printed kernel parses to the same kernel, and no
+//! damaged text makes the parser panic.
 
 use kbc_backend_ascend::tile::parse::parse;
 use kbc_backend_ascend::tile::text::print;
@@ -12,7 +12,7 @@ use kbc_ir::types::DType;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Names of all kinds: plain, dotted, keywords, such that need quotes, empty.
+/// Names of all kinds: plain, dotted, keywords, names that need quotes, empty.
 fn name() -> impl Strategy<Value = Name> {
     let words = select(vec!["r", "min", "mod", "a.b", "at", "x", "by", "per", "in", "let", "mask", "all"]);
     prop_oneof![
@@ -46,7 +46,8 @@ fn expr() -> impl Strategy<Value = Expr> {
     })
 }
 
-/// Declarations: a few of each kind, with equal names among them; scalars and tables have names of their own.
+/// Declarations: a few of each kind, with equal names among them. Scalars and tables have distinct
+/// names.
 fn declarations() -> impl Strategy<Value = Kernel> {
     let dtype = || select(DType::ALL.to_vec());
     let tensor =
@@ -231,7 +232,8 @@ proptest! {
         prop_assert_eq!(again, k, "{}", text);
     }
 
-    /// A good text with one word or line dropped, doubled, or replaced by another one of the text.
+    /// A good text with one word or line dropped, doubled, or replaced by another one of the text,
+    /// is parsed or rejected.
     #[test]
     fn damaged_texts_are_read_or_refused(
         pick in any::<prop::sample::Index>(),
@@ -270,7 +272,7 @@ proptest! {
     }
 }
 
-/// Every prefix of every good text is read or refused.
+/// Every prefix of every good text is parsed or rejected.
 #[test]
 fn truncated_texts_are_read_or_refused() {
     for text in good_texts() {
@@ -280,7 +282,7 @@ fn truncated_texts_are_read_or_refused() {
     }
 }
 
-/// Texts made to exhaust the stack are refused.
+/// Texts that try to exhaust the stack are rejected.
 #[test]
 fn deep_texts_are_refused() {
     let head = "tile 1\nkernel @k aiv\n\nbody\n";

@@ -1,4 +1,4 @@
-//! Passes of the tile level: layout, addresses, fences and flags.
+//! Tests of the passes of the tile level: layout, addresses, fences and flags.
 
 use crate::kernels;
 
@@ -116,7 +116,7 @@ fn a_wait_without_an_acquire_gets_its_barrier_outside_loops() {
 
 #[test]
 fn events_differ_where_the_last_wait_may_not_be_over() {
-    // Nothing tells MTE2 that V is through with its wait for the first load.
+    // MTE2 does not know that V has finished its wait for the first load.
     let one = |t| load(t, gm(X, int(0), int(0)));
     let mut body = vec![];
     for i in 0..10 {
@@ -129,14 +129,15 @@ fn events_differ_where_the_last_wait_may_not_be_over() {
     let k = done(k);
     assert_eq!(analyse(&k), []);
     assert!(short(&k).contains("set MTE2>V 7"), "{}", short(&k));
-    // Events are used up after eight: then all pipes wait, once.
+    // After eight events, none is left: then all pipes wait, once.
     assert_eq!(counts(&k).all, 1, "{}", short(&k));
     assert_eq!(counts(&k).flags, 9, "{}", short(&k));
 }
 
 #[test]
 fn rows_of_one_tile_loop_do_not_meet() {
-    // In place: each tile is read and written at its own place, so only the reuse of the tile needs order.
+    // In place: each tile is read and written at the same addresses, so only the reuse of the tile
+    // needs order.
     let body = vec![load(A, gm(OUT, int(0), v("i"))), store(gm(OUT, int(0), v("i")), A)];
     let flags = |mut k: Kernel| {
         k.body.iter_mut().for_each(|s| {
@@ -148,9 +149,9 @@ fn rows_of_one_tile_loop_do_not_meet() {
         let unordered = |f: &order::Finding| matches!(f.fault, Fault::Unordered { access: 1, .. });
         analyse(&k).iter().filter(|f| unordered(f)).count()
     };
-    // Access 1 is the one to memory outside UB: the store after the load of the same elements.
+    // The store after the load of the same elements is the only conflict in memory outside UB.
     assert_eq!(flags(frame(vec![tiles(v("count"), body.clone())])), 1);
-    // One element further, it meets the next tile too: the store of another iteration is met by the load.
+    // One element further, the store also conflicts with the load of the next iteration.
     let body = vec![load(A, gm(OUT, int(0), v("i") + int(1))), body[1].clone()];
     assert!(flags(frame(vec![tiles(v("count"), body)])) > 1);
 }
@@ -197,7 +198,7 @@ fn profiles_say_what_they_know() {
         assert!(p.runtime("tensormap_and_ringbuffer").is_ok());
         assert_eq!(p.runtime("host_build_graph").expect_err("refused").code, "E451");
         assert!(p.runtime("x").is_err());
-        // The range of a cast: what is exact is offered as exact.
+        // An exact conversion is offered as exact.
         assert_eq!(p.convert(DType::BF16, DType::F32), [Rounding::Exact]);
         assert!(p.convert(DType::F32, DType::BF16).contains(&Rounding::Nearest));
         assert!(p.convert(DType::F16, DType::BF16).is_empty());

@@ -1,5 +1,6 @@
-//! The analysis of order against an execution: random kernels are completed, then executed at several sizes with a clock
-//! for every pair of pipes. What the analysis accepts has no race in any execution, nor any flag out of order.
+//! Test of the order analysis against execution: random kernels are completed and then executed at
+//! several sizes with a clock for every pair of pipes. A kernel that the analysis accepts has no
+//! race in any execution, and no flag out of order.
 
 use crate::kernels;
 
@@ -13,7 +14,7 @@ use kbc_ir::types::DType;
 use kernels::*;
 use std::collections::BTreeMap;
 
-/// Elements of a tile: small, so that loops over tiles turn.
+/// Elements of a tile: few, so that loops over tiles have several iterations.
 const STEP: u32 = 8;
 
 /// A linear congruential generator.
@@ -28,7 +29,7 @@ impl Rng {
 
 struct Make {
     rng: Rng,
-    /// Variables of `for` around this place.
+    /// Variables of the enclosing `for` loops.
     vars: Vec<Name>,
     fresh: usize,
 }
@@ -126,7 +127,7 @@ impl Make {
         for _ in 0..3 {
             m.rng.below(2);
         }
-        // A notify without a release is no kernel's that lowering makes: it gets one.
+        // Lowering always puts a release before a notify, so the test does the same.
         let mut k = frame(fenced(m.block(0)));
         k.tiles = ["a", "b", "c"].map(|n| tile(n, DType::F32, STEP)).to_vec();
         k.signals.push(Signals { name: "s".into(), count: int(1), per_call: int(1), at: None });
@@ -135,7 +136,7 @@ impl Make {
     }
 }
 
-/// A release in front of every notify.
+/// Puts a release before every notify.
 fn fenced(list: Vec<Stmt>) -> Vec<Stmt> {
     let mut out: Vec<Stmt> = vec![];
     for s in list {
@@ -153,28 +154,28 @@ fn fenced(list: Vec<Stmt>) -> Vec<Stmt> {
     out
 }
 
-/// A place in memory: a copy of a tile, or an element of an object's slot.
+/// A memory cell: one copy of a tile, or an element of an object's slot.
 type Cell = (u8, u32, i64, i64);
 /// An operation: its pipe and its number there.
 type Did = (usize, u64);
 
-/// An execution: what each pipe knows to be over, and who touched what.
+/// An execution: what each pipe knows to be over, and which operations touched each cell.
 #[derive(Default)]
 struct Run {
     vars: BTreeMap<Name, i64>,
     issued: [u64; 4],
-    /// Per pipe: operations of every pipe that are over before it starts another.
+    /// By pipe: the operations of every pipe that are over before it starts another.
     over: [[u64; 4]; 4],
     cells: BTreeMap<Cell, (Vec<Did>, Vec<Did>)>,
     flags: BTreeMap<(Pipe, Pipe, u8), [u64; 4]>,
     waited: BTreeMap<(Pipe, Pipe, u8), Did>,
-    /// Transfers so far, those drained, those published.
+    /// Number of transfers so far, of drained ones, and of published ones.
     moved: u64,
     drained: u64,
     published: u64,
     pending_wait: bool,
     steps: usize,
-    /// In a loop whose tiles take turns: whether it is the second copies'.
+    /// Whether the second copies are in use, in a loop whose tiles alternate.
     second: bool,
 }
 
@@ -193,7 +194,8 @@ impl Run {
         let ordered = |d: &Did| *d == me || over[d.0] >= d.1;
         let clear = writes.iter().all(ordered) && (!write || reads.iter().all(ordered));
         if write {
-            // What is ordered before this write is ordered before what is ordered after it.
+            // Accesses ordered before this write are also ordered before everything that is ordered
+            // after it.
             (*reads, *writes) = (vec![], vec![me]);
         } else {
             reads.push(me);
@@ -307,7 +309,8 @@ impl Run {
     }
 }
 
-/// Executes a kernel at several sizes: operations executed, or the first thing that is wrong.
+/// Executes a kernel at several sizes. Returns the number of operations executed, or the first
+/// error.
 fn execute(k: &Kernel) -> Result<usize, String> {
     let mut steps = 0;
     for nranks in [0, 1, 2, 3] {
@@ -341,7 +344,8 @@ fn completed_kernels_have_no_race_in_any_execution() {
     assert!(steps > 10_000 && raced > 60, "{steps} operations, {raced} kernels in need");
 }
 
-/// Whatever line is taken away or moved: what the analysis then still accepts executes without a race.
+/// After any line is removed or moved, a kernel that the analysis still accepts executes without a
+/// race.
 #[test]
 fn what_the_analysis_accepts_after_a_change_has_no_race() {
     let profile = find("a2a3").expect("a profile");
@@ -359,7 +363,7 @@ fn what_the_analysis_accepts_after_a_change_has_no_race() {
                 }
                 changed.push(k);
             }
-            // One line further up.
+            // Moves the line up by one.
             if let Some(up) = at.last().filter(|i| **i > 0) {
                 let mut k = whole.clone();
                 let mut to = at.clone();
@@ -382,6 +386,6 @@ fn what_the_analysis_accepts_after_a_change_has_no_race() {
         }
     }
     assert!(accepted > 20 && refused > 200, "{accepted} accepted, {refused} refused");
-    // Most of what is refused does go wrong at one of the few sizes.
+    // Most rejected kernels do go wrong at one of the few sizes.
     assert!(raced * 2 > refused, "{raced} of {refused}");
 }

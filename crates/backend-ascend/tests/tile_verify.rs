@@ -1,5 +1,5 @@
-//! The verifier of the tile level: completed kernels pass, every mutation of their synchronisation is found, and files
-//! of `tile/unsound` yield the codes of their first line.
+//! Tests of the verifier of the tile level: completed kernels pass, every mutation of their
+//! synchronisation is found, and files of `tile/unsound` yield the codes of their first line.
 
 use crate::kernels;
 
@@ -16,14 +16,14 @@ fn profile() -> &'static Profile {
     find("a2a3sim").expect("a profile")
 }
 
-/// Kernels of the Rust fixtures and of the good texts, completed.
+/// Returns the kernels of the Rust fixtures and of the good texts, completed.
 fn completed() -> Vec<(String, Kernel)> {
     let mut list: Vec<(String, Kernel)> =
         kernels::all().into_iter().map(|(n, k)| (n.to_owned(), k)).collect();
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile/good");
     let mut files: Vec<_> =
         std::fs::read_dir(dir).expect("good texts").map(|e| e.expect("an entry").path()).collect();
-    // `forms.tile` has every form of the text and means nothing.
+    // `forms.tile` contains every form of the text but is not a meaningful kernel.
     files.retain(|f| !f.ends_with("forms.tile"));
     files.sort();
     for f in files {
@@ -50,7 +50,7 @@ fn completed_kernels_are_sound() {
     }
 }
 
-/// Every line of synchronisation is needed: without it the verifier finds what it was for.
+/// Every line of synchronisation is needed: without it, the verifier reports the missing order.
 #[test]
 fn every_line_of_synchronisation_is_missed() {
     let (mut lines, mut pairs) = (0, 0);
@@ -72,7 +72,8 @@ fn every_line_of_synchronisation_is_missed() {
                 "{name} without line {i} `{text}`: {found:?}"
             );
             lines += 1;
-            // Both sides of a pair: no flag dangles, so the missing order itself is found.
+            // Removes both sides of a pair: no flag is unmatched, so the missing order itself must
+            // be found.
             if let Op::SetFlag { .. } = op {
                 path::remove(&mut k, at);
                 let found = codes(&k);
@@ -85,7 +86,7 @@ fn every_line_of_synchronisation_is_missed() {
     assert!(lines > 80 && pairs > 30, "{lines} lines, {pairs} pairs");
 }
 
-/// A barrier of one pipe or a flag elsewhere does not make up for another pair of pipes.
+/// A barrier of one pipe, or a flag between other pipes, does not replace a flag.
 #[test]
 fn a_flag_of_other_pipes_does_not_do() {
     for (name, whole) in completed() {
@@ -94,7 +95,7 @@ fn a_flag_of_other_pipes_does_not_do() {
             let mut k = whole.clone();
             let mut next = at.clone();
             *next.last_mut().expect("a place") += 1;
-            // The other way round.
+            // The reverse direction.
             path::replace(&mut k, &at, Stmt::Op(Op::SetFlag { from: to, to: from, event }));
             path::replace(&mut k, &next, Stmt::Op(Op::WaitFlag { from: to, to: from, event }));
             let found = codes(&k);
@@ -103,7 +104,7 @@ fn a_flag_of_other_pipes_does_not_do() {
     }
 }
 
-/// Files with the codes of their first line, `; E452 E453`.
+/// Files yield the codes of their first line, such as `; E452 E453`.
 #[test]
 fn unsound_files_yield_their_codes() {
     let mut seen = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! Traces: what ranks do, that it adds up, that loops may be shortened, and what is refused.
+//! Tests of traces: the events of ranks, their results, shortened loops, and kernels that are
+//! rejected.
 
 use kbc_backend_ascend::tile::parse::parse;
 use kbc_backend_ascend::tile::trace::{Event, Launch, Loops, Place, Program, trace};
@@ -17,7 +18,7 @@ fn launch(nranks: i64, rank: i64, call: i64, count: i64) -> Launch {
     Launch { nranks, rank, core: 0, call, scalars: BTreeMap::from([(Name::from("count"), count)]) }
 }
 
-/// A trace is what the kernel's text says with numbers in it.
+/// A trace is the kernel's text with numbers filled in.
 #[test]
 fn one_rank() {
     let k = read("onephase");
@@ -43,7 +44,7 @@ fn one_rank() {
     assert_eq!(plain.iter().filter(|l| l.starts_with("wait")).count(), 2);
 }
 
-/// Memory of all ranks; what has been written is a number, the rest is nothing.
+/// Memory of all ranks. A written element has a number, any other has nothing.
 struct World<'k> {
     k: &'k Kernel,
     memory: BTreeMap<(usize, Object, i64), Vec<Option<i64>>>,
@@ -57,7 +58,7 @@ impl World<'_> {
         self.memory.entry((owner, object.object, object.slot)).or_insert_with(|| vec![None; 20_000])
     }
 
-    /// Does one event; false if it has to wait.
+    /// Performs one event; returns false if it has to wait.
     fn step(&mut self, rank: usize, e: &Event) -> bool {
         match e {
             Event::Load { tile, len, from } => {
@@ -91,7 +92,8 @@ impl World<'_> {
     }
 }
 
-/// Runs two launches on all ranks, one event of each rank after another, and returns the results of the last.
+/// Runs two launches on all ranks, taking one event of each rank in turn, and returns the results
+/// of the last.
 fn results(k: &Kernel, nranks: i64, count: i64) -> Vec<Vec<Option<i64>>> {
     let n = nranks as usize;
     let tiles = vec![k.tiles.iter().map(|t| vec![None; t.elements as usize]).collect(); n];
@@ -153,7 +155,7 @@ fn what_ranks_do_adds_up() {
     }
 }
 
-/// Shortened traces stay short, and tell apart what unrolled ones tell apart.
+/// Shortened traces stay short, and distinguish the same kernels as unrolled ones.
 #[test]
 fn ends_of_loops() {
     let k = read("ring");
@@ -180,13 +182,13 @@ fn ends_of_loops() {
                 let [x, y] = [a, b].map(|f| both(f, "count", count, Loops::Ends).ok());
                 let [u, v] = [a, b].map(|f| both(f, "count", count, Loops::Unrolled).ok());
                 assert_eq!(x.is_some(), u.is_some(), "{a} at {count}");
-                // Equal short traces are equal traces.
+                // Equal short traces imply equal full traces.
                 assert!(x != y || u == v, "{a} and {b} at {count}");
                 assert!(a != b || x == y);
             }
         }
     }
-    // Out of range in the middle only.
+    // Out of range only in the middle.
     let middle = both("select(i == 24, 3000, i)", "count", 100, Loops::Ends).expect_err("it leaves %x");
     assert!(middle.title.contains("8 elements from 3000 on leave the 300 there are"), "{}", middle.title);
     assert_eq!(both("i", "0", 8, Loops::Ends), Ok(vec![]));

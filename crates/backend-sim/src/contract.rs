@@ -1,15 +1,18 @@
-//! What a schedule should compute: every region with a contract evaluated from its clauses, in the place of its operations.
+//! Contract evaluation: computes what a schedule should compute, with every region with a contract
+//! evaluated from its clauses instead of its operations.
 //!
-//! Regions run one after another, in the order of the text, each on all ranks. A region with a contract moves nothing: what its
-//! operands hold at its end follows from the `end` clauses and from what they held at its start. Places of operands that
-//! no clause names hold anything afterwards. Other regions may compute on their ranks; one that moves data between
-//! ranks without a contract has no meaning here.
+//! Regions run one after another, in the order of the text, each on all ranks. A region with a
+//! contract moves nothing: the final contents of its operands follow from the `end` clauses and the
+//! initial contents. Places of operands that no clause names hold arbitrary data afterwards. Other
+//! regions may compute on their ranks; one that moves data between ranks without a contract has no
+//! meaning here.
 //!
-//! Each element carries a bound on how far an execution may be off. It is zero where every sum is exact, which the
-//! generated inputs see to. Local work on elements that may be off is followed only where it moves them.
+//! Each element carries a bound on the error of an execution. It is zero where every sum is exact,
+//! which the generated inputs ensure. Local work on elements with a nonzero bound is followed only
+//! if it merely moves them.
 //!
-//! Owns that walk. Comparing with what was executed is [`kbc_numerics::compare`]'s, and the checker, which needs no data, shares nothing
-//! with it.
+//! The module owns that walk. [`kbc_numerics::compare`] compares with what was executed. The
+//! checker, which needs no data, shares nothing with this module.
 
 use crate::effect::{Effect, Run, mem_dtype};
 use crate::host::Host;
@@ -28,22 +31,24 @@ use kbc_reference::{Item, Precision, combined};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Results as the contracts have them, by call, rank and result.
+/// Results according to the contracts, by call, rank and result.
 #[derive(Clone, Debug, Default)]
 pub struct Contracted {
     /// The elements.
     pub outputs: Vec<Vec<Vec<Part>>>,
-    /// How far each may be off; infinite where nothing is known of it.
+    /// Error bound of each element; infinite if nothing is known of it.
     pub off: Vec<Vec<Vec<Vec<f64>>>>,
 }
 
-/// Contributions that a contract may name before it is not evaluated: the square of the number of ranks of a group.
+/// Maximum number of contributions that a contract may name to be evaluated, which is the square of
+/// the number of ranks of a group.
 const MOST_TERMS: u64 = 1 << 26;
 
-/// The results that the contracts of a schedule ask for, of inputs as for [`crate::interp::run`].
+/// Returns the results that the contracts of a schedule require for inputs as for
+/// [`crate::interp::run`].
 ///
 /// # Errors
-/// Why there are none, in words.
+/// Returns the reason, in words, if there are none.
 pub fn expected(schedule: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<Contracted, String> {
     if schedule.host.is_some() {
         return Err("it has a program of the host".into());
@@ -83,13 +88,14 @@ pub fn expected(schedule: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Resu
     Ok(out)
 }
 
-/// A memory of a rank, with how far its elements may be off; those behind the end of the list are not.
+/// A memory of a rank with the error bounds of its elements. Elements beyond the end of the list
+/// have the bound 0.
 struct Held {
     cells: Cells,
     off: Vec<f64>,
 }
 
-/// Elements with how far each may be off.
+/// Elements with their error bounds.
 #[derive(Clone)]
 struct Values {
     data: Data,
@@ -112,9 +118,9 @@ struct Walk<'p> {
     ranks: Vec<BTreeMap<Mem, Held>>,
     /// One for each stream of each rank, in the current call.
     cursors: Vec<Cursor<'p>>,
-    /// The region each of them has entered and not begun.
+    /// The region that each of them has entered but not begun.
     at: Vec<Option<RegionId>>,
-    /// Events by rank, in the current call.
+    /// Recorded events by rank, in the current call.
     recorded: BTreeSet<(u64, u32)>,
 }
 
@@ -123,7 +129,7 @@ impl<'p> Walk<'p> {
         self.program.schedule
     }
 
-    /// The host fills inputs, and other buffers hold nothing.
+    /// Begins a call: the host fills inputs, and other buffers hold nothing.
     fn begin(&mut self, call: i64) -> Result<(), String> {
         let streams = self.program.streams.len() as u32;
         let ranks = self.program.ranks();
@@ -193,7 +199,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// The region that a stream enters next.
+    /// Returns the region that a stream enters next.
     fn enters(&mut self, stream: usize) -> Result<Option<RegionId>, String> {
         if self.at[stream].is_none()
             && let Some(Step::Enter(r)) = self.cursors[stream].next_step().map_err(|f| f.text)?
@@ -203,7 +209,7 @@ impl<'p> Walk<'p> {
         Ok(self.at[stream])
     }
 
-    /// The streams of all ranks that have a body in a region, which they begin now.
+    /// Returns the streams of all ranks that have a body in a region, which they begin now.
     fn inside(&mut self, region: RegionId) -> Result<Vec<usize>, String> {
         let mut out = vec![];
         for stream in 0..self.cursors.len() {
@@ -215,7 +221,7 @@ impl<'p> Walk<'p> {
         Ok(out)
     }
 
-    /// A region without a contract, on every rank alone.
+    /// Executes a region without a contract, on each rank alone.
     fn local(&mut self, region: RegionId) -> Result<(), String> {
         let mut open: Vec<(usize, Option<u32>)> =
             self.inside(region)?.into_iter().map(|s| (s, None)).collect();
@@ -268,7 +274,7 @@ impl<'p> Walk<'p> {
                     let name = &self.schedule().regions[region.0 as usize].name;
                     return Err(format!("region {name} moves data between ranks and has no contract"));
                 }
-                // What orders operations says nothing of what they compute.
+                // Operations that only order others do not affect what is computed.
                 Act::Await(_)
                 | Act::Room { .. }
                 | Act::Notify { .. }
@@ -282,7 +288,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// A region with a contract: its clauses in the place of its operations.
+    /// Evaluates a region with a contract: its clauses replace its operations.
     fn contract(&mut self, region: RegionId, promise: &Promise) -> Result<(), String> {
         let streams = self.program.streams.len();
         let mut awaited = vec![];
@@ -323,7 +329,7 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// The contract on one group. `operands` by position of the contract's buffers.
+    /// Evaluates the contract on one group. `operands` are by position of the contract's buffers.
     fn group(
         &mut self,
         region: RegionId,
@@ -350,7 +356,7 @@ impl<'p> Walk<'p> {
                 writes.push((*rank, t, key));
             }
         }
-        // What no clause names may hold anything afterwards.
+        // Elements that no clause names may hold anything afterwards.
         let r = &self.schedule().regions[region.0 as usize];
         for rank in members {
             for o in &r.operands {
@@ -368,7 +374,7 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// Elements of a block of one of the contract's buffers.
+    /// Returns the elements of a block of one of the contract's buffers.
     fn block(
         &self,
         region: RegionId,
@@ -385,7 +391,7 @@ impl<'p> Walk<'p> {
         Ok(Run { mem: Mem::Buffer(id.0), start, len: end.saturating_sub(start) })
     }
 
-    /// All elements of a buffer hold something, and nobody knows what.
+    /// Marks all elements of a buffer as written with unknown values.
     fn anything(&mut self, rank: u64, buffer: BufferId) -> Result<(), String> {
         let n = self.program.elements(buffer, rank).map_err(|f| f.text)? as usize;
         let dtype = self.schedule().buffer(buffer).dtype;
@@ -405,7 +411,7 @@ impl<'p> Walk<'p> {
     }
 }
 
-/// What a local operation makes of elements that may be off.
+/// Returns the result of a local operation on elements that may have errors.
 fn computed(effect: &Effect<'_>, act: &Act<'_>, read: Vec<Values>) -> Result<Values, String> {
     let exact = read.iter().all(Values::is_exact);
     let moves = moves(act);
@@ -420,14 +426,14 @@ fn computed(effect: &Effect<'_>, act: &Act<'_>, read: Vec<Values>) -> Result<Val
     if !moves || !float {
         return Ok(Values { data: out, off: unknown });
     }
-    // The bounds go the way of the elements; as f32 they must not become smaller.
+    // The bounds are moved like the elements; as f32 they must not become smaller.
     let up = |o: &f64| if *o == 0.0 { 0.0 } else { (*o as f32).next_up() };
     let off = off.iter().map(|list| Data::F32(list.iter().map(up).collect())).collect();
     let off = effect.compute(off).map_err(|d| d.title)?.to_f64();
     Ok(Values { data: out, off })
 }
 
-/// Whether an operation moves elements and does nothing else with them.
+/// Whether an operation only moves elements.
 fn moves(act: &Act<'_>) -> bool {
     matches!(
         act,
@@ -442,10 +448,11 @@ fn moves(act: &Act<'_>) -> bool {
     )
 }
 
-/// What an `end` clause joins: the buffer, whether it is summed, and (rank, block) of each source.
+/// The operands of an `end` clause: the buffer, whether it is summed, and (rank, block) of each
+/// source.
 type Sources<'a> = (usize, bool, &'a [(u64, u64)]);
 
-/// Elements as a contract joins them.
+/// Combines elements as a contract states.
 fn together(promise: &Promise, reduces: bool, sources: Vec<Values>) -> Result<Values, String> {
     if !reduces {
         return sources.into_iter().next_back().ok_or_else(|| "a contract names no source".into());
@@ -470,7 +477,7 @@ fn together(promise: &Promise, reduces: bool, sources: Vec<Values>) -> Result<Va
     Ok(Values { data, off })
 }
 
-/// How far two sums of the same elements, in any two orders, may be apart.
+/// Returns bounds on the distance between two sums of the same elements in any two orders.
 fn bounds(stored: &Precision, red: ReduceOp, sources: &[Values]) -> Vec<f64> {
     let values: Vec<Vec<f64>> = sources.iter().map(|s| s.data.to_f64()).collect();
     let n = values.first().map_or(0, Vec::len);
@@ -479,7 +486,7 @@ fn bounds(stored: &Precision, red: ReduceOp, sources: &[Values]) -> Vec<f64> {
         .map(|i| {
             items.clear();
             items.extend(values.iter().zip(sources).map(|(v, s)| (v[i], s.off[i], v[i].abs())));
-            // What is compared and what is compared with may each be off by it.
+            // The executed sum and the reference sum may each be off by this bound.
             2.0 * combined(stored, red, &items).1
         })
         .collect()

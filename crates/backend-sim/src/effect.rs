@@ -1,7 +1,8 @@
-//! A synchronous operation on one rank as reads, a computation and one write.
+//! Synchronous operations on one rank as reads, a computation and one write.
 //!
-//! Owns the meaning of `copy`, `reduce` and local operations down to element ranges, so that the interpreter and the
-//! adversarial executor differ only in when memory is read and what it then shows.
+//! The module owns the meaning of `copy`, `reduce` and local operations down to element ranges. The
+//! interpreter and the adversarial executor therefore differ only in when they read memory and what
+//! it then contains.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
@@ -11,19 +12,19 @@ use kbc_numerics::local::{self, Footprint};
 use kbc_numerics::numbers::{self, Refusal};
 use kbc_numerics::tensor::{Data, Tensor};
 
-/// Elements of one memory of a rank.
+/// A run of elements of one memory of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     /// The memory.
     pub mem: Mem,
     /// Its first element.
     pub start: u64,
-    /// How many elements.
+    /// Number of elements.
     pub len: u64,
 }
 
 impl Run {
-    /// The elements of an access.
+    /// Returns the elements of an access.
     pub fn of(a: &Access) -> Run {
         Run { mem: a.mem, start: a.start, len: a.len }
     }
@@ -34,7 +35,7 @@ impl Run {
     }
 }
 
-/// How a message names a memory.
+/// Returns the name of a memory for messages.
 pub fn mem_name(s: &Schedule, mem: Mem) -> String {
     match mem {
         Mem::Buffer(b) => format!("%{}", s.buffer(BufferId(b)).name),
@@ -42,7 +43,7 @@ pub fn mem_name(s: &Schedule, mem: Mem) -> String {
     }
 }
 
-/// Element type of a memory.
+/// Returns the element type of a memory.
 pub fn mem_dtype(s: &Schedule, mem: Mem) -> DType {
     match mem {
         Mem::Buffer(b) => s.buffer(BufferId(b)).dtype,
@@ -57,21 +58,22 @@ enum Compute<'p> {
     Local { op: &'p LocalOp, dst: Vec<u64>, dtype: DType, shapes: Vec<Vec<u64>>, part: Option<i64> },
 }
 
-/// What an operation reads, in order, and what it writes.
+/// The effect of an operation: what it reads, in order, and what it writes.
 #[derive(Clone, Debug)]
 pub struct Effect<'p> {
-    /// What it reads, in the order of its operands.
+    /// The reads, in the order of the operands.
     pub reads: Vec<Run>,
-    /// What it writes.
+    /// The write.
     pub write: Run,
     compute: Compute<'p>,
-    /// Where it stands in the text.
+    /// The source position.
     pub span: Span,
 }
 
 impl<'p> Effect<'p> {
-    /// The effect of a synchronous operation on a rank; none for any other operation. Codes E302 (an expression
-    /// without a value), E363 (a local operation that does not fit its operands), E364 (two types in one transfer).
+    /// Returns the effect of a synchronous operation on a rank, or None for any other operation.
+    /// Fails with E302 (an expression without a value), E363 (a local operation that does not fit
+    /// its operands) or E364 (two types in one transfer).
     pub fn of(
         program: &Program<'p>,
         rank: u64,
@@ -92,12 +94,13 @@ impl<'p> Effect<'p> {
         Ok(Some(Effect { reads, write, compute, span }))
     }
 
-    /// Bytes it writes.
+    /// Returns the number of bytes that it writes.
     pub fn bytes(&self, s: &Schedule) -> u64 {
         self.write.len.saturating_mul(mem_dtype(s, self.write.mem).bytes())
     }
 
-    /// What is written, from the elements read in the order of `reads`. Code E363.
+    /// Computes the elements to write from the elements read, in the order of `reads`. Fails with
+    /// E363.
     pub fn compute(&self, mut data: Vec<Data>) -> Result<Data, Diagnostic> {
         crate::interp::entered();
         let refuse = |r: Refusal| refused(r, self.span);
@@ -133,7 +136,7 @@ fn refused(r: Refusal, span: Span) -> Diagnostic {
     Diagnostic::error("E363", r.text).primary(span, "in this operation").help(r.help)
 }
 
-/// Refuses a transfer between memories of different types. Code E364.
+/// Rejects a transfer between memories of different types with E364.
 pub fn same_type(s: &Schedule, a: Mem, b: Mem, span: Span) -> Result<(), Diagnostic> {
     let (x, y) = (mem_dtype(s, a), mem_dtype(s, b));
     if x == y {

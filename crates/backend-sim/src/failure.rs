@@ -1,6 +1,8 @@
-//! A run that did not come to its end: which ranks are to blame, and which were only aborted because of them.
+//! Report of a run that did not end: which ranks caused it, and which were only aborted because of
+//! them.
 //!
-//! Owns the account by rank and the messages; who waits for whom is [`crate::stall`]'s.
+//! The module owns the account by rank and the messages. [`crate::stall`] determines which stream
+//! waits for which.
 
 use crate::flow::{Flow, Turn, queue_of};
 use crate::stall;
@@ -9,30 +11,31 @@ use kbc_ir::host::spelled;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::{Act, Program};
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Clone, Debug)]
 pub struct RunFailure {
-    /// A message for each cause.
+    /// One message per cause.
     pub diagnostics: Diagnostics,
-    /// Every rank that did not come to its end: causes first (faults, then those of a deadlock in the order of who
-    /// waits for whom), then those aborted because of them. Empty if the run did not begin.
+    /// Every rank that did not reach its end. Causes come first (faults, then those of a deadlock
+    /// in the order of its cycle), then the ranks aborted because of them. Empty if the run did not
+    /// begin.
     pub ranks: Vec<RankFailure>,
 }
 
-/// What a rank came to.
+/// The outcome of a rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RankFailure {
     /// The rank.
     pub rank: u64,
-    /// It is a cause; otherwise it was aborted because of others.
+    /// Whether it is a cause; otherwise it was aborted because of others.
     pub root: bool,
-    /// Code of the message that tells of it, for a cause.
+    /// For a cause, the code of its message.
     pub code: Option<&'static str>,
-    /// What it met, or what it waits for and where.
+    /// The fault that it met, or what it waits for and where.
     pub what: String,
-    /// Who was to satisfy its wait.
+    /// Who should have satisfied its wait.
     pub because: Option<String>,
-    /// The operation.
+    /// The source position of the operation.
     pub span: Span,
 }
 
@@ -48,15 +51,16 @@ impl From<Diagnostic> for Box<RunFailure> {
     }
 }
 
-/// How a schedule comes to a standstill, whatever the data: none if it does not, or is refused. Who waits for whom depends
-/// neither on data nor on time, because counters only grow, so the streams are walked without either.
+/// Returns how a schedule comes to a standstill, whatever the data; None if it does not, or if it
+/// is refused. Which stream waits for which depends neither on data nor on time, because counters
+/// only grow, so the streams are walked without either.
 pub fn standstill(schedule: &Schedule, calls: u32) -> Option<RunFailure> {
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled).ok()?;
     walked(&program, i64::from(calls))
 }
 
-/// The same for a program.
+/// Does the same for a program.
 pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
     let mut flow = Flow::new(program, calls);
     let mut met = vec![];
@@ -118,8 +122,8 @@ pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
     of(&mut flow, met)
 }
 
-/// What a run that can go no further has come to, from the faults that ranks met; none if all came to their end. Uses
-/// up the threads.
+/// Returns the failure of a run that cannot continue, from the faults that ranks met; None if all
+/// reached their end. Uses up the threads.
 pub fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure> {
     let stall = stall::explain(flow);
     let mut ranks: Vec<RankFailure> = met
@@ -140,10 +144,10 @@ pub fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure
     {
         d.notes.push(format!("only dragged along: {}", stall::list_ranks(flow, &stall.dragged)));
     }
-    // Where memory ran out nobody is to blame for waiting.
+    // If memory ran out, no rank is to blame for waiting.
     let memory = faults.list.iter().any(|d| d.code == "E368");
     for w in stall.waits {
-        // A rank is named once, as what it is first.
+        // A rank is named once, in its first capacity.
         if ranks.iter().any(|r| r.rank == w.rank) {
             continue;
         }
@@ -163,7 +167,8 @@ pub fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure
     (!faults.is_empty()).then_some(RunFailure { diagnostics: faults, ranks })
 }
 
-/// One message for each place and kind of fault; the other ranks that met it are named in a note.
+/// Merges messages: one for each place and kind of fault. The other ranks that met it are named in
+/// a note.
 fn fold(flow: &Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Diagnostics {
     let mut out: Vec<(Diagnostic, Vec<u64>)> = vec![];
     for (rank, d) in met {

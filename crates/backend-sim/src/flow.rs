@@ -1,6 +1,7 @@
-//! The streams of all ranks: where each one is, what it waits for, counters and events.
+//! Control flow of a run: the streams of all ranks, their positions and waits, counters and events.
 //!
-//! Owns control; memory belongs to [`crate::interp`] and [`crate::adversary`], which also decide who moves next.
+//! Memory belongs to [`crate::interp`] and [`crate::adversary`], which also decide which stream
+//! advances next.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
@@ -15,24 +16,24 @@ pub struct Thread<'p> {
     pub rank: u64,
     /// Number of the stream; 0 is `main`.
     pub stream: u32,
-    /// The call it is in; the number of calls once it is done.
+    /// The current call; the number of calls once the stream is done.
     pub call: i64,
-    /// What it waits for.
+    /// The operation at which it waits.
     pub held: Option<(Act<'p>, Span)>,
-    /// It met a fault and goes no further.
+    /// Whether it met a fault and has stopped.
     pub stopped: bool,
-    /// The region it is in, or was in last.
+    /// The region in which it is, or was last.
     pub region: Option<RegionId>,
     cursor: Cursor<'p>,
 }
 
-/// What a stream did.
+/// The result of advancing a stream.
 pub enum Turn<'p> {
-    /// It comes to an operation; waits are passed already.
+    /// It reaches an operation; waits have already passed.
     Act(Act<'p>, Span),
     /// It waits.
     Blocked,
-    /// It ended a call with this number.
+    /// It ended the call with this number.
     CallOver(i64),
     /// It has ended its last call.
     Done,
@@ -41,7 +42,7 @@ pub enum Turn<'p> {
 /// A queue: sender, receiver, number.
 pub type Queue = (u64, u64, u32);
 
-/// The queue of a rank's operation, and whether the rank sends there.
+/// Returns the queue of a rank's operation, and whether the rank is the sender.
 pub fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
     match act {
         Act::Send { peer, queue, .. } | Act::Room { peer, queue } => Some(((rank, *peer, *queue), true)),
@@ -50,10 +51,10 @@ pub fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
     }
 }
 
-/// What a queue holds.
+/// The state of a queue.
 #[derive(Clone, Copy, Default)]
 struct Held {
-    /// Slots that are not free as the sender sees it.
+    /// Slots that are not free from the sender's point of view.
     taken: u64,
     /// Messages that have arrived.
     ready: u64,
@@ -63,21 +64,22 @@ struct Held {
 pub struct Flow<'p> {
     /// The program.
     pub program: &'p Program<'p>,
-    /// Calls in a row.
+    /// Number of consecutive calls.
     pub calls: i64,
     /// Every stream of every rank.
     pub threads: Vec<Thread<'p>>,
-    /// Notifies that landed in each counter.
+    /// Number of notifies that landed in each counter.
     counters: Vec<u64>,
-    /// How many of them the waits for it have spent; empty where all counters are epochs.
+    /// Number of them that the waits for the counter have spent; empty if all counters are epochs.
     spent: Vec<u64>,
-    /// For each rank and event, in how many calls it was recorded (calls record in order).
+    /// For each rank and event, the number of calls in which it was recorded (calls record in
+    /// order).
     recorded: Vec<i64>,
     queues: BTreeMap<Queue, Held>,
 }
 
 impl<'p> Flow<'p> {
-    /// Everybody at the start of call 0.
+    /// Creates the state with every stream at the start of call 0.
     pub fn new(program: &'p Program<'p>, calls: i64) -> Self {
         let streams = program.streams.len() as u32;
         let threads = (0..program.ranks())
@@ -104,7 +106,7 @@ impl<'p> Flow<'p> {
         }
     }
 
-    /// Bytes that the streams and counters of all ranks take, about.
+    /// Returns the approximate number of bytes that the streams and counters of all ranks need.
     pub fn bytes(program: &Program<'_>) -> u64 {
         let a_rank = 8
             * (u64::from(program.counters()) * if program.has_forms() { 2 } else { 1 }
@@ -113,34 +115,34 @@ impl<'p> Flow<'p> {
         program.ranks().saturating_mul(a_rank)
     }
 
-    /// Threads of a rank.
+    /// Returns the threads of a rank.
     pub fn of_rank(&self, rank: u64) -> std::ops::Range<usize> {
         let n = self.program.streams.len();
         rank as usize * n..(rank as usize + 1) * n
     }
 
-    /// The thread of a rank that is its host: the stream of the host's program, or `main`.
+    /// Returns the thread of a rank that is its host: the stream of the host's program, or `main`.
     pub fn host(&self, rank: u64) -> usize {
         rank as usize * self.program.streams.len() + self.program.host as usize
     }
 
-    /// The call that the host is in on a rank.
+    /// Returns the current call of the host of a rank.
     pub fn host_call(&self, rank: u64) -> i64 {
         self.threads[self.host(rank)].call
     }
 
-    /// Notifies that landed in a counter, since the allocation.
+    /// Returns the number of notifies that landed in a counter since the allocation.
     pub fn counter(&self, rank: u64, counter: u32) -> u64 {
         self.counters[rank as usize * self.program.counters() as usize + counter as usize]
     }
 
-    /// How many of them waits have spent.
+    /// Returns the number of them that waits have spent.
     pub fn spent(&self, rank: u64, counter: u32) -> u64 {
         let at = rank as usize * self.program.counters() as usize + counter as usize;
         self.spent.get(at).copied().unwrap_or(0)
     }
 
-    /// What a wait sees in a counter.
+    /// Returns the value that a wait sees in a counter.
     pub fn seen(&self, rank: u64, counter: u32) -> u64 {
         let landed = self.counter(rank, counter);
         match self.program.form(counter) {
@@ -150,7 +152,8 @@ impl<'p> Flow<'p> {
         }
     }
 
-    /// A wait has passed: the notifies it is about are spent. Code E362 if nobody says what the counter held at first.
+    /// Handles a wait that has passed: the notifies that it means are spent. Fails with E362 if the
+    /// initial value of the counter is not stated.
     pub fn spend(&mut self, thread: usize, counter: u32, value: i64, span: Span) -> Result<(), Diagnostic> {
         let form = self.program.form(counter);
         if form == Form::Epoch {
@@ -184,7 +187,7 @@ impl<'p> Flow<'p> {
         self.recorded[rank as usize * self.program.events.len() + event as usize] > call
     }
 
-    /// Notes that an event was recorded by a thread.
+    /// Records that a thread recorded an event.
     pub fn record(&mut self, thread: usize, event: u32) {
         let (rank, call) = (self.threads[thread].rank, self.threads[thread].call);
         let at = rank as usize * self.program.events.len() + event as usize;
@@ -195,23 +198,24 @@ impl<'p> Flow<'p> {
         self.queues.get(&queue).copied().unwrap_or_default()
     }
 
-    /// A message is on its way: its slot is taken.
+    /// Handles a message that is sent: its slot is taken.
     pub fn sent(&mut self, queue: Queue) {
         self.queues.entry(queue).or_default().taken += 1;
     }
 
-    /// A message has arrived.
+    /// Handles a message that has arrived.
     pub fn arrived(&mut self, queue: Queue) {
         self.queues.entry(queue).or_default().ready += 1;
     }
 
-    /// A message was received; its slot is still taken as the sender sees it.
+    /// Handles a message that was received. Its slot is still taken from the sender's point of
+    /// view.
     pub fn received(&mut self, queue: Queue) {
         let q = self.queues.entry(queue).or_default();
         q.ready = q.ready.saturating_sub(1);
     }
 
-    /// The sender learns that a slot is free.
+    /// Handles a credit: the sender learns that a slot is free.
     pub fn credited(&mut self, queue: Queue) {
         let q = self.queues.entry(queue).or_default();
         q.taken = q.taken.saturating_sub(1);
@@ -234,14 +238,14 @@ impl<'p> Flow<'p> {
         }
     }
 
-    /// Whether a thread could do something now.
+    /// Whether a thread could advance now.
     pub fn ready(&self, thread: usize) -> bool {
         let t = &self.threads[thread];
         let free = t.held.as_ref().is_none_or(|(act, _)| self.passes(t, act));
         free && !t.stopped && t.call < self.calls
     }
 
-    /// Moves a thread to its next operation.
+    /// Advances a thread to its next operation.
     pub fn advance(&mut self, thread: usize) -> Result<Turn<'p>, Fault> {
         let t = &mut self.threads[thread];
         if t.call >= self.calls {
@@ -274,13 +278,13 @@ impl<'p> Flow<'p> {
         Ok(Turn::Blocked)
     }
 
-    /// Name of the region a thread is in.
+    /// Returns the name of the region in which a thread is.
     pub fn region(&self, thread: usize) -> Name {
         let s = self.program.schedule;
         self.threads[thread].region.map_or_else(|| s.name.clone(), |r| s.regions[r.0 as usize].name.clone())
     }
 
-    /// `tp=1, call 0, region r1, stream main`: where a thread is.
+    /// Returns the position of a thread, such as `tp=1, call 0, region r1, stream main`.
     pub fn place(&self, thread: usize) -> String {
         let t = &self.threads[thread];
         format!(

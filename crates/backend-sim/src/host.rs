@@ -1,7 +1,8 @@
-//! What the host does on each rank between calls: inputs are filled, other buffers forgotten, results read.
+//! Host of each rank between calls: fills inputs, forgets other buffers, reads results.
 //!
-//! Owns the part of a run that is the same for the interpreter and the adversarial executor: checking the inputs,
-//! cutting them, and shaping results. The memories themselves belong to the executors.
+//! The module owns the part of a run that is the same for the interpreter and the adversarial
+//! executor: it checks the inputs, cuts them, and shapes results. The memories themselves belong to
+//! the executors.
 
 use crate::effect::mem_name;
 use crate::interp::too_large;
@@ -13,18 +14,18 @@ use kbc_ir::walk::{Mem, Program};
 use kbc_numerics::shard::{self, Part};
 use kbc_numerics::tensor::{Data, Tensor};
 
-/// Elements that peers, or streams that are ahead of the host, wrote into a buffer for a call its rank had not begun: `(start, len, call)`. They survive the
-/// beginning of that call.
+/// Elements that peers, or streams ahead of the host, wrote into a buffer for a call that its rank
+/// had not begun: `(start, len, call)`. They survive the beginning of that call.
 #[derive(Clone, Debug, Default)]
 pub struct Early(Vec<(u64, u64, i64)>);
 
 impl Early {
-    /// Notes a write for a call to come.
+    /// Records a write for a later call.
     pub fn note(&mut self, start: u64, len: u64, call: i64) {
         self.0.push((start, len, call));
     }
 
-    /// What stays at the beginning of a call.
+    /// Begins a call. Returns the elements that survive.
     pub fn begin(&mut self, call: i64) -> Ranges {
         self.0.retain(|e| e.2 >= call);
         let mut kept = Ranges::default();
@@ -34,14 +35,15 @@ impl Early {
     }
 }
 
-/// Where one result of a rank is: the buffer, its box of the global tensor, and how many elements that is.
+/// The location of one result of a rank: the buffer, its box of the global tensor, and the number
+/// of elements.
 pub type Held = (BufferId, Vec<(u64, u64)>, u64);
 
 /// The buffers that the host fills and reads.
 pub struct Host<'p> {
     program: &'p Program<'p>,
     feeds: &'p [Vec<Tensor>],
-    /// Buffers and the result each one is a part of, by number of the result.
+    /// Result numbers, with the buffer of each result.
     outputs: Vec<(u32, BufferId)>,
 }
 
@@ -58,7 +60,7 @@ fn global(s: &Schedule, b: BufferId) -> Result<&TensorType, Diagnostic> {
 }
 
 impl<'p> Host<'p> {
-    /// Checks what every call is fed with; call c gets `feeds[c mod feeds.len()]`. Code E360.
+    /// Checks the inputs of every call; call c gets `feeds[c mod feeds.len()]`. Fails with E360.
     pub fn new(program: &'p Program<'p>, feeds: &'p [Vec<Tensor>]) -> Result<Self, Diagnostics> {
         let s = program.schedule;
         let mut bad = Diagnostics::new();
@@ -105,7 +107,7 @@ impl<'p> Host<'p> {
         &self.program.schedule.mesh
     }
 
-    /// The elements of an input buffer on a rank in a call. Code E360.
+    /// Returns the elements of an input buffer on a rank in a call. Fails with E360.
     pub fn fill(&self, b: BufferId, input: u32, rank: u64, call: i64) -> Result<Data, Diagnostic> {
         let s = self.program.schedule;
         let feed = &self.feeds[call as usize % self.feeds.len()][input as usize];
@@ -114,7 +116,8 @@ impl<'p> Host<'p> {
         Ok(part.tensor.into_data())
     }
 
-    /// The zeros that a buffer of a rank holds at the beginning of a call. Codes E302, E368.
+    /// Returns the zeros that a buffer of a rank holds at the beginning of a call. Fails with E302
+    /// or E368.
     pub fn zeros(&self, b: BufferId, rank: u64, max_bytes: u64) -> Result<Data, Diagnostic> {
         let n = self.program.elements(b, rank).map_err(|f| f.diagnostic(|r| self.mesh().show(r)))?;
         let buffer = self.program.schedule.buffer(b);
@@ -124,7 +127,7 @@ impl<'p> Host<'p> {
         Ok(Data::zeros(buffer.dtype, n as usize))
     }
 
-    /// What a host read as a tensor of the buffer's local sizes. Code E360.
+    /// Returns what a host read as a tensor of the buffer's local sizes. Fails with E360.
     pub fn read(&self, b: BufferId, dims: Vec<u64>, data: Data) -> Result<Tensor, Diagnostic> {
         let n = data.len();
         Tensor::new(dims, data).ok_or_else(|| {
@@ -148,7 +151,7 @@ impl<'p> Host<'p> {
         .help("the local sizes of an input or output follow from its global type"))
     }
 
-    /// The buffers that are results.
+    /// Returns the buffers that are results.
     pub fn results(&self, rank: u64) -> Result<Vec<Held>, Diagnostic> {
         let mut out = vec![];
         for (_, b) in &self.outputs {
@@ -160,7 +163,7 @@ impl<'p> Host<'p> {
         Ok(out)
     }
 
-    /// A result as it was read.
+    /// Returns a result as it was read.
     pub fn part(&self, b: BufferId, bounds: Vec<(u64, u64)>, data: Data) -> Result<Part, Diagnostic> {
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
         let n = data.len();
@@ -173,7 +176,7 @@ impl<'p> Host<'p> {
         Ok(Part { bounds, tensor })
     }
 
-    /// A result of which the host found element `at` unwritten. Code E365.
+    /// Returns the error E365 for a result whose element `at` the host found unwritten.
     pub fn unwritten(&self, b: BufferId, bounds: &[(u64, u64)], at: u64, rank: u64, call: i64) -> Diagnostic {
         let buffer = self.program.schedule.buffer(b);
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();

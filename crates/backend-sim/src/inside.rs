@@ -1,9 +1,10 @@
-//! Local operations on devices whose PEs share them: each PE computes from what it holds and what was sent to it, and nothing
-//! else.
+//! Local operations on devices whose PEs share them: each PE computes only from what it holds and
+//! what was sent to it.
 //!
-//! Owns the memories of PEs during one operation. What a PE holds comes from the placement, what is sent from
-//! [`kbc_machine::share`]; everything else a PE could read is poisoned. A PE that sends what it does not have, elements of the
-//! result that no PE makes, and copies of an element that differ are refused.
+//! The module owns the memories of PEs during one operation. The placement determines what a PE
+//! holds, [`kbc_machine::share`] what is sent; everything else that a PE could read is poisoned. It
+//! rejects a PE that sends data it does not have, elements of the result that no PE computes, and
+//! copies of an element that differ.
 
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::DType;
@@ -15,7 +16,7 @@ use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Runs of elements, row-major, of a block of a tensor.
+/// Returns the runs of elements, row-major, of a block of a tensor.
 fn rows(block: &[Range<u64>], sizes: &[u64]) -> Vec<Range<usize>> {
     let only = 0..1;
     let Some((last, outer)) = block.split_last() else { return vec![only] };
@@ -27,7 +28,7 @@ fn rows(block: &[Range<u64>], sizes: &[u64]) -> Vec<Range<usize>> {
     starts.iter().map(|s| (s * n + last.start) as usize..(s * n + last.end) as usize).collect()
 }
 
-/// Numbers that nobody computes with: another one at each place.
+/// Returns poison: numbers that occur in no computation, varying with the position.
 fn poison(dtype: DType, n: usize) -> Data {
     let values: Vec<i64> = (0..n as i64).map(|i| 101 + (i * 37) % 26).collect();
     from_i64(dtype, &values)
@@ -40,7 +41,7 @@ fn refuse(pe: u32, what: &str) -> Refusal {
     )
 }
 
-/// What every PE holds of a tensor.
+/// Returns the block of a tensor that each PE holds.
 fn slices(tensor: &Placed, machine: &Topology) -> Result<BTreeMap<u32, Block>, Refusal> {
     let found = tensor.placement.slices(&tensor.sizes, machine);
     Ok(found.map_err(|d| Refusal::new(d.title, "change the placement"))?.into_iter().collect())
@@ -52,21 +53,23 @@ fn within(part: &[Range<u64>], block: &[Range<u64>]) -> bool {
 
 /// An operation on a device whose PEs share it.
 pub struct Shared<'a> {
-    /// Which.
+    /// The operation.
     pub op: &'a LocalOp,
-    /// Written.
+    /// The written tensor.
     pub dst: (Placed, DType),
-    /// Read, in the order of [`LocalOp::srcs`]; whole, whatever the operation reads of them.
+    /// The tensors read, in the order of [`LocalOp::srcs`]. They are whole, whatever part the
+    /// operation reads.
     pub srcs: Vec<(Placed, Tensor)>,
     /// The value of [`LocalOp::part`].
     pub part: Option<i64>,
 }
 
 impl Shared<'_> {
-    /// Carries it out as [`local::apply`] does, PE by PE.
+    /// Executes the operation as [`local::apply`] does, PE by PE.
     ///
     /// # Errors
-    /// Of [`local::apply`], of [`share`], and for a PE that would need what it has not.
+    /// Returns the errors of [`local::apply`] and of [`share`], and an error for a PE that needs
+    /// data it does not have.
     pub fn apply(&self, machine: &Topology) -> Result<Data, Refusal> {
         let Shared { op, dst: (dst, dtype), srcs, part } = self;
         let placed: Vec<Placed> = srcs.iter().map(|s| s.0.clone()).collect();
@@ -80,7 +83,7 @@ impl Shared<'_> {
         }
         let all = dst.sizes.iter().product::<u64>() as usize;
         let (mut out, mut made) = (Data::zeros(*dtype, all), vec![false; all]);
-        // Which elements of the result each PE has.
+        // The elements of the result that each PE has.
         let mut has: BTreeMap<u32, Vec<bool>> = BTreeMap::new();
         for job in &plan.parts {
             let mut operands = vec![];
@@ -103,7 +106,7 @@ impl Shared<'_> {
                     return Err(refuse(job.pe, "has elements outside of a tensor"));
                 }
                 let own = own.slice(read.0 as usize, read.1 as usize);
-                // Of some operations only a part is read.
+                // Some operations read only a part.
                 operands.push(match Tensor::new(p.sizes.clone(), own.clone()) {
                     Some(t) => t,
                     None => Tensor::line(own),

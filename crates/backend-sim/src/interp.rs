@@ -1,14 +1,17 @@
-//! The interpreter: what a schedule means, with real numbers on every rank.
+//! Interpreter: executes a schedule with real numbers on every rank, and thereby defines its
+//! meaning.
 //!
-//! Every operation takes effect at once, in any interleaving that waits and events allow; reading what holds nothing
-//! is an error. Owns the run and its results. Weaker memory is [`crate::adversary`]; time is not its business.
+//! Every operation takes effect at once, in any interleaving that waits and events allow. Reading
+//! memory that nothing has written is an error. The module owns the run and its results.
+//! [`crate::adversary`] implements weaker memory; time is not modelled here.
 //!
-//! **Order.** Without a seed, streams run in the order of their ranks, each until it waits. With a seed, who runs and
-//! for how long is drawn. A schedule that its checker accepts gives the same results either way.
+//! **Order.** Without a seed, streams run in the order of their ranks, each until it waits. With a
+//! seed, the stream that runs and the length of its turn are drawn. A schedule that the checker
+//! accepts gives the same results either way.
 //!
-//! **Calls.** The host acts on stream `main`: before a call it fills inputs and forgets what other buffers held (but
-//! for what peers that are ahead have put there for this call), after it it reads results. Windows keep their
-//! content. Ranks may be in different calls.
+//! **Calls.** The host acts on stream `main`. Before a call it fills inputs and forgets the
+//! contents of other buffers, except for what peers that are ahead have put there for this call.
+//! After a call it reads results. Windows keep their contents. Ranks may be in different calls.
 
 use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
 use crate::failure::{self, RunFailure};
@@ -29,21 +32,21 @@ use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Calls in a row.
+    /// Number of consecutive calls.
     pub calls: u32,
-    /// Draws the interleaving; none is the deterministic order.
+    /// Seed of the interleaving; None is the deterministic order.
     pub seed: Option<u64>,
-    /// Bytes that all ranks together may hold; above it the run is refused (E368).
+    /// Number of bytes that all ranks together may hold. A run that needs more is refused (E368).
     pub max_bytes: u64,
 }
 
-/// Elements of an operation times PEs up to which [`run_inside`] shares it.
+/// Maximum product of elements and PEs of an operation that [`run_inside`] shares.
 const MOST_SHARED: u64 = 1 << 25;
 
-/// What all ranks together may hold if nothing else is said.
+/// Default limit on the bytes that all ranks together may hold.
 pub const MAX_BYTES: u64 = 8 << 30;
 
 impl Default for RunOptions {
@@ -55,14 +58,15 @@ impl Default for RunOptions {
 /// Results of a run: `outputs[call][rank][result]`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunResult {
-    /// What each rank held of each result after each call.
+    /// Each rank's part of each result after each call.
     pub outputs: Vec<Vec<Vec<Part>>>,
-    /// What each `host.read` took: `reads[call][rank]`, in order; empty where the host has no program.
+    /// The values of each `host.read`: `reads[call][rank]`, in order; empty if the host has no
+    /// program.
     pub reads: Vec<Vec<Vec<HostRead>>>,
 }
 
 impl RunResult {
-    /// Of a run that has not begun.
+    /// Returns the result of a run that has not begun.
     pub fn empty(calls: u32, ranks: usize) -> RunResult {
         RunResult {
             outputs: vec![vec![vec![]; ranks]; calls as usize],
@@ -70,7 +74,7 @@ impl RunResult {
         }
     }
 
-    /// What the last `host.read` of a buffer took in a call.
+    /// Returns what the last `host.read` of a buffer read in a call.
     pub fn taken(&self, call: i64, rank: u64, buffer: BufferId) -> Option<&Data> {
         let reads = self.reads.get(call as usize)?.get(rank as usize)?;
         Some(reads.iter().rev().find(|r| r.buffer == buffer)?.tensor.data())
@@ -82,7 +86,7 @@ impl RunResult {
 pub struct HostRead {
     /// The buffer.
     pub buffer: BufferId,
-    /// What it held, with its local sizes.
+    /// Its contents, with its local sizes.
     pub tensor: Tensor,
 }
 
@@ -95,14 +99,15 @@ struct Memory {
 
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// For tests: from now on nothing in this process may enter the interpreter's data path. [`run`], and every operation
-/// that the interpreter or the adversary computes, panics; so what still runs is machine code alone. There is no way
-/// back: a test that calls this has a binary of its own.
+/// Forbids, for tests, that anything in this process enters the interpreter's data path. From then
+/// on [`run`] and every operation that the interpreter or the adversary computes panics, so
+/// whatever still runs is machine code alone. This cannot be undone, so a test that calls it has a
+/// binary of its own.
 pub fn forbid() {
     FORBIDDEN.store(true, Ordering::SeqCst);
 }
 
-/// Where the interpreter's data path is entered.
+/// Marks the entry of the interpreter's data path.
 pub fn entered() {
     assert!(
         !FORBIDDEN.load(Ordering::Relaxed),
@@ -119,19 +124,20 @@ struct Machine<'p> {
     queues: BTreeMap<Queue, VecDeque<Data>>,
     bytes: u64,
     max_bytes: u64,
-    /// Whose PEs share local work.
+    /// The machine whose PEs share local work.
     machine: Option<&'p Topology>,
-    /// Operations that they shared, and that were too large for that.
+    /// Number of operations that were shared, and number of those too large for that.
     shared: [u64; 2],
     result: RunResult,
 }
 
-/// Runs a schedule on all ranks. `inputs[c mod len][i]` is global input i in call c (see [`kbc_numerics::shard`]).
+/// Runs a schedule on all ranks. `inputs[c mod len][i]` is global input i in call c (see
+/// [`kbc_numerics::shard`]).
 ///
-/// Errors: E360 inputs that do not fit, E361 deadlock, E362 a read of what holds nothing, E363 a local operation that
-/// does not fit its operands, E364 two types in one transfer, E365 a result that was not written, E368 too much
-/// memory; E301 to E305 from walking the schedule. Causes come first; ranks that only waited for them are named in a
-/// note.
+/// Errors: E360 inputs that do not fit, E361 deadlock, E362 a read of unwritten memory, E363 a
+/// local operation that does not fit its operands, E364 two types in one transfer, E365 a result
+/// that was not written, E368 too much memory; E301 to E305 from walking the schedule. Causes come
+/// first; ranks that only waited for them are named in a note.
 pub fn run(
     schedule: &Schedule,
     inputs: &[Vec<Tensor>],
@@ -140,10 +146,10 @@ pub fn run(
     attempt(schedule, inputs, options).map_err(|f| f.diagnostics)
 }
 
-/// [`run`], telling for each rank that did not come to its end why.
+/// Does the same as [`run`], and reports for each rank that did not reach its end the reason.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Returns the errors of [`run`].
 pub fn attempt(
     schedule: &Schedule,
     inputs: &[Vec<Tensor>],
@@ -152,12 +158,14 @@ pub fn attempt(
     attempt_inside(schedule, inputs, options, None).map(|(result, _)| result)
 }
 
-/// [`run`] on a machine whose PEs share the work of their devices: each computes its part of a local operation from what it
-/// holds and what is sent to it ([`crate::inside`]). How many operations were shared, and how many were too large for that and
-/// were done as on one PE.
+/// Does the same as [`run`] on a machine whose PEs share the work of their devices: each computes
+/// its part of a local operation from what it holds and what is sent to it ([`crate::inside`]).
+/// Also returns the number of operations that were shared, and the number of those that were too
+/// large for that and were executed as on one PE.
 ///
 /// # Errors
-/// Those of [`run`]; E990 for an operation that gives other bits than on one PE, or in which a PE misses something.
+/// Returns the errors of [`run`], and E990 for an operation whose bits differ from those on one PE,
+/// or in which a PE lacks data.
 pub fn run_inside(
     schedule: &Schedule,
     inputs: &[Vec<Tensor>],
@@ -208,7 +216,7 @@ fn attempt_inside(
 }
 
 impl<'p> Machine<'p> {
-    /// Moves streams until none can move.
+    /// Advances streams until none can advance.
     fn go(&mut self, mut rng: Option<Rng>, faults: &mut Vec<(u64, Diagnostic)>) {
         let mut queue: VecDeque<usize> = (0..self.flow.threads.len()).collect();
         let mut queued = vec![true; queue.len()];
@@ -236,7 +244,7 @@ impl<'p> Machine<'p> {
                 };
                 match step {
                     Ok(None) => {}
-                    // Somebody on that rank may be able to go on.
+                    // Streams of that rank may be able to continue.
                     Ok(Some(woken)) => {
                         for t in self.flow.of_rank(woken) {
                             if !queued[t] && t != thread && self.flow.ready(t) {
@@ -245,7 +253,8 @@ impl<'p> Machine<'p> {
                             }
                         }
                     }
-                    // The rank stops; the others go on as far as they can, to see who is only dragged along.
+                    // The rank stops. The others continue as far as they can, which shows the ranks
+                    // that merely wait for it.
                     Err(d) => {
                         faults.push((rank, d));
                         for t in self.flow.of_rank(rank) {
@@ -262,7 +271,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// One operation; the rank on which something may have become possible.
+    /// Executes one operation. Returns the rank on which something may have become possible.
     fn act(&mut self, thread: usize, act: &Act<'p>, span: Span) -> Result<Option<u64>, Diagnostic> {
         let rank = self.flow.threads[thread].rank;
         match act {
@@ -328,7 +337,7 @@ impl<'p> Machine<'p> {
                 self.result.reads[call][rank as usize].push(read);
             }
             Act::Wait { counter, value } => self.flow.spend(thread, *counter, *value, span)?,
-            // Passed already; and everything is complete and visible at once.
+            // The wait has passed already, and everything is complete and visible at once.
             Act::Room { .. }
             | Act::Await(_)
             | Act::FenceRelease
@@ -339,7 +348,7 @@ impl<'p> Machine<'p> {
         Ok(None)
     }
 
-    /// A local operation, PE by PE. It gives the bits that it gives on one PE, or is refused.
+    /// Executes a local operation PE by PE. Its bits must equal those on one PE, or it is rejected.
     fn share(
         &mut self,
         rank: u64,
@@ -356,7 +365,7 @@ impl<'p> Machine<'p> {
             let placed = placed(b)?;
             let n: u64 = placed.sizes.iter().product();
             elements = elements.saturating_add(n);
-            // Of some operands only a part is read, and there.
+            // Of some operands only a part is read; it is put at its position.
             let mut all = Data::zeros(data.dtype(), n as usize);
             let whole = all.copy_from(run.start as usize, data, 0, data.len());
             let tensor = Tensor::new(placed.sizes.clone(), all).filter(|_| whole);
@@ -415,7 +424,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// `by_call`: the call of the stream that writes; none for the host.
+    /// Writes elements. `by_call` is the call of the stream that writes, and None for the host.
     fn write(
         &mut self,
         rank: u64,
@@ -501,7 +510,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// A message as its receiver takes it. Code E356: it has another size.
+/// Returns a message as its receiver takes it. Fails with E356 if it has another size.
 pub fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, Diagnostic> {
     let data = data.unwrap_or_else(|| Data::zeros(DType::F32, 0));
     if data.len() as u64 == len {
@@ -513,7 +522,7 @@ pub fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, Diagnos
         .help("both ends of a queue move the same sizes in the same order"))
 }
 
-/// Whether a queue carries what a memory holds. Code E364.
+/// Checks that a queue carries the element type of a memory. Fails with E364.
 pub fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> Result<(), Diagnostic> {
     let (s, q) = (p.schedule, p.schedule.queue(p.queue_name(queue).0));
     let dtype = mem_dtype(s, mem);
@@ -526,7 +535,7 @@ pub fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> Result<(
         .help("put a `cast` before it"))
 }
 
-/// A read of an element that nothing was written to. Code E362.
+/// Returns the error E362 for a read of an element that nothing has written.
 pub fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnostic {
     Diagnostic::error(
         "E362",
@@ -535,7 +544,7 @@ pub fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnos
     .help("something must be written there first, in this call unless it is a window")
 }
 
-/// Elements of a slot that holds zeros when its window is allocated.
+/// Returns the number of elements of a slot that holds zeros when its window is allocated.
 pub fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
     match mem {
         Mem::Slot(w, _) => {
@@ -546,7 +555,7 @@ pub fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
     }
 }
 
-/// A run that needs more memory than it may have. Code E368.
+/// Returns the error E368 for a run that needs more memory than allowed.
 pub fn too_large(max_bytes: u64) -> Diagnostic {
     Diagnostic::error("E368", format!("the ranks together need more than {max_bytes} bytes"))
         .note("a simulation with data holds every buffer of every rank at once")

@@ -1,8 +1,9 @@
-//! When nothing can happen any more: who waits for what, who started it and who was only dragged along.
+//! Analysis of a stalled run: what each stream waits for, which ranks caused the stall, and which
+//! merely wait behind them.
 //!
-//! A stalled run is over, so the rest of every stream is walked (not executed) to find who would have sent what is
-//! waited for. A wait that nobody would ever satisfy is a cause; so is a stream that met a fault; otherwise the causes
-//! are the ranks on a cycle.
+//! A stalled run is over, so the rest of every stream is walked (not executed) to find who would
+//! have sent what is awaited. A wait that nothing would ever satisfy is a cause, and so is a stream
+//! that met a fault. Otherwise the causes are the ranks on a cycle.
 
 use crate::flow::{Flow, Queue, Turn, queue_of};
 use kbc_diag::{Diagnostic, Span};
@@ -10,19 +11,19 @@ use kbc_ir::form::Form;
 use kbc_ir::walk::Act;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Operations walked at most to find the senders; above it a message says less about them.
+/// Maximum number of operations walked to find the senders. Beyond it, a message gives less detail.
 const WALK_LIMIT: usize = 2_000_000;
-/// Ranks that a message lists before it only counts.
+/// Maximum number of ranks that a message lists by name.
 const SHOWN: usize = 8;
 
-/// Something that a stream waits for: a counter of a rank, or an event of a rank in a call.
+/// An awaited thing: a counter of a rank, or an event of a rank in a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Want {
     Counter(u64, u32),
     Event(u64, u32, i64),
     /// A free slot of a queue.
     Room(Queue),
-    /// A message of it.
+    /// A message of a queue.
     Message(Queue),
 }
 
@@ -34,7 +35,7 @@ struct Waiting {
     span: Span,
 }
 
-/// What a stalled run has come to.
+/// The analysis of a stalled run.
 pub struct Stall {
     /// The deadlock, if there is one that does not come from a fault of a rank.
     pub deadlock: Option<Diagnostic>,
@@ -44,28 +45,28 @@ pub struct Stall {
     pub waits: Vec<Wait>,
 }
 
-/// A stream that waits for ever.
+/// A stream that waits forever.
 pub struct Wait {
     /// The rank that waits.
     pub rank: u64,
-    /// It is a cause, and not only behind one.
+    /// Whether it is a cause, and does not merely wait behind one.
     pub root: bool,
-    /// Where it is.
+    /// Its position.
     pub place: String,
     /// What it waits for.
     pub what: String,
-    /// Who was to satisfy it, or why nobody will.
+    /// Who should have satisfied it, or why nothing will.
     pub why: String,
-    /// The operation.
+    /// The source position of the operation.
     pub span: Span,
 }
 
 enum Fate {
-    /// Nobody will ever send it.
+    /// Nothing will ever send it.
     Never(u64),
-    /// The thread it waits for.
+    /// The thread for which it waits.
     Behind(usize),
-    /// The streams were too long to look.
+    /// The streams were too long to search.
     Unknown,
 }
 
@@ -130,7 +131,7 @@ fn why(flow: &Flow<'_>, fate: &Fate) -> String {
     }
 }
 
-/// Code E361.
+/// Returns the error E361.
 fn deadlock(
     flow: &Flow<'_>,
     stall: &Stall,
@@ -175,7 +176,7 @@ fn deadlock(
     })
 }
 
-/// `tp=1`, and the stream where a rank has several.
+/// Returns a name such as `tp=1`, with the stream if a rank has several.
 fn who(flow: &Flow<'_>, thread: usize) -> String {
     let t = &flow.threads[thread];
     let rank = flow.program.schedule.mesh.show(t.rank);
@@ -185,7 +186,7 @@ fn who(flow: &Flow<'_>, thread: usize) -> String {
     }
 }
 
-/// `tp=2, tp=3 and 5 more`.
+/// Returns a list such as `tp=2, tp=3 and 5 more`.
 pub fn list_ranks(flow: &Flow<'_>, ranks: &[u64]) -> String {
     let mesh = &flow.program.schedule.mesh;
     let shown: Vec<String> = ranks.iter().take(SHOWN).map(|r| mesh.show(*r)).collect();
@@ -205,7 +206,7 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
             let (name, form) = (&flow.program.schedule.signal(signal).name, flow.program.form(*counter));
             let words = format!("waits for @{name}[{index}] {} {value}, seen {seen}", form.asks());
             let missing = match form {
-                // The next one turns it.
+                // The next notify flips it.
                 Form::Sense { .. } => 1,
                 _ => form.target(flow.spent(t.rank, *counter), *value).saturating_sub(landed),
             };
@@ -235,12 +236,13 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
     Some(Waiting { thread, want, words, missing, span: *span })
 }
 
-/// What an operation on a queue gives to its other end.
+/// Returns what an operation on a queue provides to the other end.
 fn answer(queue: Queue, sends: bool) -> Want {
     if sends { Want::Message(queue) } else { Want::Room(queue) }
 }
 
-/// Who would still send what is wanted, by walking the rest of every stream; false if that was too long.
+/// Finds the streams that would still send what is wanted, by walking the rest of every stream.
+/// Returns false if that took too long.
 fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<(usize, u64)>>, bool) {
     let mut out: BTreeMap<Want, Vec<(usize, u64)>> = BTreeMap::new();
     let mut steps = 0;
@@ -264,7 +266,7 @@ fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<
                     _ => continue,
                 },
                 Ok(Turn::CallOver(_)) => continue,
-                // Walking does not wait.
+                // The walk does not wait.
                 Ok(Turn::Blocked) => {
                     let held = flow.threads[thread].held.take();
                     match held.and_then(|(act, _)| match act {
@@ -291,11 +293,11 @@ fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<
     (out, true)
 }
 
-/// The waits that are causes: each wait for ever by itself, and each cycle from its first rank on in the order of who
-/// waits for whom. Empty if all wait behind a fault.
+/// Returns the waits that are causes: each wait that would last forever by itself, and each cycle
+/// from its first rank on, in its order. Empty if all wait behind a fault.
 fn causes(flow: &Flow<'_>, waiting: &[Waiting], fates: &[Fate]) -> Vec<Vec<usize>> {
     let of_thread: BTreeMap<usize, usize> = waiting.iter().enumerate().map(|(i, w)| (w.thread, i)).collect();
-    // 0: not seen, otherwise the number of the walk that saw it.
+    // 0: not visited; otherwise the number of the walk that visited it.
     let mut seen = vec![0usize; waiting.len()];
     let mut out = vec![];
     for start in 0..waiting.len() {

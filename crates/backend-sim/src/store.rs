@@ -1,6 +1,7 @@
-//! Memory of one rank: typed elements of which some hold something and others hold nothing.
+//! Memory of one rank: typed elements, some of which hold something and others nothing.
 //!
-//! Owns the exact account of what was written. Who may read what when is [`crate::interp`] and [`crate::adversary`].
+//! The module owns the exact account of what was written. [`crate::interp`] and
+//! [`crate::adversary`] decide which reads are allowed when.
 
 use kbc_ir::types::DType;
 use kbc_numerics::tensor::Data;
@@ -25,7 +26,7 @@ impl Ranges {
         self.0.splice(first..last, [(lo, hi)]);
     }
 
-    /// The first element of `start .. start + len` that is not in the set.
+    /// Returns the first element of `start .. start + len` that is not in the set.
     pub fn first_gap(&self, start: u64, len: u64) -> Option<u64> {
         if len == 0 {
             return None;
@@ -41,7 +42,7 @@ impl Ranges {
         self.first_gap(i, 1).is_none()
     }
 
-    /// The part of the set inside `start .. start + len`, moved by `-start`.
+    /// Returns the part of the set inside `start .. start + len`, moved by `-start`.
     pub fn window(&self, start: u64, len: u64) -> Ranges {
         let end = start + len;
         Ranges(
@@ -54,7 +55,7 @@ impl Ranges {
     }
 }
 
-/// A memory: elements and which of them hold something. Storage grows as it is written.
+/// A memory: elements, and the set of those that hold something. Storage grows as it is written.
 #[derive(Clone, Debug)]
 pub struct Cells {
     data: Data,
@@ -62,12 +63,12 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Holding nothing.
+    /// Creates a memory that holds nothing.
     pub fn new(dtype: DType) -> Cells {
         Cells { data: Data::zeros(dtype, 0), init: Ranges::default() }
     }
 
-    /// Holding so many zeros, or nothing.
+    /// Creates a memory that holds this many zeros, or nothing.
     pub fn blank(dtype: DType, zeros: Option<u64>) -> Cells {
         let mut cells = Cells::new(dtype);
         let n = zeros.unwrap_or(0);
@@ -76,14 +77,15 @@ impl Cells {
         cells
     }
 
-    /// A copy of a range whether or not it holds something, and what of it does.
+    /// Returns a copy of a range regardless of what it holds, and the set of its elements that hold
+    /// something.
     pub fn peek(&self, start: u64, len: u64) -> (Data, Ranges) {
         let mut data = self.data.slice(start as usize, len as usize);
         data.grow(len as usize);
         (data, self.init.window(start, len))
     }
 
-    /// A copy of a range, or the first element of it that holds nothing.
+    /// Returns a copy of a range, or the first element of it that holds nothing.
     pub fn read(&self, start: u64, len: u64) -> Result<Data, u64> {
         match self.init.first_gap(start, len) {
             Some(i) => Err(i),
@@ -91,7 +93,7 @@ impl Cells {
         }
     }
 
-    /// Overwrites elements from `start` on. False if the type differs.
+    /// Overwrites elements from `start` on. Returns false if the type differs.
     #[must_use]
     pub fn write(&mut self, start: u64, src: &Data) -> bool {
         let len = src.len();
@@ -103,12 +105,12 @@ impl Cells {
         done
     }
 
-    /// Forgets everything but these elements.
+    /// Forgets everything except these elements.
     pub fn keep_only(&mut self, kept: Ranges) {
         self.init = kept;
     }
 
-    /// Bytes of storage.
+    /// Returns the number of bytes of storage.
     pub fn bytes(&self) -> u64 {
         self.data.len() as u64 * self.data.dtype().bytes()
     }
@@ -118,7 +120,7 @@ impl Cells {
 mod tests {
     use super::Ranges;
 
-    /// Against a plain set of flags, over all short sequences of additions.
+    /// Ranges agree with a plain set of flags, over all short sequences of additions.
     #[test]
     fn ranges_agree_with_flags() {
         let spans: Vec<(u64, u64)> = (0..6).flat_map(|s| (0..=6 - s).map(move |l| (s, l))).collect();

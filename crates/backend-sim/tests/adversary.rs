@@ -1,4 +1,5 @@
-//! The adversaries on the hand-written schedules: the right ones stand, each that lacks one essential thing falls.
+//! Tests of the adversaries on the hand-written schedules: correct ones pass, and each one without
+//! an essential operation fails.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -34,7 +35,7 @@ fn good_schedules_stand() {
             panic!("{name}: {:?} seed {}: {:#?}", f.policy, f.seed, f.diagnostic);
         }
         assert_eq!(report.runs, SEEDS);
-        // The results after each call, or what the host reads in it.
+        // The results after each call, or the values that the host reads in it.
         let outputs: usize = golden.outputs.iter().flatten().flatten().map(|p| p.tensor.elements()).sum();
         let reads: usize = golden.reads.iter().flatten().flatten().map(|r| r.tensor.elements()).sum();
         let a_run = if s.host.is_some() { reads } else { outputs };
@@ -42,7 +43,8 @@ fn good_schedules_stand() {
     }
 }
 
-/// A host's write is a local operation that may be postponed; its own read comes after it all the same.
+/// A write of the host is a local operation that may be postponed; the host's own read still comes
+/// after it.
 #[test]
 fn a_host_reads_what_it_wrote_itself() {
     let s = parse(
@@ -73,7 +75,7 @@ region @last local
     assert!(report.failure.is_none(), "{:#?}", report.failure);
 }
 
-/// Replaces each operation of a schedule by what `f` makes of it; operations are numbered in order.
+/// Replaces each operation of a schedule by the result of `f`. Operations are numbered in order.
 fn edit(s: &mut Schedule, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>) {
     fn body(list: &mut Vec<SStmt>, n: &mut usize, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>) {
         let old = std::mem::take(list);
@@ -101,7 +103,7 @@ fn edit(s: &mut Schedule, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>)
     }
 }
 
-/// What may be dropped, and how it is named.
+/// Returns the name of an operation if dropping it is an error.
 fn essential(op: &SOp) -> Option<&'static str> {
     match op {
         SOp::FenceRelease => Some("release"),
@@ -115,12 +117,13 @@ fn essential(op: &SOp) -> Option<&'static str> {
     }
 }
 
-/// Drops that change nothing here. The host's own accesses are never late, so that a release which only covers its
-/// reading of the last call's results can go; the checker asks for it all the same.
+/// Drops that have no effect here. The host's own accesses are never late, so a release that only
+/// covers its reading of the last call's results can be dropped; the checker requires it
+/// nevertheless.
 const HARMLESS: [&str; 1] = ["direct_all_gather 1 release"];
 
-/// Drops each essential operation of each good schedule where `kept` does not hold (nowhere kept for none), and
-/// returns those that no seed found, with a line for each that fell.
+/// Drops each essential operation of each good schedule wherever `kept` is false (everywhere if it
+/// is absent). Returns the drops that no seed detected, and a line for each detected one.
 fn drop_each(kept: Option<&Expr>) -> (Vec<String>, Vec<String>) {
     let (mut fell, mut escaped) = (vec![], vec![]);
     for name in &names() {
@@ -156,7 +159,7 @@ fn drop_each(kept: Option<&Expr>) -> (Vec<String>, Vec<String>) {
     (fell, escaped)
 }
 
-/// An acquire on another stream than the one that reads is none.
+/// An acquire on another stream than the reading one has no effect.
 #[test]
 fn streams_acquire_for_themselves() {
     let text = short("two_streams");
@@ -168,7 +171,8 @@ fn streams_acquire_for_themselves() {
     assert!(adversarial(&broken, &feeds, Some(&golden), &options(SEEDS)).unwrap().failure.is_some());
 }
 
-/// A slot that is used again needs its credit, however many slots there are: the writer may run ahead for ever.
+/// A slot that is reused needs its credit, however many slots there are, because the writer may run
+/// ahead without limit.
 #[test]
 fn a_credit_that_comes_one_message_early_is_found() {
     let text = short("broadcast_credit");
@@ -178,7 +182,7 @@ fn a_credit_that_comes_one_message_early_is_found() {
     let failure = adversarial(&broken, &feeds, Some(&golden), &options(SEEDS)).unwrap().failure.unwrap();
     let x = failure.difference.clone().unwrap();
     assert_ne!(x.expected, x.got);
-    // The seed repeats the failure, alone.
+    // The seed alone reproduces the failure.
     let again = AdversaryOptions { seed: failure.seed, runs: 1, ..options(1) };
     let f = adversarial(&broken, &feeds, Some(&golden), &again).unwrap().failure.unwrap();
     assert_eq!((f.seed, f.difference), (failure.seed, failure.difference));
@@ -192,8 +196,8 @@ fn schedules_that_lack_one_thing_fall() {
     assert!(fell.len() > 80, "{}", fell.len());
 }
 
-/// The same, but the operation is dropped in one call alone, when every slot holds something from earlier calls: what
-/// fails then is the data, not the reading of nothing.
+/// As above, but the operation is dropped in one call only, when every slot holds data of earlier
+/// calls. The failure is then wrong data, not a read of uninitialised memory.
 #[test]
 fn schedules_that_lack_one_thing_once_fall() {
     let call = |n| Expr::bin(BinOp::Ne, Expr::var("call"), Expr::Int(n));

@@ -1,4 +1,4 @@
-//! The interpreter on the hand-written schedules and on schedules that go wrong.
+//! Tests of the interpreter on the hand-written schedules and on schedules that fail.
 
 use crate::common;
 
@@ -27,7 +27,7 @@ fn good_schedules_give_the_right_numbers_in_every_interleaving() {
     }
 }
 
-/// The schedule of a source with one line replaced (or removed, with an empty one).
+/// Returns the schedule of a source with one line replaced, or removed if the replacement is empty.
 fn changed(name: &str, line: &str, by: &str) -> Schedule {
     let text = source(name);
     assert!(text.contains(line), "{line}");
@@ -50,7 +50,8 @@ fn a_missing_notify_is_a_deadlock_with_its_cause() {
         let d = &d.list[0];
         assert_eq!(d.code, "E361");
         assert!(d.title.contains("7 of 7 ranks wait"), "{}", d.title);
-        // Rank 0 waits for its inner children, whose notify is gone: the cause; the others wait for its result.
+        // Rank 0 waits for its inner children, whose notify is missing: this is the cause. The
+        // others wait for its result.
         assert!(
             d.notes[0].contains("dp=0, call 0, region t, stream main: waits for @up_arrived[0] >= 1, seen 0"),
             "{d:#?}"
@@ -62,7 +63,7 @@ fn a_missing_notify_is_a_deadlock_with_its_cause() {
 
 #[test]
 fn a_circle_of_waits_is_shown_as_such() {
-    // Everybody waits before sending.
+    // Every rank waits before sending.
     let text = source("ring_all_reduce").replacen(
         "        put v[(r - s) mod 4 of 4]",
         "        wait @arrived[0] >= call * 6 + s\n        put v[(r - s) mod 4 of 4]",
@@ -138,7 +139,7 @@ fn a_run_has_a_limit_of_memory() {
     let s = load("ring_all_reduce");
     let small = RunOptions { max_bytes: 1000, ..options(1, None) };
     assert_eq!(run(&s, &inputs(&s, 1), &small).unwrap_err().list[0].code, "E368");
-    // Also where only the result is large, before it is made.
+    // The limit also applies if only the result is large, before it is made.
     let text = "kir 1\nmodule @huge\nmesh tp 1\nprops expanded allocated synchronized\nkernel @half(x) = (x * 0.5)\n\n\
         schedule calls any\nbuffer %x : f32[1] hbm input 0 : f32[1]\nbuffer %t : f32[1099511627776] hbm temp\n\
         buffer %y : f32[1] hbm output 0 : f32[1]\n\nregion @a local\n  role all\n    stream main\n      \

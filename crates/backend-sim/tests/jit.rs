@@ -1,4 +1,4 @@
-//! Machine code against the interpreter, bit for bit, on the hand-written schedules.
+//! Tests of machine code against the interpreter, bit for bit, on the hand-written schedules.
 
 use crate::common;
 

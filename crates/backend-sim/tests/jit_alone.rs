@@ -1,5 +1,6 @@
-//! The hand-written schedules as machine code in a process that may not enter the interpreter's data path; results are
-//! what the schedules are for, on exact inputs.
+//! Tests of the hand-written schedules as machine code in a process that may not enter the
+//! interpreter's data path. On exact inputs, the results are those that the schedules are meant to
+//! compute.
 
 use crate::common;
 
@@ -22,14 +23,15 @@ fn good_schedules_are_right_without_the_interpreter() {
             assert_right(name, &s, &feeds, &result);
         }
     }
-    // The switch works: the interpreter itself cannot run any more.
+    // The switch works: the interpreter itself can no longer run.
     let s = load(&names()[0]);
     let feeds = inputs(&s, 1);
     let entered = std::panic::catch_unwind(|| interp::run(&s, &feeds, &RunOptions::default()).is_ok());
     assert!(entered.is_err());
 }
 
-/// Runs the ignored tests of this module in a process of their own: the switch cannot be taken back.
+/// Runs the ignored tests of this module in a process of their own, because the switch cannot be
+/// undone.
 #[test]
 fn in_a_process_of_its_own() {
     let exe = std::env::current_exe().expect("the path of this binary");

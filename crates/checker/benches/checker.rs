@@ -1,4 +1,4 @@
-//! How long the checker takes: `cargo bench -p kbc-ir --bench checker`.
+//! Benchmark of the checker: `cargo bench -p kbc-checker --bench checker`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

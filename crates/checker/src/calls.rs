@@ -1,9 +1,10 @@
-//! How many consecutive calls stand for all of them.
+//! Horizon of calls: how many consecutive calls of a schedule represent all of its calls.
 //!
-//! Owns the reading of how a schedule's text depends on `call`: through `call mod k` (slots and windows used in turn),
-//! through comparisons with a constant (first calls differ), and linearly in the values of waits (epochs). After the
-//! settled calls, k calls are a period; at least two periods are walked, so that each call of the second can be compared
-//! with the same call of the first.
+//! The module owns how the text of a schedule depends on `call`: through `call mod k` (slots and
+//! windows used in turn), through comparisons with a constant (the first calls differ), and
+//! linearly in the values of waits (epochs). After the calls that differ, k calls are a period. At
+//! least two periods are walked, so that each call of the second can be compared with the same call
+//! of the first.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{BinOp, Expr, UnOp, gcd};
@@ -11,14 +12,14 @@ use kbc_ir::form::Form;
 use kbc_ir::schedule::{CALL, Schedule, SignalId};
 use kbc_ir::visit::{Field, Use, each_field};
 
-/// The calls to walk.
+/// The calls that the checker walks.
 #[derive(Clone, Debug)]
 pub(super) struct Horizon {
-    /// How many.
+    /// Number of calls to walk.
     pub calls: u64,
-    /// Calls after which the text repeats.
+    /// Number of calls after which the text repeats.
     pub period: u64,
-    /// Where the text depends on the call in another way, and how.
+    /// The error if the text depends on the call in any other way.
     pub open: Option<Diagnostic>,
 }
 
@@ -26,12 +27,12 @@ struct Scan {
     period: u64,
     settled: u64,
     open: Option<Diagnostic>,
-    /// A bound on the absolute value of every coordinate, table entry and loop variable.
+    /// Bound on the absolute value of every coordinate, table entry and loop variable.
     var: u128,
 }
 
-/// The calls that stand for every call. Every expression of the schedule is read, through the
-/// visitor, whatever it is for.
+/// Computes the calls that represent every call. It reads every expression of the schedule through
+/// the visitor, whatever the expression is for.
 pub(super) fn horizon(s: &Schedule) -> Horizon {
     let mut var = LAST_CALL;
     each_field(s, &mut |_, field| {
@@ -50,12 +51,13 @@ pub(super) fn horizon(s: &Schedule) -> Horizon {
             scan.expr(e, grows, at.span);
         }
     });
-    // Two periods after the calls that differ: the second is compared with the first, call by call.
+    // Two periods follow the calls that differ: the second is compared with the first, call by
+    // call.
     let calls = scan.period.saturating_mul(2).max(scan.period.saturating_add(2)).max(3);
     Horizon { calls: calls.saturating_add(scan.settled), period: scan.period, open: scan.open }
 }
 
-/// `c` where `e` is `c * call + (something without call)`.
+/// Returns `c` if `e` has the form `c * call + (something without call)`.
 fn slope(e: &Expr) -> Option<i64> {
     match e {
         _ if !e.mentions(CALL) => Some(0),
@@ -72,15 +74,15 @@ fn slope(e: &Expr) -> Option<i64> {
     }
 }
 
-/// No counter of 32 bits lasts for more calls than this.
+/// Limit on the number of calls: no 32-bit counter lasts for more.
 const LAST_CALL: u128 = 1 << 32;
 
-/// The bound that is assumed for a shift by a rank or a loop variable. Such shifts give distances between
-/// ranks, which fit 32 bits.
+/// Bound that is assumed for a shift by a rank or a loop variable. Such shifts give distances
+/// between ranks, which fit 32 bits.
 const SHIFTED: u128 = 1 << 40;
 
-/// A bound on the absolute value of an expression and of each of its parts, in any call. None if the bound
-/// itself needs more than 128 bits.
+/// Returns a bound on the absolute value of an expression and of each of its parts, in any call, or
+/// None if the bound itself needs more than 128 bits.
 fn magnitude(e: &Expr, var: u128) -> Option<u128> {
     use BinOp::*;
     let of = |e: &Expr| magnitude(e, var);
@@ -106,7 +108,7 @@ fn magnitude(e: &Expr, var: u128) -> Option<u128> {
 }
 
 impl Scan {
-    /// An expression that grows with the calls must have a value in each of them.
+    /// Checks that an expression that grows with the calls has a value in each call.
     fn grows(&mut self, e: &Expr, span: Span) {
         if magnitude(e, self.var).is_none_or(|n| n > i64::MAX as u128) {
             self.open.get_or_insert_with(|| {
@@ -118,7 +120,8 @@ impl Scan {
         }
     }
 
-    /// `epoch`: the value of a wait, which grows with the calls.
+    /// Reads how `e` depends on `call`. `epoch` is true for the value of a wait that grows with the
+    /// calls.
     fn expr(&mut self, e: &Expr, epoch: bool, span: Span) {
         use BinOp::*;
         if !e.mentions(CALL) {

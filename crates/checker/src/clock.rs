@@ -1,19 +1,20 @@
-//! Vector clocks: for every stream, how far it is known to be.
+//! Vector clocks: for every stream, the position up to which it is known.
 //!
-//! A flat array where the walked ranks are few; a tree with shared parts where thousands of ranks are walked, because what
-//! a rank of a tree knows is what its parent told it, and a few entries more: memory then grows with what is different
-//! and not with the square of the ranks. Owns the two forms; what an entry means is [`super::order`]'s.
+//! A clock is a flat array if few ranks are walked, and a tree with shared parts if thousands of
+//! ranks are walked. In a tree algorithm a rank knows what its parent knows plus a few entries, so
+//! the memory for shared clocks grows with the differences and not with the square of the number of
+//! ranks. This module owns the two forms. [`super::order`] defines what an entry means.
 
 use super::group::Group;
 use std::sync::Arc;
 
-/// So many streams walked each on its own have clocks that share parts.
+/// Number of separately walked streams from which on clocks share parts.
 const SHARED_FROM: usize = 1 << 10;
 
-/// Entries of a leaf, and children of an inner node.
+/// Number of entries of a leaf, and of children of an inner node.
 const FAN: usize = 32;
 
-/// A clock.
+/// A vector clock.
 #[derive(Clone, Debug)]
 pub(super) enum Clock {
     Flat(Vec<u32>),
@@ -26,7 +27,7 @@ pub(super) enum Node {
     Inner(Vec<Arc<Node>>),
 }
 
-/// Which side a join of two nodes is.
+/// The result of joining two nodes: one of the two sides, or a new node.
 #[derive(Clone, Debug)]
 enum Joined {
     Left,
@@ -34,20 +35,21 @@ enum Joined {
     New(Arc<Node>),
 }
 
-/// Joins of inner nodes that were made lately: the ranks below one parent all join the same parts.
+/// Cache of recent joins of inner nodes. The ranks below one parent all join the same parts.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     list: Vec<Option<Made>>,
 }
 
-/// Two nodes and what their join is.
+/// Two nodes and their join.
 type Made = (Arc<Node>, Arc<Node>, Joined);
 
 impl Recent {
-    /// Places for joins to be remembered in.
+    /// Number of entries in the cache.
     const SIZE: usize = 1 << 10;
 
-    /// The join of two nodes, remembered. (Where a node lies decides only what is remembered, never what comes out.)
+    /// Returns the join of two nodes, from the cache if possible. The address of a node decides
+    /// only what is cached, never the result.
     fn joined(&mut self, a: &Arc<Node>, b: &Arc<Node>) -> Joined {
         if Arc::ptr_eq(a, b) {
             return Joined::Left;
@@ -71,7 +73,8 @@ impl Recent {
 }
 
 impl Clock {
-    /// Zeros, for so many streams of which each is walked or one of each orbit.
+    /// Creates a clock of zeros for `streams` streams. If `group` is not trivial, only one stream
+    /// of each orbit is walked.
     pub(super) fn new(streams: usize, group: &Group) -> Clock {
         if !group.trivial() || streams < SHARED_FROM {
             return Clock::Flat(vec![0; streams]);
@@ -85,7 +88,7 @@ impl Clock {
         Clock::Shared(node)
     }
 
-    /// Entries that a clock of so many streams is reckoned to hold for itself.
+    /// Estimates the number of entries that a clock of so many streams holds for itself.
     pub(super) fn entries(streams: u64, group: &Group) -> u64 {
         if !group.trivial() || streams < SHARED_FROM as u64 { streams } else { 4 * FAN as u64 }
     }
@@ -119,14 +122,14 @@ impl Clock {
         }
     }
 
-    /// At least so far.
+    /// Raises entry `i` to at least `to`.
     pub(super) fn raise(&mut self, i: usize, to: u32) {
         if self.get(i) < to {
             self.set(i, to);
         }
     }
 
-    /// Becomes a copy; a flat one keeps its memory.
+    /// Makes this clock a copy of `from`. A flat clock keeps its memory.
     pub(super) fn copy(&mut self, from: &Clock) {
         match (&mut *self, from) {
             (Clock::Flat(to), Clock::Flat(from)) => {
@@ -137,7 +140,8 @@ impl Clock {
         }
     }
 
-    /// Entrywise maximum with a clock moved by element `h`, of `width` streams a rank.
+    /// Joins (entrywise maximum) `from`, moved by element `h`, into this clock. A rank has `width`
+    /// streams.
     pub(super) fn join(&mut self, group: &Group, h: u64, width: usize, from: &Clock, recent: &mut Recent) {
         match (self, from) {
             (Clock::Flat(to), Clock::Flat(from)) => group.join(h, width, to, from),
@@ -146,13 +150,13 @@ impl Clock {
                 Joined::Right => *to = from.clone(),
                 Joined::New(node) => *to = node,
             },
-            // All clocks of a run have one form.
+            // All clocks of a run have the same form.
             _ => unreachable!("clocks of one run have one form"),
         }
     }
 }
 
-/// Entries below a node.
+/// Returns the number of entries below a node.
 fn reach(node: &Node) -> usize {
     match node {
         Node::Leaf(_) => FAN,
@@ -160,7 +164,7 @@ fn reach(node: &Node) -> usize {
     }
 }
 
-/// The node with another entry; none if it is that already.
+/// Returns the node with entry `i` set to `to`, or None if the entry already has that value.
 fn with(node: &Node, reach: usize, i: usize, to: u32) -> Option<Arc<Node>> {
     match node {
         Node::Leaf(list) if list[i % FAN] == to => None,
@@ -228,7 +232,8 @@ fn joined(a: &Arc<Node>, b: &Arc<Node>, recent: &mut Recent) -> Joined {
 mod tests {
     use super::*;
 
-    /// A shared clock is the flat one, entry by entry, through sets and joins; joins of what is alike share.
+    /// A shared clock equals the flat clock entry by entry through sets and joins, and joins of
+    /// equal clocks share nodes.
     #[test]
     fn shared_clocks_are_flat_ones() {
         let streams = 3000;

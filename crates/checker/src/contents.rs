@@ -1,57 +1,61 @@
-//! What places hold: multisets of contributions, exactly or as fingerprints.
+//! Contents of places: multisets of contributions, exact or as fingerprints.
 //!
-//! A contribution is (rank, operand, atom): what that rank started with in that atom of that operand. Owns the two
-//! representations; which operation moves what is [`super::meaning`]'s to say.
+//! A contribution is a triple (rank, operand, atom): the data with which that rank started in that
+//! atom of that operand. The module owns the two representations. [`super::meaning`] defines which
+//! operation moves which contents.
 
 use super::group::Group;
 use super::ranks::{Ranks, Rotation};
 use std::collections::BTreeMap;
 
-/// Operand and atom of a contribution as one number.
+/// Encodes operand and atom of a contribution as one number.
 pub(super) fn label(operand: u32, atom: u64) -> u64 {
     (operand as u64) << 32 | atom
 }
 
-/// Operand and atom of a label.
+/// Decodes a label into operand and atom.
 pub(super) fn unlabel(l: u64) -> (u32, u64) {
     ((l >> 32) as u32, l & 0xffff_ffff)
 }
 
 const NOTHING: u64 = u64::MAX;
 
-/// What must be in a place: the contributions of a set of ranks to one atom.
+/// The required contents of a place: the contributions of a set of ranks to one atom.
 pub(super) struct Want<'a> {
     pub label: u64,
-    /// By index in the group.
+    /// The ranks, by index in the group.
     pub ranks: &'a Ranks,
-    /// Number of the set, for remembering sums.
+    /// Number of the set, used as a key of remembered sums.
     pub set: u32,
-    /// Number of the region, for the same.
+    /// Number of the region, used as a key of remembered sums.
     pub region: u32,
 }
 
-/// How a place differs from what it must hold.
+/// The difference between a place and its required contents.
 #[derive(Default, Debug)]
 pub(super) struct Difference {
-    /// It holds nothing at all.
+    /// Whether the place holds nothing at all.
     pub empty: bool,
-    /// Index of a rank whose contribution is missing, and how many are.
+    /// Index of a rank whose contribution is missing, and the number of missing contributions.
     pub lost: Option<(u32, usize)>,
-    /// A contribution counted more than once, how often, and the operation that did it; fingerprints only know how
-    /// many there are too many.
+    /// A contribution that is counted more than once, how often, and the operation that caused it.
+    /// Fingerprints only know the number of surplus contributions.
     pub twice: Option<(u32, u32, u32)>,
-    /// A contribution (rank, label) that does not belong there; unknown to fingerprints.
+    /// A contribution (rank, label) that does not belong there, and the number of such
+    /// contributions. Fingerprints do not know which contribution it is.
     pub foreign: Option<(Option<(u32, u64)>, usize)>,
 }
 
-/// How the indices of a group move, for one element: rotations, one after another. A digit that is shifted turns in
-/// blocks as long as it reaches; a bit that is flipped swaps the halves of a block.
+/// The effect of a group element on the indices of a group of ranks: rotations, applied one after
+/// another. Shifting a digit rotates blocks as long as the digit's range; flipping a bit swaps the
+/// halves of a block.
 pub(super) struct Turn {
     steps: Vec<Rotation>,
 }
 
 impl Turn {
-    /// Of a group; `digits` gives (number of the digit, its place in the index).
+    /// Computes the effect of element `h` of `group`. `digits` lists (number of the digit, its
+    /// stride in the index).
     pub(super) fn new(group: &Group, digits: &[(usize, u64)], h: u64) -> Turn {
         let mut steps = vec![];
         for &(k, stride) in digits {
@@ -69,30 +73,31 @@ impl Turn {
 
 /// A row of places.
 pub(super) trait Contents {
-    /// Places that hold nothing, for a group of that many ranks.
+    /// Creates places that hold nothing, for a group of `ranks` ranks.
     fn new(ranks: u64, cells: usize) -> Self;
-    /// Number of places.
+    /// Returns the number of places.
     fn cells(&self) -> usize;
-    /// Whether a place holds something.
+    /// Whether place `i` holds something.
     fn holds(&self, i: usize) -> bool;
-    /// The place holds just this contribution.
+    /// Makes place `i` hold exactly this contribution.
     fn own(&mut self, i: usize, rank: u32, label: u64);
-    /// Becomes a copy of a part of another row.
+    /// Becomes a copy of `n` places of another row, from place `lo` on.
     fn load(&mut self, from: &Self, lo: usize, n: usize);
-    /// Replaces places by the first `n` of another row.
+    /// Replaces the places from `lo` on by the first `n` places of another row.
     fn store(&mut self, lo: usize, from: &Self, n: usize);
-    /// Adds the first `n` places of another row.
+    /// Adds the first `n` places of another row to the places from `lo` on.
     fn add(&mut self, lo: usize, from: &Self, n: usize, op: u32);
     /// Moves every contribution by an element of the group, and place i to `place(i)`.
     fn translate(&mut self, turn: &Turn, relabel: &dyn Fn(u64) -> u64, place: &dyn Fn(usize) -> usize);
-    /// What is wrong with a place.
+    /// Compares place `i` with its required contents.
     fn differs(&self, i: usize, want: &Want, memo: &mut Memo) -> Option<Difference>;
 }
 
-/// Sums that were computed already: by region, label and set.
+/// Sums that have already been computed, by region, label and set.
 pub(super) type Memo = BTreeMap<(u32, u64, u32), (Sum, u32)>;
 
-/// Exact multisets: a set of ranks for the label of the place, and a map for whatever else is in it.
+/// Exact multisets: a set of ranks for the label of each place, and a map for everything else in
+/// it.
 pub(super) struct Exact {
     ranks: u64,
     base: Vec<u64>,
@@ -102,9 +107,9 @@ pub(super) struct Exact {
 
 #[derive(Clone, Default)]
 struct Extra {
-    /// (label, rank) and how often beyond what the set says.
+    /// Multiplicities, by (label, rank), beyond those in the set of ranks.
     more: BTreeMap<(u64, u32), u32>,
-    /// The operation that brought the last of them.
+    /// The operation that added the last of them.
     op: u32,
 }
 
@@ -225,7 +230,7 @@ impl Contents for Exact {
             return None;
         }
         let mut d = Difference { empty: !self.holds(i), ..Difference::default() };
-        // Everything in the place, with multiplicities.
+        // All contributions in the place, with multiplicities.
         let mut all: BTreeMap<(u64, u32), u32> = extra.map(|e| e.more.clone()).unwrap_or_default();
         if self.holds(i) {
             for r in set.iter() {
@@ -268,7 +273,7 @@ fn plus(a: Sum, b: Sum) -> Sum {
     ((a.0 + b.0) % PRIME, (a.1 + b.1) % PRIME)
 }
 
-/// Fingerprints: the sum of a random number a contribution, and how many there are.
+/// Fingerprints: the sum of one random number per contribution, and the number of contributions.
 pub(super) struct Finger {
     sums: Vec<Sum>,
     count: Vec<u32>,

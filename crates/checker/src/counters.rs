@@ -1,6 +1,9 @@
-//! Counters and events of a run, and what must hold of them over more calls than are walked.
+//! Counters and events of a run, and the conditions that they must meet over more calls than are
+//! walked.
 //!
-//! Owns their state; who is woken by them is [`super::engine`]'s.
+//! The module owns the state of counters and events. [`super::engine`] wakes the streams that wait
+//! for them. A wait *means* a set of notifies, as defined in ADR 19
+//! (`docs/adr/019-barrier-forms.md`).
 
 use super::Setup;
 use super::order::{Mark, Snap};
@@ -9,17 +12,17 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// No stream.
+/// The number that stands for no stream.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Which limits a run has.
+/// Limits of a run.
 pub(super) struct Limits {
     pub acts: u64,
     pub errors: usize,
-    /// Messages about contents stay where there is a race.
+    /// Whether errors about contents are reported even where accesses race.
     pub all_kinds: bool,
     pub stated_calls: u64,
-    /// Calls after which the text repeats, if later calls are to be covered.
+    /// Number of calls after which the text repeats, if later calls are to be covered.
     pub period: Option<u64>,
 }
 
@@ -28,22 +31,23 @@ pub(super) struct Counter {
     pub count: u64,
     pub writer: u32,
     pub writer_op: u32,
-    /// Whether several streams have counted.
+    /// Whether several streams have notified it.
     pub several: bool,
     pub told: VecDeque<Told>,
-    /// Number of the first notify kept, from 1.
+    /// Number of the first notify that is kept, counted from 1.
     pub first: u64,
     pub waiting: Vec<usize>,
-    /// Notifies of each call.
+    /// Number of notifies of each call.
     pub notified: Vec<u64>,
-    /// Waits of each call: the stream that waits, and the value; of counters that are no epochs, how many notifies
-    /// the wait is about.
+    /// The waits of each call: the waiting stream and the value. For counters that are not epochs,
+    /// the value is the number of notifies that the wait means.
     pub waited: Vec<Vec<Waited>>,
     pub wait_op: u32,
-    /// Notifies that the waits so far were about, and the stream that waits; of counters that are no epochs.
+    /// For counters that are not epochs: the number of notifies that the waits so far mean, and the
+    /// waiting stream.
     pub spent: u64,
     pub waiter: u32,
-    /// Those waits.
+    /// For counters that are not epochs: those waits.
     pub meant: Vec<Meant>,
 }
 
@@ -52,13 +56,13 @@ pub(super) struct Told {
     pub snap: Snap,
     /// The notifying stream, as the rank of the counter sees it.
     pub by: u32,
-    /// Element that takes the walked notifier to the real one, and the one that takes it back.
+    /// The group element that takes the walked notifier to the real one, and its inverse.
     pub moved: u64,
     pub back: u64,
     pub op: u32,
 }
 
-/// A wait of a call: the walked stream, its operation, and what it asks for.
+/// A wait of a call: the walked stream, its operation, and the value that it asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Waited {
     pub stream: usize,
@@ -66,33 +70,34 @@ pub(super) struct Waited {
     pub value: i128,
 }
 
-/// Largest value of a counter: emitted kernels keep counters, and compare them, as signed 32-bit numbers.
+/// Largest value of a counter. Emitted kernels keep and compare counters as signed 32-bit numbers.
 pub(super) const MOST_COUNT: u64 = i32::MAX as u64;
 
-/// A wait and what it was about.
+/// A wait and the notifies that it means.
 pub(super) struct Meant {
-    /// Its position in its stream.
+    /// Position of the wait in its stream.
     pub pos: u32,
     pub op: u32,
-    /// Of each stream whose notify may be missing: the last position and operation.
+    /// Last position and operation of each stream whose notify may be missing.
     pub by: Vec<(u32, u32, u32)>,
 }
 
-/// The counters of all walked ranks that somebody has used: there may be many more, a credit for each pair of ranks.
+/// The counters of all walked ranks that some operation has used. The schedule may declare many
+/// more, such as a credit for each pair of ranks.
 pub(super) struct Counters {
-    /// Where each is in the list, by walked rank and number.
+    /// Index of each counter in the list, by walked rank and number.
     at: HashMap<(u32, u32), u32>,
     list: Vec<Counter>,
     calls: usize,
 }
 
 impl Counters {
-    /// For a run of so many calls.
+    /// Creates the counters for a run of `calls` calls.
     pub(super) fn new(calls: usize) -> Counters {
         Counters { at: HashMap::new(), list: vec![], calls }
     }
 
-    /// A counter of a walked rank.
+    /// Returns a counter of a walked rank, and creates it if necessary.
     pub(super) fn of(&mut self, rep: usize, number: u32) -> &mut Counter {
         let next = self.list.len() as u32;
         let at = *self.at.entry((rep as u32, number)).or_insert(next);
@@ -102,12 +107,12 @@ impl Counters {
         &mut self.list[at as usize]
     }
 
-    /// A counter of a walked rank, if somebody has used it.
+    /// Returns a counter of a walked rank if some operation has used it.
     pub(super) fn used(&self, rep: usize, number: u32) -> Option<&Counter> {
         self.at.get(&(rep as u32, number)).map(|at| &self.list[*at as usize])
     }
 
-    /// By how much an epoch grows in a call at most.
+    /// Returns the largest growth of an epoch per call.
     pub(super) fn growth(&self, setup: &Setup) -> u64 {
         let epochs = self.at.iter().filter(|((_, number), _)| setup.program.form(*number) == Form::Epoch);
         epochs.map(|(_, at)| self.list[*at as usize].growth()).max().unwrap_or(0)
@@ -117,13 +122,13 @@ impl Counters {
 /// An event of a walked rank.
 #[derive(Default)]
 pub(super) struct Event {
-    /// (call, recording stream, operation, what it told)
+    /// The records: (call, recording stream, operation, transferred knowledge).
     pub marks: Vec<(u64, u32, u32, Mark)>,
     pub waiting: Vec<usize>,
 }
 
 impl Counter {
-    /// A counter at zero, for a run of so many calls.
+    /// Creates a counter at zero, for a run of `calls` calls.
     pub(super) fn new(calls: usize) -> Counter {
         Counter {
             count: 0,
@@ -142,7 +147,7 @@ impl Counter {
         }
     }
 
-    /// What a wait sees there.
+    /// Returns the value that a wait of form `form` sees.
     pub(super) fn seen(&self, form: Form) -> u64 {
         match form {
             Form::Epoch => self.count,
@@ -156,7 +161,8 @@ impl Counter {
     }
 }
 
-/// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
+/// Checks the ranges of counters over the stated calls, and whether waits keep pace with the
+/// counters.
 pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report: &mut Report) {
     let n = setup.calls as usize;
     let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
@@ -187,9 +193,9 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
             pace(setup, c, grown, period, report, name);
             continue;
         }
-        // The text repeats after a period, so the same waits come again. If each of them asks for as much more as the
-        // counter grows, every later period is the last one moved; otherwise some later wait is never over, or orders
-        // nothing.
+        // The text repeats after a period, so the same waits occur again. If each of them asks for
+        // as much more as the counter grows, every later period is the last one, shifted. Otherwise
+        // some later wait never ends, or orders nothing.
         for call in n - period..n {
             let (then, now) = (in_order(&c.waited[call - period]), in_order(&c.waited[call]));
             let lags = |(a, b): (&Waited, &Waited)| {
@@ -209,7 +215,8 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
     }
 }
 
-/// What a wait needs is counted in its own call or in earlier ones: whoever makes no further call would wait for ever.
+/// Checks that a wait needs only notifies of its own call or of earlier calls. Otherwise a rank
+/// that makes no further call would wait forever.
 fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &impl Fn() -> String) {
     let (mut notified, mut spent) = (0i128, 0i128);
     for (call, waits) in c.waited.iter().enumerate() {
@@ -242,15 +249,17 @@ fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &i
     }
 }
 
-/// Waits by stream, each stream's in the order of its execution: how streams take turns does not matter.
+/// Sorts waits by stream, and keeps the execution order of each stream, because the interleaving of
+/// streams does not matter.
 fn in_order(list: &[Waited]) -> Vec<Waited> {
     let mut out = list.to_vec();
     out.sort_by_key(|w| w.stream);
     out
 }
 
-/// A counter that is no epoch is after a period as it was before. (A sense then also has the parity that it had: waits
-/// leave it at the last one they ask for, which is the same in every period.)
+/// Checks that a counter that is not an epoch has the same state after a period as before. A sense
+/// counter then also has the same parity: waits leave it at the last value that they ask for, which
+/// is the same in every period.
 fn pace(
     setup: &Setup,
     c: &Counter,

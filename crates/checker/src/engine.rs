@@ -1,8 +1,9 @@
-//! The abstract execution: every walked stream through all calls, once.
+//! Abstract execution: runs every walked stream once, through all calls.
 //!
-//! Counters only grow, so that whatever order the streams run in, the same ones get stuck (a Kahn network): one run
-//! decides progress, and clocks kept beside it decide order at any speed of the ranks. Owns the run loop and what each
-//! operation touches; clocks are [`super::order`]'s, contents [`super::meaning`]'s.
+//! Counters only grow, so the set of streams that get stuck does not depend on the order in which
+//! streams run (a Kahn network). One run therefore decides progress, and the clocks kept beside it
+//! decide order for any relative speed of the ranks. The module owns the run loop and the accesses
+//! of each operation. [`super::order`] owns the clocks, [`super::meaning`] the contents.
 
 pub(crate) mod memory;
 mod signals;
@@ -29,9 +30,9 @@ pub(super) enum State {
     Ready,
     Counter(u32),
     Event(u32),
-    /// Waits for a free slot.
+    /// Waits for a free slot of a queue.
     Full(Which),
-    /// Waits for a message.
+    /// Waits for a message of a queue.
     Empty(Which),
     Done,
     Failed,
@@ -47,10 +48,11 @@ pub(super) struct Stream<'p> {
     pub(super) state: State,
 }
 
-/// Elements of an operand: its number, the first and one past the last.
+/// Elements of an operand: number of the operand, first element, one past the last element.
 type Due = (u32, u64, u64);
 
-/// A side of a transfer: walked rank, access, and the element of the group that takes the accessing rank there.
+/// One side of a transfer: walked rank, access, and the group element that takes the accessing rank
+/// to the walked rank.
 type Side<'a> = (usize, &'a Access, u64);
 
 /// A transfer of contents.
@@ -58,43 +60,43 @@ type Side<'a> = (usize, &'a Access, u64);
 struct Transfer<'a> {
     region: u32,
     call: u64,
-    /// The rank and the place of the operation, for messages.
+    /// The rank and the source position of the operation, for messages.
     rank: u64,
     span: Span,
-    /// Read.
+    /// The side that is read.
     from: Side<'a>,
-    /// Written.
+    /// The side that is written.
     to: Side<'a>,
-    /// What is read, as the walked rank itself would name it.
+    /// The access that is read, as the walked rank itself would name it.
     source: Access,
-    /// Elements that move what was read, and where it is written.
+    /// The group elements that move the contents read, and the place where they are written.
     forth: u64,
     back: u64,
-    /// Whether the source and the destination hold zeros that nothing was written over.
+    /// Whether the source and the destination hold initial zeros that nothing has overwritten.
     zero: (bool, bool),
 }
 
 impl<'a> Transfer<'a> {
-    /// Between two sides, of which none is moved and none holds zeros.
+    /// Creates a transfer between two sides, neither of which is moved or holds initial zeros.
     fn new((region, call, rank, span): (u32, u64, u64, Span), from: Side<'a>, to: Side<'a>) -> Self {
         let zero = (false, false);
         Transfer { region, call, rank, span, from, to, source: *from.1, forth: 0, back: 0, zero }
     }
 }
 
-/// How a run ended.
+/// The outcome of a run.
 pub(super) struct Outcome {
     pub errors: Diagnostics,
     pub acts: u64,
-    /// Largest growth of a counter a call.
+    /// Largest growth of a counter per call.
     pub growth: u64,
 }
 
-/// Why there is no outcome.
+/// The reason why there is no outcome.
 pub(super) enum Stopped {
     /// More operations than allowed.
     TooLong(u64),
-    /// Ranks that are not walked would do something else.
+    /// The ranks that are not walked would behave differently.
     Asymmetric(Asymmetric),
 }
 
@@ -115,9 +117,9 @@ pub(super) struct Engine<'p, C> {
     pub(super) filled: Filled,
     /// The call that the host of each walked rank has begun.
     pub(super) begun: Vec<u64>,
-    /// By region and walked rank: what its `end` clauses speak of.
+    /// By region and walked rank: the elements that its `end` clauses name.
     due: HashMap<(u32, usize), Rc<Vec<Due>>>,
-    /// Local operations, by number and walked rank, that were seen to have a result.
+    /// Local operations, by number and walked rank, that are known to have a result.
     tried: HashSet<(u32, usize)>,
     pub(super) report: Report<'p>,
     pub(super) ready: VecDeque<usize>,
@@ -154,7 +156,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// Runs everything.
+    /// Runs all streams through all calls.
     pub(super) fn run(mut self, limits: &Limits) -> Result<Outcome, Stopped> {
         for call in 0..self.setup.calls {
             for (region, r) in self.setup.regions.iter().enumerate() {
@@ -187,13 +189,13 @@ impl<'p, C: Contents> Engine<'p, C> {
         Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth })
     }
 
-    /// The number of a stream over all ranks.
+    /// Returns the number of a stream over all ranks.
     pub(super) fn own(&self, si: usize) -> u32 {
         let s = &self.streams[si];
         (s.rank as usize * self.setup.width) as u32 + s.number
     }
 
-    /// Runs a stream until it blocks or is over.
+    /// Runs a stream until it blocks or ends.
     fn go(&mut self, si: usize) -> Result<(), Stopped> {
         self.streams[si].state = State::Ready;
         loop {
@@ -215,7 +217,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// The next operation of a stream; none if it is over.
+    /// Returns the next operation of a stream, or None if the stream has ended.
     fn next(&mut self, si: usize) -> Result<Option<(Act<'p>, Span, u32)>, Stopped> {
         loop {
             let s = &mut self.streams[si];
@@ -251,7 +253,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                     let s = &mut self.streams[si];
                     s.cursor = None;
                     s.call += 1;
-                    // The others first, so that messages are about early calls where they can be.
+                    // The other streams run first, so that messages are about early calls where
+                    // possible.
                     if s.call < self.setup.calls {
                         self.ready.push_back(si);
                         return Ok(None);
@@ -268,8 +271,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// The host fills inputs and zeros before a call and takes the results after it, on its stream. With a program it
-    /// reads where that says so.
+    /// Performs the accesses of the host on its stream: it fills inputs and zeros before a call,
+    /// and reads the results after it. If the schedule has a host program, results are read where
+    /// that program says.
     fn host(&mut self, si: usize, before: bool) {
         let (number, rep, rank, call) = {
             let s = &self.streams[si];
@@ -311,8 +315,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// Reads or writes a run of places of a walked rank. With `moved`, the run belongs to a buffer whose parts the
-    /// group moves, and the accessing rank is a translate.
+    /// Reads or writes a run of places of a walked rank. With `moved`, the run belongs to a buffer
+    /// whose parts the group moves, and the accessing rank is an image of the walked rank.
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
     fn touch(
         &mut self,
@@ -351,7 +355,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.report.conflict(c, Doing { rank, span, place, on, writes }, calls);
     }
 
-    /// An access of an operation to memory of this rank (`back` 0) or, moved, of the peer.
+    /// Performs an access of an operation to memory of this rank (`back` is 0) or, moved, of the
+    /// peer.
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
     pub(super) fn access(
         &mut self,
@@ -377,8 +382,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.touch(who, rep, places, kind, writes, op, span, moved);
     }
 
-    /// Moves contents of one side to the other: read on `from`, written on `to` after a move by `back`, and combined there
-    /// with an operator if there is one. What is read must hold something, and what is written holds something then.
+    /// Moves contents from one side to the other: reads them at `from`, moves them by `back`, and
+    /// writes them at `to`, combined by an operator if there is one. The elements read must hold
+    /// something, and the elements written hold something afterwards.
     fn carry(&mut self, t: Transfer<'_>, add: Option<(u32, ReduceOp)>) -> Result<(), Stopped> {
         let Transfer { region, call, from, to, .. } = t;
         if !self.setup.regions[region as usize].promised {
@@ -393,7 +399,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         Ok(())
     }
 
-    /// Whether what a transfer reads in a region with a contract was filled; slots are told by their contents.
+    /// Checks whether the elements that a transfer reads in a region with a contract were filled.
+    /// Slots are checked by their contents.
     fn readable(&mut self, t: &Transfer<'_>, updates: bool) -> bool {
         let sides = [Some(t.from), updates.then_some(t.to)];
         sides.into_iter().flatten().all(|(rep, a, back)| {
@@ -405,18 +412,20 @@ impl<'p, C: Contents> Engine<'p, C> {
         })
     }
 
-    /// What a transfer does to the contents of a region with a contract.
+    /// Applies a transfer to the contents of a region with a contract.
     fn combine(&mut self, t: &Transfer<'_>, add: Option<(u32, ReduceOp)>) -> Result<(), Stopped> {
         let (rank, call, span) = (t.rank, t.call, t.span);
         let at = |rep| At { rep, region: t.region, call };
         if let Some((_, op)) = add
             && let Err(trouble) = self.operator(t.region, op)
         {
-            // What arrives is followed all the same: one mistake, one message.
+            // The arriving contents are tracked nevertheless, so that one mistake gives one
+            // message.
             self.report.trouble(trouble, rank, call, span);
         }
         let add = match (t.zero, add) {
-            // A zero is nothing to a sum, where there is something that it can be added to.
+            // A zero adds nothing to a sum, provided that there is a value to which it can be
+            // added.
             ((true, false), Some((_, ReduceOp::Sum))) => {
                 if let Err(trouble) = self.meaning.load(at(t.to.0), t.to.1) {
                     self.report.trouble(trouble, rank, call, span);
@@ -449,7 +458,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         Ok(())
     }
 
-    /// A reduction must combine as the contract of its region says.
+    /// Checks that a reduction combines with the operator of its region's contract.
     fn operator(&self, region: u32, op: ReduceOp) -> Result<(), Trouble> {
         let r = &self.setup.schedule.regions[region as usize];
         let wanted = r.promise.as_ref().and_then(|p| p.red);
@@ -463,7 +472,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         Err(Trouble { code: "E335", text, help: "reduce with the operator of the contract" })
     }
 
-    /// Executes an operation; false if it has to wait.
+    /// Executes an operation. Returns false if it has to wait.
     fn execute(&mut self, si: usize, act: &Act<'p>, span: Span, op: u32) -> Result<bool, Stopped> {
         let (rank, rep, call) = {
             let s = &self.streams[si];
@@ -507,7 +516,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                 let zero = (self.zeros(si, there, src), false);
                 self.access(who, there, src, Kind::Get, false, op, span);
                 self.access(me, rep, dst, Kind::Get, true, op, span);
-                // The peer's memory is the translate of the walked rank's, so its side is moved first.
+                // The peer's memory is an image of the walked rank's memory, so the peer's side is
+                // moved first.
                 let forth = self.setup.group.inverse(back);
                 let mut there_src = *src;
                 if let (Mem::Buffer(b), true) = (src.mem, back != 0) {
@@ -565,7 +575,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         for b in l.srcs() {
             let (places, run) = touched(self, b);
             self.expect((region, call), rep, Mem::Buffer(b.0), &[run], span);
-            // One that is written, too, is E337 below.
+            // A buffer that is also written is reported as E337 below.
             if !computed {
                 self.beside((region, call), rep, b, run, span);
             }
@@ -590,7 +600,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// A peer as (walked rank, element that takes it there, the accessing stream as that rank sees it).
+    /// Returns a peer as (walked rank, group element that takes the peer to it, the accessing
+    /// stream as the walked rank sees it).
     pub(super) fn peer(&self, si: usize, peer: u64) -> (usize, u64, Who) {
         let group = &self.setup.group;
         let (there, h) = group.split(peer);

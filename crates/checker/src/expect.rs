@@ -1,5 +1,6 @@
-//! What a region's promise says about one rank: which places hold its own contribution at first, and what must be
-//! where at the end. Owns the reading of clauses; [`super::meaning`] compares.
+//! Contract clauses, evaluated for one rank: which places hold the rank's own contribution at the
+//! start of a region, and which places must hold which contributions at the end. This module reads
+//! the clauses; [`super::meaning`] compares.
 
 use super::ranks::Ranks;
 use kbc_diag::Diagnostic;
@@ -21,10 +22,10 @@ pub(super) struct Place {
     pub set: u32,
 }
 
-/// A promise, for one rank.
+/// A contract, evaluated for one rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Expected {
-    /// (operand, first atom, atoms) that hold the rank's own contribution.
+    /// Runs of atoms (operand, first atom, number of atoms) that hold the rank's own contribution.
     pub start: Vec<(u32, u64, u64)>,
     pub end: Vec<Place>,
 }
@@ -34,7 +35,7 @@ pub(super) struct Expected {
 pub(super) struct Sets {
     pub list: Vec<Ranks>,
     index: BTreeMap<Ranks, u32>,
-    /// Of clauses that ask for the same on every rank, by region and clause.
+    /// Sets of clauses that require the same on every rank, by region and clause.
     fixed: BTreeMap<(usize, usize), u32>,
 }
 
@@ -50,43 +51,44 @@ impl Sets {
     }
 }
 
-/// A run of parts of an operand, of as many equal parts as its group has ranks.
+/// A run of parts of an operand. The operand is cut into as many equal parts as its group has
+/// ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// The operand, by number.
+    /// Number of the operand.
     pub operand: u32,
-    /// First part.
+    /// Number of the first part.
     pub first: u64,
-    /// Parts.
+    /// Number of parts.
     pub count: u64,
 }
 
-/// What must be in a place at the end.
+/// The required contents of a place at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Due {
     /// The place.
     pub at: Held,
-    /// What is to be there: these parts as they were at first ..
+    /// The parts whose initial contents are required there, ..
     pub from: Held,
-    /// .. on these ranks, by index in the group, combined.
+    /// .. combined over these ranks, by index in the group.
     pub ranks: Vec<u32>,
 }
 
-/// What a region's promise says of one rank of a group: what holds its own contribution at first, and what must be where
-/// at the end. Both are empty for a region without a promise.
+/// The contract of a region for one rank of a group: which parts hold its own contribution at the
+/// start, and what must be where at the end. Both lists are empty for a region without a contract.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Promised {
-    /// Own contributions.
+    /// Parts that hold the rank's own contribution at the start.
     pub start: Vec<Held>,
-    /// The end.
+    /// Requirements at the end.
     pub end: Vec<Due>,
 }
 
-/// The promise of `region`, for the rank with index `rank` in a group of `size`. For readers beside the checker, which
-/// show what it has shown.
+/// Evaluates the contract of `region` for the rank with index `rank` in a group of `size`. It is
+/// meant for code outside the checker that displays what the checker has proven.
 ///
 /// # Errors
-/// E355: clauses that cannot be read.
+/// Returns E355 if a clause cannot be read.
 pub fn promised(region: &Region, size: u64, rank: u64) -> Result<Promised, Diagnostic> {
     let atoms = vec![size; region.operands.len()];
     let mut sets = Sets::default();
@@ -138,7 +140,7 @@ impl Reader<'_> {
         at.map(|i| i as u32).ok_or_else(|| self.wrong(format!("there is no operand `{}`", cell.buffer)))
     }
 
-    /// The name that ranges over all blocks, if the cell has one that is not bound.
+    /// Returns the name that ranges over all blocks, if the cell has one that is not bound.
     fn free_block(&self, cell: &Cell) -> Option<Name> {
         match &cell.index[..] {
             [Expr::Var(n), _] if !self.env.iter().any(|(m, _)| m == n) => Some(n.clone()),
@@ -146,7 +148,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The inner index must be a name that ranges over everything.
+    /// Returns the inner index, which must be a name that ranges over everything.
     fn inner<'c>(&self, cell: &'c Cell) -> Result<&'c Name, Diagnostic> {
         match cell.index.last() {
             Some(Expr::Var(n)) if !self.env.iter().any(|(m, _)| m == n) => Ok(n),
@@ -157,7 +159,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Atoms of a cell: (operand, first, how many).
+    /// Returns the atoms of a cell: (operand, first, number).
     fn atoms(&self, cell: &Cell) -> Result<(u32, u64, u64), Diagnostic> {
         self.inner(cell)?;
         let operand = self.operand(cell)?;
@@ -178,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The ranks whose contributions are combined.
+    /// Returns the ranks whose contributions are combined.
     fn ranks(&mut self, at: &Expr, sum: &Option<SumOver>) -> Result<Ranks, Diagnostic> {
         let mut list = vec![];
         let mut add = |this: &Self| {
@@ -206,8 +208,9 @@ impl Reader<'_> {
     }
 }
 
-/// What the promise of `region`, which has that number, says for the rank with index `rank` in a group of `size`; `atoms`
-/// of each operand. Errors: E355 for clauses that cannot be read.
+/// Evaluates the contract of `region`, which has number `number`, for the rank with index `rank` in
+/// a group of `size`. `atoms` is the number of atoms of each operand. Returns E355 for clauses that
+/// cannot be read.
 pub(super) fn expected(
     (number, region): (usize, &Region),
     atoms: &[u64],
@@ -226,7 +229,7 @@ pub(super) fn expected(
         };
         let free = r.free_block(cell);
         let blocks = if free.is_some() { size as i64 } else { 1 };
-        // The set is computed again for each block only where it depends on the block.
+        // The set is recomputed for each block only if it depends on the block.
         let mut known: Option<u32> = None;
         for b in 0..blocks {
             if let Some(name) = &free {

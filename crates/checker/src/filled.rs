@@ -1,13 +1,15 @@
-//! Filled memory: which elements of buffers and slots hold something, since which call, and by whom.
+//! Filled memory: which elements of buffers and slots hold something, since which call, and by
+//! which writer.
 //!
-//! Owns the runs of elements of every memory of the walked ranks; who may read what another region
-//! wrote is [`super::engine`]'s to say. Runs are kept apart from the places of order: a place is a
-//! part of a line, and a local operation may fill only some elements of it.
+//! The module owns the runs of elements of every memory of the walked ranks. [`super::engine`]
+//! decides which region may read elements that another region wrote. Runs are kept apart from the
+//! places of [`super::order`], because a place is a part of a line, and a local operation may fill
+//! only some of its elements.
 
 use kbc_ir::walk::Mem;
 use std::collections::{BTreeMap, HashMap};
 
-/// Who filled a run of elements.
+/// The writer of a run of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct By {
     /// The call of the stream that wrote.
@@ -16,10 +18,10 @@ pub(super) struct By {
     pub region: u32,
 }
 
-/// The number that stands for the host in the place of a region.
+/// The number that stands for the host where a region is expected.
 pub(super) const HOST: u32 = u32::MAX;
 
-/// Disjoint runs of elements: first element to (one past the last, who).
+/// Disjoint runs of elements: first element to (one past the last, writer).
 #[derive(Default)]
 struct Runs(BTreeMap<u64, (u64, By)>);
 
@@ -28,7 +30,7 @@ impl Runs {
         if self.0.get(&lo) == Some(&(hi, by)) {
             return;
         }
-        // A run that begins before and reaches into this one keeps its ends.
+        // A run that begins before this one and reaches into it keeps its outer parts.
         if let Some((&start, &(end, was))) = self.0.range(..lo).next_back()
             && end > lo
         {
@@ -61,14 +63,15 @@ impl Runs {
         self.0.insert(lo, (hi, by));
     }
 
-    /// Elements `lo..hi` hold nothing any more.
+    /// Empties the elements `lo..hi`.
     fn clear(&mut self, lo: u64, hi: u64) {
         self.write(lo, hi, By { call: u64::MAX, region: HOST });
-        // They may have joined a neighbour only if that was cleared too, which leaves nothing behind.
+        // A run merges only with a run of the same writer, and no emptied run is ever left in the
+        // map, so this one still begins at `lo`.
         self.0.remove(&lo);
     }
 
-    /// The runs of `lo..hi`, in order; elements that nobody filled have no writer.
+    /// Returns the runs of `lo..hi` in order. Elements that nothing has filled have no writer.
     fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<By>)> {
         let mut out = vec![];
         let mut at = lo;
@@ -89,12 +92,12 @@ impl Runs {
 }
 
 impl By {
-    /// Where the writer stands in the text: the host is before all regions.
+    /// Returns the position of the writer in the text. The host comes before all regions.
     fn stands(self) -> Option<u32> {
         (self.region != HOST).then_some(self.region)
     }
 
-    /// Whether the writer is the host, or a region that stands no later than `region`.
+    /// Whether the writer is the host or a region that stands no later than `region`.
     pub(super) fn up_to(self, region: u32) -> bool {
         self.stands() <= Some(region)
     }
@@ -105,7 +108,8 @@ impl By {
 struct Memory {
     /// The last writer of each element.
     last: Runs,
-    /// The writer of each element that stands first in the text, of the last call that wrote it.
+    /// Of all writers of an element in the last call that wrote it, the one that stands first in
+    /// the text.
     first: Runs,
 }
 
@@ -116,7 +120,7 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// Elements `lo..hi` are written.
+    /// Marks the elements `lo..hi` as written.
     pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: By) {
         if lo < hi {
             let memory = self.memories.entry((rep, mem)).or_default();
@@ -129,12 +133,13 @@ impl Filled {
         }
     }
 
-    /// Who filled the elements `lo..hi` last, run by run.
+    /// Returns the last writers of the elements `lo..hi`, run by run.
     pub(super) fn of(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
         self.runs(rep, mem, run, |m| &m.last)
     }
 
-    /// Of all who filled the elements `lo..hi` in the last call that did: who stands first in the text.
+    /// Returns, run by run, the writer that stands first in the text among all that wrote the
+    /// elements `lo..hi` in the last call that did.
     pub(super) fn first(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
         self.runs(rep, mem, run, |m| &m.first)
     }
@@ -155,7 +160,7 @@ impl Filled {
         }
     }
 
-    /// Elements `lo..hi` hold nothing any more.
+    /// Empties the elements `lo..hi`.
     pub(super) fn clear(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) {
         if lo < hi
             && let Some(memory) = self.memories.get_mut(&(rep, mem))
@@ -165,7 +170,7 @@ impl Filled {
         }
     }
 
-    /// What another memory that lies at the same addresses held is lost.
+    /// Empties a memory because another memory at the same addresses was written.
     pub(super) fn lose(&mut self, rep: usize, mem: Mem) {
         self.memories.remove(&(rep, mem));
     }

@@ -1,8 +1,9 @@
 //! Atoms of operands and places of memory.
 //!
-//! An operand's line is cut into so many atoms that every chunk used in the region is a run of whole ones; contents
-//! are told per atom. A place is what order is told of: an atom of a buffer (over all regions that use it), a slot of
-//! a window, or, where windows overlap in memory, a run of bytes. Owns both numberings.
+//! An operand's line is cut into atoms such that every chunk used in the region is a run of whole
+//! atoms; contents are recorded per atom. A place is the unit for which order is recorded: an atom
+//! of a buffer (over all regions that use it), a slot of a window, or, where windows overlap in
+//! memory, a run of bytes. The module owns both numberings.
 
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::gcd;
@@ -11,23 +12,24 @@ use kbc_ir::visit::op_refs;
 use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use std::ops::Range;
 
-/// More atoms than this on one operand are refused.
+/// Maximum number of atoms of one operand; the checker refuses more.
 const MOST_ATOMS: u64 = 1 << 22;
 
-/// Operations of one stream in one call above which the checker refuses.
+/// Maximum number of operations of one stream in one call; the checker refuses more.
 const MOST_STEPS: u64 = 1 << 25;
 
 /// Numberings of atoms and places.
 pub(super) struct Grids {
-    /// Atoms of each operand of each region; 0 for scratch, where the first write decides.
+    /// Number of atoms of each operand of each region. It is 0 for scratch, where the first write
+    /// decides.
     pub atoms: Vec<Vec<u64>>,
     buffers: Vec<BufferGrid>,
     windows: Vec<Vec<Range<usize>>>,
-    /// Of each window, those that overlap it in memory.
+    /// For each window, the windows that overlap it in memory.
     families: Vec<Vec<u32>>,
-    /// First slot of each window, over all windows.
+    /// Number of the first slot of each window, counted over all windows.
     slots: Vec<usize>,
-    /// Places of a rank.
+    /// Number of places of a rank.
     pub places: usize,
 }
 
@@ -38,9 +40,9 @@ struct BufferGrid {
 }
 
 enum Cut {
-    /// The line in so many equal parts, whatever their sizes in elements.
+    /// The line in this many equal parts, whatever their sizes in elements.
     Parts(u64),
-    /// Lines that differ: at these elements, by walked rank.
+    /// For lines that differ between uses: the elements at which the buffer is cut, by walked rank.
     Elements(Vec<Vec<u64>>),
 }
 
@@ -48,12 +50,12 @@ pub(super) fn lcm(a: u64, b: u64) -> u64 {
     (a / gcd(a, b)).saturating_mul(b)
 }
 
-/// Chunks an address counts in, if that is written down.
+/// Returns the number of chunks into which an address divides its line, if it is constant.
 fn constant(path: &[Part]) -> Option<u64> {
     path.iter().try_fold(1u64, |n, p| n.checked_mul(p.of.as_int().filter(|v| *v > 0)? as u64))
 }
 
-/// Least common multiple of the chunk counts used on each operand of each region.
+/// Computes the least common multiple of the chunk counts used on each operand of each region.
 fn denominators(program: &Program, reps: &[u64], calls: u64) -> Result<Vec<Vec<u64>>, Fault> {
     let s = program.schedule;
     let mut out: Vec<Vec<u64>> = s.regions.iter().map(|r| vec![1; r.operands.len()]).collect();
@@ -122,12 +124,14 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
     Ok(())
 }
 
-/// An operand of a region with the line of a scratch operand, whose parts then are its parts.
+/// Returns an operand of the region that has the same line as a scratch operand. The scratch
+/// operand is then cut into the same parts.
 pub(super) fn twin(r: &Region, scratch: &Operand) -> Option<usize> {
     r.operands.iter().position(|o| !o.scratch && o.line == scratch.line)
 }
 
-/// Atoms of the operands of a region, from the chunk counts used on them; of scratch only where it moves.
+/// Computes the number of atoms of the operands of a region from the chunk counts used on them.
+/// Scratch operands are cut only if they move.
 fn region_atoms(s: &Schedule, r: usize, dens: &[u64], moves: impl Fn(&Operand) -> bool) -> Vec<u64> {
     let region = &s.regions[r];
     let size = s.group_size(region).max(1);
@@ -155,7 +159,7 @@ fn region_atoms(s: &Schedule, r: usize, dens: &[u64], moves: impl Fn(&Operand) -
     (0..all.len()).map(atoms).collect()
 }
 
-/// A failure of set-up: a message of its own, or something the walk refuses.
+/// A failure of set-up: an error of its own, or an operation that the walk rejects.
 pub(super) enum Unable {
     Said(Diagnostic),
     Fault(Fault),
@@ -168,8 +172,8 @@ impl From<Fault> for Unable {
 }
 
 impl Grids {
-    /// The numberings for a schedule of which these ranks are walked.
-    /// `at_least` are parts each buffer must have beside what chunks ask for.
+    /// Computes the numberings for a schedule of which the ranks `reps` are walked. `at_least` is
+    /// the number of parts that each buffer must have in addition to those that chunks require.
     pub(super) fn new(
         program: &Program,
         reps: &[u64],
@@ -221,17 +225,17 @@ impl Grids {
         Ok(Grids { atoms, buffers, windows, families, slots, places })
     }
 
-    /// Slots of a rank, over all windows.
+    /// Returns the number of slots of a rank, over all windows.
     pub(super) fn slot_count(&self) -> usize {
         self.slots.last().copied().unwrap_or(0)
     }
 
-    /// Number of a slot over all windows.
+    /// Returns the number of a slot, counted over all windows.
     pub(super) fn slot(&self, window: u32, slot: u64) -> usize {
         self.slots[window as usize] + slot as usize
     }
 
-    /// Slots of other windows that lie, in part, at the same addresses as a slot.
+    /// Returns the slots of other windows that share addresses with a slot.
     pub(super) fn sharing(&self, s: &Schedule, window: u32, slot: u64) -> Vec<(u32, u64)> {
         let mut out = vec![];
         let Some((lo, hi)) = slot_bytes(s, window as usize, slot) else { return out };
@@ -246,7 +250,7 @@ impl Grids {
         out
     }
 
-    /// The places of an access on a walked rank.
+    /// Returns the places of an access on a walked rank.
     pub(super) fn of(&self, a: &Access, rep: usize) -> Range<usize> {
         match a.mem {
             Mem::Slot(w, s) => self.windows[w as usize][s as usize].clone(),
@@ -260,7 +264,7 @@ impl Grids {
                         g.base + lo..g.base + hi
                     }
                     Cut::Elements(cuts) => {
-                        // What begins or ends inside a place touches the whole of it.
+                        // An access that begins or ends inside a place touches the whole place.
                         let first = cuts[rep].partition_point(|c| *c <= a.start).saturating_sub(1);
                         let end = cuts[rep].partition_point(|c| *c < a.start + a.len);
                         g.base + first..g.base + if a.len == 0 { first } else { end }
@@ -270,7 +274,7 @@ impl Grids {
         }
     }
 
-    /// All places of a buffer on a walked rank.
+    /// Returns all places of a buffer on a walked rank.
     pub(super) fn whole(&self, buffer: BufferId, rep: usize) -> Range<usize> {
         let g = &self.buffers[buffer.0 as usize];
         match &g.cut {
@@ -279,7 +283,8 @@ impl Grids {
         }
     }
 
-    /// Parts of a buffer, and the number of its first place, if it is cut into equal ones.
+    /// Returns the number of parts of a buffer and the number of its first place, if it is cut into
+    /// equal parts.
     pub(super) fn parts(&self, buffer: u32) -> Option<(usize, u64)> {
         let g = &self.buffers[buffer as usize];
         match g.cut {
@@ -288,7 +293,7 @@ impl Grids {
         }
     }
 
-    /// How a place is named: buffer or window and its number there.
+    /// Returns the name of a place: buffer or window, and the number within it.
     pub(super) fn show(&self, s: &Schedule, place: usize) -> String {
         if let Some((b, g)) =
             self.buffers.iter().enumerate().find(|(_, g)| (g.base..g.base + g.len).contains(&place))
@@ -342,7 +347,8 @@ fn buffer_cut(
     Ok(Cut::Elements(by_rank))
 }
 
-/// Whether the lines of every buffer agree wherever it is used, so that its parts are the same everywhere.
+/// Checks that the lines of every buffer agree wherever it is used, so that its parts are the same
+/// everywhere. Returns the reason if they do not.
 pub(super) fn one_line_each(s: &Schedule) -> Option<String> {
     let mut seen: Vec<Option<&kbc_ir::schedule::Line>> = vec![None; s.buffers.len()];
     for o in s.regions.iter().flat_map(|r| &r.operands) {
@@ -356,7 +362,7 @@ pub(super) fn one_line_each(s: &Schedule) -> Option<String> {
     None
 }
 
-/// The bytes of a slot in the window domain, once it is laid out.
+/// Returns the bytes of a slot in the window domain, once the domain is laid out.
 fn slot_bytes(s: &Schedule, window: usize, slot: u64) -> Option<(u64, u64)> {
     let w = &s.windows[window];
     let size = w.capacity.saturating_mul(w.dtype.bytes());
@@ -372,14 +378,15 @@ fn windows_overlap(s: &Schedule, a: usize, b: usize) -> bool {
         && matches!((extent(a), extent(b)), (Some(x), Some(y)) if x.0 < y.1 && y.0 < x.1)
 }
 
-/// Of each window, the others that share an address with it.
+/// Returns, for each window, the other windows that share an address with it.
 fn families(s: &Schedule) -> Vec<Vec<u32>> {
     let n = s.windows.len();
     let others = |a: usize| (0..n).filter(move |b| *b != a && windows_overlap(s, a, *b)).map(|b| b as u32);
     (0..n).map(|a| others(a).collect()).collect()
 }
 
-/// One place a slot, or runs of bytes where windows of one memory overlap.
+/// Computes the places of windows: one place per slot, or runs of bytes where windows overlap in
+/// memory.
 fn window_places(s: &Schedule, places: &mut usize) -> Vec<Vec<Range<usize>>> {
     let bytes = |w: usize, slot: u64| slot_bytes(s, w, slot);
     let overlap = |a: usize, b: usize| windows_overlap(s, a, b);
@@ -390,7 +397,7 @@ fn window_places(s: &Schedule, places: &mut usize) -> Vec<Vec<Range<usize>>> {
         if done[w] {
             continue;
         }
-        // All windows that overlap this one, also by way of others.
+        // Collect all windows that overlap this one, directly or through other windows.
         let mut family = vec![w];
         let mut next = 0;
         while next < family.len() {

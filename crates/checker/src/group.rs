@@ -1,18 +1,22 @@
-//! Which ranks are walked, and how everything else is the translate of it.
+//! Symmetry group of the ranks: which ranks are walked, and which group element takes them to every
+//! other rank.
 //!
-//! Owns the translation group (shifts and xors of digits of a rank's linear index), its action on ranks, on indices
-//! in a group and on the atoms of a buffer. That a schedule is symmetric under it is [`super::symmetry`]'s to show.
+//! The group consists of translations: shifts and xors of digits of a rank's linear index. The
+//! module owns the group and its action on ranks, on indices in a group of ranks, and on the atoms
+//! of a buffer. [`super::symmetry`] proves that a schedule is symmetric under it. A rank that is
+//! not walked is an *image* of a walked one.
 
 use super::moves::Piece;
 
 /// A digit of the linear rank that the group moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Digit {
-    /// Its place in the rank's linear index.
+    /// Stride of the digit in the rank's linear index.
     pub stride: u64,
-    /// Its count.
+    /// Number of values of the digit.
     pub size: u64,
-    /// `x ^ t` instead of `(x + t) mod size`; the size is then a power of two.
+    /// Whether the digit moves by `x ^ t` instead of `(x + t) mod size`. The size is then a power
+    /// of two.
     pub xor: bool,
 }
 
@@ -21,26 +25,28 @@ impl Digit {
         x / self.stride % self.size
     }
 
-    /// The digit `x` moved by `t`.
+    /// Returns the digit `x` moved by `t`.
     pub(super) fn moved(&self, x: u64, t: u64) -> u64 {
         if self.xor { x ^ t } else { (x + t) % self.size }
     }
 }
 
-/// Products of shifts and xors on digits of the rank. An element is written as the rank it takes rank 0 to.
+/// A group of products of shifts and xors on digits of the rank. An element is represented by the
+/// rank to which it takes rank 0.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     /// Number of ranks.
     pub ranks: u64,
-    /// What moves, by falling stride; none for the identity, where every rank is walked.
+    /// The digits that move, by descending stride. The list is empty for the trivial group, where
+    /// every rank is walked.
     pub digits: Vec<Digit>,
-    /// One rank of every orbit: those whose moving digits are 0.
+    /// One rank of every orbit: the ranks whose moving digits are 0.
     pub reps: Vec<u64>,
     rep_index: Vec<u32>,
 }
 
 impl Group {
-    /// The group of these digits on that many ranks.
+    /// Creates the group of these digits on `ranks` ranks.
     pub(super) fn new(ranks: u64, mut digits: Vec<Digit>) -> Group {
         digits.sort_by_key(|d| std::cmp::Reverse(d.stride));
         let mut reps = vec![];
@@ -59,7 +65,8 @@ impl Group {
         self.digits.is_empty()
     }
 
-    /// A rank as (index of its representative, element that takes the representative to it).
+    /// Splits a rank into (index of its representative, element that takes the representative to
+    /// it).
     pub(super) fn split(&self, q: u64) -> (usize, u64) {
         if self.trivial() {
             return (q as usize, 0);
@@ -68,7 +75,7 @@ impl Group {
         (self.rep_index[(q - h) as usize] as usize, h)
     }
 
-    /// The rank that element `h` takes `q` to.
+    /// Returns the rank to which element `h` takes `q`.
     pub(super) fn act(&self, h: u64, q: u64) -> u64 {
         if h == 0 {
             return q;
@@ -81,18 +88,19 @@ impl Group {
         out
     }
 
-    /// The inverse of an element.
+    /// Returns the inverse of an element.
     pub(super) fn inverse(&self, h: u64) -> u64 {
         let back = |d: &Digit| if d.xor { d.of(h) } else { (d.size - d.of(h)) % d.size };
         self.digits.iter().map(|d| back(d) * d.stride).sum()
     }
 
-    /// How far element `h` moves digit number `k`.
+    /// Returns how far element `h` moves digit number `k`.
     pub(super) fn amount(&self, k: usize, h: u64) -> u64 {
         self.digits[k].of(h)
     }
 
-    /// Joins `src`, entries per rank of `width` each, moved by `h`, into `dst`: entrywise maximum.
+    /// Joins `src`, moved by `h`, into `dst` by entrywise maximum. Both have `width` entries per
+    /// rank.
     pub(super) fn join(&self, h: u64, width: usize, dst: &mut [u32], src: &[u32]) {
         if h == 0 {
             return join_slices(dst, src);
@@ -101,7 +109,7 @@ impl Group {
     }
 }
 
-/// [`Group::join`] for digits in order of falling stride.
+/// Implements [`Group::join`] for digits in order of descending stride.
 fn join_moved(digits: &[Digit], h: u64, width: usize, dst: &mut [u32], src: &[u32]) {
     let Some((d, rest)) = digits.split_first() else { return join_slices(dst, src) };
     let unit = d.stride as usize * width;
@@ -127,31 +135,34 @@ fn join_slices(dst: &mut [u32], src: &[u32]) {
     }
 }
 
-/// Bits of a binary fraction of a line; finer power-of-two cuts than this are not recognised as moving.
+/// Number of bits of a binary fraction of a line. Finer power-of-two cuts are not recognised as
+/// moving.
 pub(super) const FRACTION: u32 = 40;
 
-/// How one digit of the group moves the parts of a line.
+/// The effect of one digit of the group on the parts of a line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Move {
-    /// Of the line's `of` parts, in every run of `n` that lies in the piece, part i goes to (i + c t) mod n.
+    /// The line has `of` parts. In every run of `n` parts that lies in the piece, part i goes to
+    /// `(i + c t) mod n`.
     Shift { digit: usize, of: u64, n: u64, c: u64, piece: Piece },
-    /// The binary fraction is xored with `shift(t, sh) & mask`, negative `sh` being a shift to the left.
+    /// The binary fraction is xored with `shift(t, sh) & mask`. A negative `sh` is a shift to the
+    /// left.
     Xor { digit: usize, sh: i32, mask: u64 },
 }
 
-/// How the group moves the parts of one line.
+/// The effect of the group on the parts of one line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Action {
     pub moves: Vec<Move>,
 }
 
-/// `shift(t, sh) & mask`.
+/// Returns `shift(t, sh) & mask`.
 pub(super) fn xor_amount(t: u64, sh: i32, mask: u64) -> u64 {
     (if sh >= 0 { t >> sh.min(63) } else { t << (-sh).min(63) }) & mask
 }
 
 impl Action {
-    /// Atom `a` of `atoms`, moved by element `h`.
+    /// Returns atom `a` of `atoms`, moved by element `h`.
     pub(super) fn apply(&self, group: &Group, h: u64, a: u64, atoms: u64) -> u64 {
         if h == 0 {
             return a;
@@ -180,7 +191,8 @@ impl Action {
         a
     }
 
-    /// Parts a line must have so that it can be moved: a multiple of this.
+    /// Returns the number of which the parts of a line must be a multiple, so that the line can be
+    /// moved.
     pub(super) fn parts(&self) -> u64 {
         let each = |m: &Move| match *m {
             Move::Shift { of, .. } => of,
@@ -189,9 +201,9 @@ impl Action {
         self.moves.iter().map(each).fold(1, super::grid::lcm)
     }
 
-    /// How the group turns `n` atoms from `lo` on in themselves, as (digit, parts, parts of a turn, step) of all that does:
-    /// two runs of which that is the same keep their atoms side by side under every element. None where a part is
-    /// cut.
+    /// Returns how the group permutes `n` atoms from `lo` on among themselves: (digit, parts, parts
+    /// of a turn, step) of every move that does. Two runs with equal results keep their atoms side
+    /// by side under every element. Returns None if a move cuts a part.
     pub(super) fn inner(&self, lo: u64, n: u64, atoms: u64) -> Option<Vec<(usize, u64, u64, u64)>> {
         let mut out = vec![];
         for m in &self.moves {

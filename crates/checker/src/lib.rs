@@ -1,16 +1,18 @@
-//! The checker: reads a schedule, whoever made it, and says what is wrong with it or what was shown.
+//! The checker: proves properties of a schedule, whoever made it, or reports what is wrong with it.
 //!
-//! * **Meaning**: every place a promise names holds exactly the contributions it must (E341 to E344).
-//! * **Order**: every two conflicting accesses are ordered, and every release, completion and acquire is in place,
-//!   also from call to call at any skew of the ranks (E345 to E350).
-//! * **Progress**: nothing waits for ever (E340); counters have one writer, stay in 32 bits and keep pace with what is
-//!   waited for (E351 to E353).
-//! * **Bounds**: every operation has a meaning on every rank (E302 to E305, from [`kbc_ir::walk`]), also where windows
-//!   overlap in memory.
+//! * **Meaning**: every place that a contract names holds exactly the required contributions (E341
+//!   to E344).
+//! * **Order**: every two conflicting accesses are ordered, and every release, completion and
+//!   acquire is in place, also from call to call at any skew of the ranks (E345 to E350).
+//! * **Progress**: nothing waits forever (E340); counters have one writer, stay in 32 bits and keep
+//!   pace with the waits on them (E351 to E353).
+//! * **Bounds**: every operation has a meaning on every rank (E302 to E305, from [`kbc_ir::walk`]),
+//!   also where windows overlap in memory.
 //!
-//! It knows nothing of passes and believes no pass: it reads the schedule through [`kbc_ir::walk`], as everybody who
-//! executes it does. One abstract execution ([`engine`]) is run with a domain of contents ([`contents`]) and a group
-//! of symmetries ([`group`], shown by [`symmetry`]). The memory model is that of `docs/ir.md`.
+//! The checker knows no pass and trusts none: it reads the schedule through [`kbc_ir::walk`], as
+//! every consumer of schedules does. One abstract execution ([`engine`]) is run with a domain of
+//! contents ([`contents`]) and a group of symmetries ([`group`], proven by [`symmetry`]). The
+//! memory model is that of `docs/ir.md`.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
@@ -53,41 +55,45 @@ use kbc_ir::schedule::{Calls, Region, Schedule};
 use kbc_ir::walk::{Cursor, Fault, Program};
 use setup::Setup;
 
-/// How ranks stand for each other and what contents are told with.
+/// How ranks represent each other, and how contents are represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Up to [`EVERY_RANK`] every rank with exact multisets. Above, one rank of each orbit where that can be shown and
-    /// nothing is wrong; else every rank, up to [`EXACT_RANKS`] with exact multisets, above with fingerprints.
+    /// Up to [`EVERY_RANK`] ranks, every rank with exact multisets. Above, one rank of each orbit
+    /// if symmetry can be proven and nothing is wrong; otherwise every rank, up to [`EXACT_RANKS`]
+    /// ranks with exact multisets, above with fingerprints.
     Auto,
-    /// Every rank, exact multisets.
+    /// Every rank, with exact multisets.
     Expanded,
-    /// Every rank, random sums.
+    /// Every rank, with fingerprints (random sums).
     Fingerprints,
-    /// One rank of each orbit, exact multisets.
+    /// One rank of each orbit, with exact multisets.
     Symmetric,
 }
 
-/// Up to this many ranks, all are walked with exact multisets, whether one stands for the others or not.
+/// Up to this many ranks, all ranks are walked with exact multisets, whether the schedule is
+/// symmetric or not.
 pub const EVERY_RANK: u64 = 9;
 
-/// Up to this many ranks, all are walked with exact multisets where one does not stand for the others, or where something
-/// is wrong: messages are about every rank.
+/// Up to this many ranks, all ranks are walked with exact multisets if the schedule is not
+/// symmetric, or if something is wrong, because messages are about every rank.
 pub const EXACT_RANKS: u64 = 64;
 
-/// What to check and how far to go.
+/// Options of a check: its subject and its limits.
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
-    /// The calls to be safe for; those the schedule says if absent.
+    /// The calls to prove the schedule for; if absent, those that the schedule states.
     pub calls: Option<Calls>,
-    /// How.
+    /// The representation of ranks and contents.
     pub way: Way,
-    /// Calls between two allocations of the signals, over which counters must stay in 32 bits.
+    /// Number of calls between two allocations of the signals, over which counters must stay in 32
+    /// bits.
     pub stated_calls: u64,
-    /// Walked operations above which the checker refuses.
+    /// Maximum number of walked operations; the checker refuses more.
     pub most_acts: u64,
-    /// Different messages after which it stops.
+    /// Number of different errors after which the checker stops.
     pub most_errors: usize,
-    /// Says what contents are wrong also where accesses race, which makes them contents of one order out of many.
+    /// Whether wrong contents are reported even where accesses race. The contents are then those of
+    /// one order out of many.
     pub all_kinds: bool,
 }
 
@@ -104,44 +110,44 @@ impl Default for CheckOptions {
     }
 }
 
-/// How meaning was shown.
+/// The method by which meaning was shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Method {
     /// Exact multisets on every rank.
     Exact,
     /// Exact multisets on one rank of each orbit.
     Symmetric {
-        /// Orbits, that is, ranks walked.
+        /// Number of orbits, which is the number of ranks walked.
         orbits: u64,
     },
-    /// Sums of two random 61-bit numbers a contribution, on every rank.
+    /// Sums of two random 61-bit numbers per contribution, on every rank.
     Fingerprints,
-    /// Not at all: nothing was executed.
+    /// Meaning was not shown: nothing was executed.
     NotChecked,
 }
 
-/// What the checker has to say.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What is wrong.
+    /// The errors found.
     pub errors: Diagnostics,
-    /// How meaning was shown, where it was.
+    /// The method by which meaning was shown.
     pub meaning: Method,
-    /// Collective regions without a promise, whose meaning was not checked.
+    /// Collective regions without a contract, whose meaning was not checked.
     pub unpromised: Vec<String>,
-    /// Which calls order and progress are shown for.
+    /// The calls for which order and progress are shown.
     pub order: Calls,
-    /// Calls walked.
+    /// Number of calls walked.
     pub calls: u64,
-    /// After this many calls the schedule's text repeats.
+    /// Number of calls after which the schedule's text repeats.
     pub period: u64,
-    /// Ranks walked.
+    /// Number of ranks walked.
     pub ranks_walked: u64,
-    /// Operations walked.
+    /// Number of operations walked.
     pub acts: u64,
-    /// Calls until a counter leaves 32 bits; none if no counter grows.
+    /// Number of calls until a counter leaves 32 bits; None if no counter grows.
     pub range: Option<u64>,
-    /// Why symmetry did not apply, where it was tried.
+    /// The reason why symmetry did not apply, if it was tried.
     pub asymmetric: Option<String>,
     /// All of this in words.
     pub text: String,
@@ -190,7 +196,7 @@ fn unpromised(s: &Schedule) -> Vec<String> {
     collective.map(|r| r.name.to_string()).collect()
 }
 
-/// Bounds alone: every operation of every rank has a meaning.
+/// Checks bounds alone: every operation of every rank has a meaning.
 fn bounds(program: &Program, options: &CheckOptions, blank: Verdict) -> Verdict {
     let mut v = blank;
     v.calls = 1;
@@ -236,7 +242,7 @@ fn too_long(options: &CheckOptions, acts: u64, ranks: u64, why: Option<&str>) ->
     }
 }
 
-/// A refusal, with the reason why all ranks are walked.
+/// Adds to a refusal the reason why all ranks are walked.
 fn because(d: Diagnostic, why: Option<&str>) -> Diagnostic {
     match why {
         Some(why) if d.code == "E354" => d.note(format!("all ranks are walked because {why}")),
@@ -244,10 +250,10 @@ fn because(d: Diagnostic, why: Option<&str>) -> Diagnostic {
     }
 }
 
-/// Calls above which the checker refuses.
+/// Maximum number of calls; the checker refuses more.
 const MOST_CALLS: u64 = 1 << 10;
 
-/// Ranks above which the checker refuses.
+/// Maximum number of ranks; the checker refuses more.
 const MOST_RANKS: u64 = 1 << 20;
 
 struct Check<'a> {
@@ -256,7 +262,7 @@ struct Check<'a> {
     wanted: Calls,
 }
 
-/// Entries of clocks and contents that may be held at once.
+/// Maximum number of entries of clocks and contents that are held at once.
 const MOST_STATE: u64 = 1 << 28;
 
 impl Check<'_> {
@@ -288,7 +294,8 @@ impl Check<'_> {
             let mut one = v.clone();
             let reason = self.symmetric(&mut one);
             match reason {
-                // Messages are about every rank where all can be walked exactly.
+                // If all ranks can be walked exactly, they are, so that messages are about every
+                // rank.
                 None if auto && ranks <= EXACT_RANKS && !one.ok() => {}
                 None => return one,
                 Some(reason) => v.asymmetric = Some(reason),
@@ -322,7 +329,7 @@ impl Check<'_> {
         v
     }
 
-    /// One rank of each orbit; why not, if that is not possible.
+    /// Walks one rank of each orbit. Returns the reason if that is not possible.
     fn symmetric(&self, v: &mut Verdict) -> Option<String> {
         let (group, actions) = match symmetry::find(self.program, v.calls) {
             Ok(found) => found,
@@ -402,7 +409,7 @@ impl From<SetupError<'_>> for Failure {
 /// A failure of set-up, with the schedule that names its ranks.
 struct SetupError<'s>(&'s Schedule, Box<Unable>);
 
-/// What is shown of counters that are no epochs, if there are any.
+/// Describes what is proven of counters that are not epochs, if there are any.
 fn forms(s: &Schedule) -> Option<String> {
     let of = |is: fn(&Form) -> bool| s.signals.iter().filter(|g| is(&g.form)).map(|g| g.count).sum::<u64>();
     let senses = of(|f| matches!(f, Form::Sense { fresh: _ }));

@@ -1,8 +1,9 @@
-//! What every operation does to contents: the meaning of regions with a promise.
+//! Meaning of regions with a contract: what every operation does to contents.
 //!
-//! For each call of a region there is a state of its operands on every walked rank, made by the `start` clauses and
-//! compared with the `end` clauses when the rank leaves. Slots keep their contents from call to call and remember
-//! which call of which region put them there. Owns these states; what runs when is [`super::engine`]'s.
+//! For each call of a region there is a state of its operands on every walked rank. The `start`
+//! clauses make it, and it is compared with the `end` clauses when the rank leaves. Slots keep
+//! their contents from call to call and remember which call of which region put them there. The
+//! module owns these states. [`super::engine`] decides what runs when.
 
 mod lengths;
 
@@ -13,41 +14,42 @@ use kbc_ir::walk::{Access, Mem};
 use lengths::Laid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Why a piece of data has no meaning.
+/// The reason why a piece of data has no meaning.
 pub(super) struct Trouble {
     pub code: &'static str,
     pub text: String,
     pub help: &'static str,
 }
 
-/// Why a run cannot go on: the ranks that are not walked would do something else.
+/// The reason why a run cannot continue: the ranks that are not walked would behave differently.
 pub(super) type Asymmetric = String;
 
-/// Where an access happens.
+/// Location of an access.
 #[derive(Clone, Copy)]
 pub(super) struct At {
-    /// Walked rank, by number.
+    /// Number of the walked rank.
     pub rep: usize,
     pub region: u32,
     pub call: u64,
 }
 
-/// A piece of data on its way, or in a slot.
+/// A piece of data in transit or in a slot.
 pub(super) struct Piece<C> {
     cells: C,
     n: usize,
     operand: u32,
-    /// First atom of the operand it was read from.
+    /// First atom of the operand from which it was read.
     lo: u64,
-    /// Atoms that operand was cut into.
+    /// Number of atoms of that operand.
     atoms: u64,
-    /// Rank it was read on.
+    /// Rank on which it was read.
     rank: u64,
     region: u32,
     call: u64,
-    /// Elements; none where it was translated from another rank whose chunks may be an element longer or shorter.
+    /// Number of elements; None if it was moved from another rank whose chunks may be one element
+    /// longer or shorter.
     elements: Option<u64>,
-    /// Elements of each atom, of what was read from scratch.
+    /// Number of elements of each atom, if it was read from scratch.
     lengths: Option<Vec<u64>>,
 }
 
@@ -64,20 +66,20 @@ impl<C: Contents> Piece<C> {
 struct Held<C> {
     /// Contents and number of atoms (0: not decided yet) of each operand.
     operands: Vec<(C, u64)>,
-    /// Streams of the rank that have yet to leave.
+    /// Number of streams of the rank that have yet to leave.
     inside: usize,
-    /// Whether the rank is done, and what it holds was compared.
+    /// Whether the rank is done, so that its contents have been compared.
     left: bool,
-    /// Atoms of each operand that an operation of the region has read or written.
+    /// For each operand, the atoms that an operation of the region has read or written.
     touched: Vec<Vec<bool>>,
-    /// Parts that held what they must when another region wrote them: (operand, atom).
+    /// Parts that held their required contents when another region wrote them: (operand, atom).
     done: BTreeSet<(u32, u64)>,
-    /// Where the atoms of scratch lie, by operand.
+    /// Positions of the atoms of scratch, by operand.
     laid: Vec<Laid>,
 }
 
 impl<C> Held<C> {
-    /// An operation of the region reads or writes atoms.
+    /// Records that an operation of the region reads or writes atoms.
     fn touch(&mut self, operand: u32, lo: u64, n: u64) {
         let list = &mut self.touched[operand as usize];
         let end = (lo + n) as usize;
@@ -90,17 +92,17 @@ impl<C> Held<C> {
 
 struct Instance<C> {
     ranks: Vec<Option<Held<C>>>,
-    /// Walked ranks with a role that have yet to leave.
+    /// Number of walked ranks with a role that have yet to leave.
     left: usize,
 }
 
-/// A place that differs from the promise.
+/// A place that differs from the contract.
 pub(super) struct Broken {
     pub rep: usize,
     pub operand: u32,
     pub atom: u64,
     pub atoms: u64,
-    /// What is wanted.
+    /// The required contribution.
     pub from: (u32, u64),
     pub ranks: usize,
     pub difference: Difference,
@@ -110,11 +112,11 @@ pub(super) struct Broken {
 pub(super) struct Meaning<'p, C> {
     setup: &'p Setup<'p>,
     instances: BTreeMap<(u64, u32), Instance<C>>,
-    /// By number over all walked ranks; those that have been filled.
+    /// Slots that have been filled, by number over all walked ranks.
     slots: HashMap<usize, Piece<C>>,
     piece: Piece<C>,
     memo: Memo,
-    /// By region and element.
+    /// Effects of group elements on indices, by region and element.
     turns: BTreeMap<(u32, u64), Turn>,
 }
 
@@ -157,8 +159,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
         })
     }
 
-    /// A rank leaves a region on one stream. Gives the walked ranks that are done with the region then, and what is wrong
-    /// on them.
+    /// Handles a rank that leaves a region on one stream. Returns the walked ranks that are then
+    /// done with the region, and the places on them that differ from the contract.
     pub(super) fn leave(&mut self, at: At) -> (Vec<usize>, Vec<Broken>) {
         let held = self.held(at);
         held.inside = held.inside.saturating_sub(1);
@@ -173,7 +175,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             i.left == 0
         });
         if over {
-            // Ranks without a role hold what others gave them.
+            // Ranks without a role hold what other ranks sent them.
             for rep in 0..setup.group.reps.len() {
                 let at = At { rep, ..at };
                 if setup.regions[at.region as usize].streams[rep] == 0 {
@@ -186,8 +188,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
         (done, out)
     }
 
-    /// Whether elements of an operand hold what they must at the end of a region: after the rank has left it, or because
-    /// they do so already.
+    /// Whether elements of an operand hold their required final contents: either the rank has left
+    /// the region, or they already hold them.
     pub(super) fn settled(&mut self, at: At, operand: u32, (lo, hi): (u64, u64)) -> bool {
         let live = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref());
         if live.is_none_or(|held| held.left) {
@@ -203,10 +205,12 @@ impl<'p, C: Contents> Meaning<'p, C> {
         !broken.iter().any(meets)
     }
 
-    /// Another region, or the host, writes elements of an operand; whether that breaks a contract that is at work there.
+    /// Handles a write by another region, or by the host, to elements of an operand. Returns
+    /// whether that breaks a contract that is in progress there.
     ///
-    /// Parts that hold already what they must at the end may be written again: signals or events have told the writer that
-    /// the region is done with them. What it held is gone then, for whoever in the region reads it after all.
+    /// Parts that already hold their required final contents may be written again: signals or
+    /// events have informed the writer that the region is done with them. Their old contents are
+    /// then gone for any later read in the region.
     pub(super) fn disturbed(&mut self, rep: usize, region: u32, operand: u32, (lo, hi): (u64, u64)) -> bool {
         let setup = self.setup;
         let calls: Vec<u64> =
@@ -222,7 +226,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 let (from, to) = setup.elements((region, operand), rep, (first, n), atoms);
                 from < hi && lo < to
             };
-            // What the region has not used yet is before the region: the rank's own contribution is what is there then.
+            // For atoms that the region has not used yet, the write comes before the region: the
+            // rank's own contribution is then what is written.
             let touched = &held.touched[operand as usize];
             let used: Vec<u64> =
                 (0..touched.len() as u64).filter(|a| touched[*a as usize] && meets(*a, 1)).collect();
@@ -241,15 +246,15 @@ impl<'p, C: Contents> Meaning<'p, C> {
         broken
     }
 
-    /// Parts that another region wrote after this one had finished them, and that nobody wrote since: operand, atom and
-    /// atoms of the operand.
+    /// Returns the parts that another region wrote after this region had finished them, and that
+    /// have not been written since: operand, atom and number of atoms of the operand.
     pub(super) fn overwritten(&mut self, at: At) -> Vec<(u32, u64, u64)> {
         let held = self.held(at);
         let gone = |(o, atom): &&(u32, u64)| !held.operands[*o as usize].0.holds(*atom as usize);
         held.done.iter().filter(gone).map(|&(o, atom)| (o, atom, held.operands[o as usize].1)).collect()
     }
 
-    /// A region in which no walked rank has a role.
+    /// Compares the contents of a region in which no walked rank has a role.
     pub(super) fn nobody(&mut self, region: u32, call: u64) -> Vec<Broken> {
         let reps = 0..self.setup.group.reps.len();
         let out = reps.flat_map(|rep| self.compare(At { rep, region, call })).collect();
@@ -291,7 +296,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         out
     }
 
-    /// Atoms of a chunk: first and how many.
+    /// Returns the atoms of a chunk: first and number.
     fn atoms(&mut self, at: At, a: &Access) -> Result<(u64, usize), Trouble> {
         let all = self.held(at).operands[a.operand as usize].1;
         let den = a.den.max(1) as u64;
@@ -315,7 +320,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         }
     }
 
-    /// Reads a chunk or slot; what is read becomes the piece on its way.
+    /// Reads a chunk or slot. The contents become the piece in transit.
     pub(super) fn load(&mut self, at: At, a: &Access) -> Result<(), Trouble> {
         let (setup, rank) = (self.setup, self.setup.group.reps[at.rep]);
         match a.mem {
@@ -381,12 +386,12 @@ impl<'p, C: Contents> Meaning<'p, C> {
         std::mem::replace(&mut self.piece, Piece::empty())
     }
 
-    /// A parcel becomes the piece on its way.
+    /// Makes a parcel the piece in transit.
     pub(super) fn unpack(&mut self, parcel: Parcel<C>) {
         self.piece = parcel;
     }
 
-    /// A chunk holds nothing any more: what was written there has no meaning.
+    /// Empties a chunk to which data without meaning was written.
     pub(super) fn wipe(&mut self, at: At, a: &Access) {
         if !self.setup.regions[at.region as usize].promised || !matches!(a.mem, Mem::Buffer(_)) {
             return;
@@ -426,7 +431,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
         p.rank = setup.group.act(back, p.rank);
     }
 
-    /// Writes the piece on its way to a chunk or slot of a walked rank; `add` for a reduction, with its operation.
+    /// Writes the piece in transit to a chunk or slot of a walked rank. `add` is the operation if
+    /// it is a reduction.
     pub(super) fn store(
         &mut self,
         at: At,
@@ -514,7 +520,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
         Ok(Ok(()))
     }
 
-    /// Notes a write to a rank that has yet to enter the region; refuses one to what a rank was already promised.
+    /// Records a write to a rank that has yet to enter the region. Rejects a write to a place that
+    /// was due on a rank that has already left.
     fn arrives(&mut self, at: At, a: &Access, lo: u64, n: u64) -> Result<(), Trouble> {
         let due = &self.setup.regions[at.region as usize].expected[at.rep].end;
         let held = self.held(at);
@@ -529,8 +536,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
         Ok(())
     }
 
-    /// The first write to a scratch operand decides how finely it is cut. One that moves with the rank is cut before
-    /// that, so what comes must be of that grain.
+    /// Decides how finely a scratch operand is cut, at the first write to it. A scratch operand
+    /// that moves with the rank is cut beforehand, so the piece must have that granularity.
     fn decide(&mut self, at: At, a: &Access) -> Result<(), Asymmetric> {
         let (setup, have) = (self.setup, self.piece.n as u64);
         let size = setup.regions[at.region as usize].size;
@@ -549,7 +556,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         Ok(())
     }
 
-    /// Forgets what a slot holds: something without a promise was put there.
+    /// Empties a slot because data without a contract was put there.
     pub(super) fn forget(&mut self, rep: usize, mem: Mem) {
         if let Mem::Slot(w, s) = mem {
             self.slots.remove(&(rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s)));
@@ -557,7 +564,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
     }
 }
 
-/// Zeros that memory was filled with, where only a sum can do with them.
+/// Returns the error for initial zeros that are used anywhere but in a sum.
 pub(super) fn zeros() -> Trouble {
     Trouble {
         code: "E343",
@@ -574,7 +581,8 @@ fn nothing_to_add() -> Trouble {
     }
 }
 
-/// Puts an operand into its state at the start of a region: the rank's own contribution where the promise says so.
+/// Puts an operand into its state at the start of a region: the rank's own contribution where the
+/// contract states so.
 fn begin<C: Contents>(setup: &Setup, held: &mut Held<C>, at: At, operand: u32) {
     let region = &setup.regions[at.region as usize];
     let rank = setup.program.group_index(RegionId(at.region), setup.group.reps[at.rep]) as u32;

@@ -1,12 +1,13 @@
-//! How the parts of one buffer move when a digit of the rank does, from all the ways in which it is used.
+//! Moves of buffers: derives how the parts of one buffer move with a digit of the rank, from all
+//! uses of the buffer.
 //!
-//! Owns the uses that addresses stand for and the rules by which they agree; which addresses there are is
-//! [`super::proof`]'s to find.
+//! The module owns the uses that addresses represent and the rules by which they agree.
+//! [`super::proof`] finds the addresses.
 
 use super::group::{Digit, FRACTION, Move};
 use kbc_ir::expr::gcd;
 
-/// Part number `at` of `of` of a line.
+/// Part number `at` of `of` parts of a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Piece {
     pub at: u64,
@@ -16,41 +17,44 @@ pub(super) struct Piece {
 impl Piece {
     pub(super) const WHOLE: Piece = Piece { at: 0, of: 1 };
 
-    /// Whether two pieces share nothing.
+    /// Whether two pieces are disjoint.
     pub(super) fn beside(self, other: Piece) -> bool {
         let end = |p: Piece, q: Piece| (p.at + 1) as u128 * q.of as u128 <= q.at as u128 * p.of as u128;
         end(self, other) || end(other, self)
     }
 }
 
-/// What an address says about how its buffer moves.
+/// What an address requires of the move of its buffer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Use {
-    /// Of `of` parts, in runs of `n`, part i goes to i + c t; said of a piece.
+    /// The line has `of` parts, and in runs of `n`, part i goes to `i + c t`. It applies to a piece
+    /// of the line.
     Shift { of: u64, n: u64, c: u64, piece: Piece },
-    /// The binary fraction is xored; the run is `cnt / den` of the line long.
+    /// The binary fraction is xored. The run has `cnt / den` of the length of the line.
     Xor { sh: i32, mask: u64, cnt: u64, den: u64 },
-    /// A run that stays: `num / den`, `cnt / den` long (`num` 1 where any in the piece).
+    /// A run that stays. It begins at `num / den` and has `cnt / den` of the length of the line.
+    /// `num` is 1 if it may be any such run in the piece.
     Stay { num: u64, cnt: u64, den: u64, piece: Piece },
 }
 
 impl Use {
-    /// A shift in the fewest parts that say it.
+    /// Creates a shift, expressed in the fewest parts.
     pub(super) fn shift(of: u64, n: u64, c: u64) -> Use {
         let g = gcd(n, c).max(1);
         Use::Shift { of: of / g, n: n / g, c: c / g, piece: Piece::WHOLE }
     }
 
-    /// Said of a piece only.
+    /// Restricts the use to a piece.
     pub(super) fn within(self, piece: Piece) -> Use {
         match self {
-            // A piece that does not hold whole runs is none.
+            // A piece that does not contain whole runs does not restrict the use.
             Use::Shift { of, n, c, .. } if of.is_multiple_of(piece.of * n) => Use::Shift { of, n, c, piece },
             u @ Use::Shift { .. } | u @ Use::Xor { .. } | u @ Use::Stay { .. } => u,
         }
     }
 
-    /// The part of what stays that lies in a piece; none if there is none, or all of the piece stays as it is.
+    /// Returns the part of a run that stays which lies in a piece. Returns None if there is no such
+    /// part, or if the piece stays as a whole.
     fn clipped(&self, to: Piece) -> Option<Use> {
         let Use::Stay { num, cnt, den, piece } = *self else { return None };
         if piece != Piece::WHOLE {
@@ -64,8 +68,9 @@ impl Use {
     }
 }
 
-/// The moves that all uses of a buffer agree on, for digit number `k`: none within if it stays, none at all if they do
-/// not agree. A line whose uses agree only piece by piece moves so.
+/// Returns the moves on which all uses of a buffer agree, for digit number `k`. The list is empty
+/// if the buffer stays; the result is None if the uses do not agree. If uses agree only piece by
+/// piece, the line moves piece by piece.
 pub(super) fn moves(uses: &[&Use], k: usize, digit: &Digit) -> Option<Vec<Move>> {
     if digit.xor {
         return Some(one_xor(uses, k)?.into_iter().collect());
@@ -96,7 +101,7 @@ pub(super) fn moves(uses: &[&Use], k: usize, digit: &Digit) -> Option<Vec<Move>>
     Some(out)
 }
 
-/// The one shift that uses of a piece agree on.
+/// Returns the one shift on which the uses of a piece agree.
 fn one_shift(uses: &[&Use], digit: usize, size: u64, piece: Piece) -> Option<Option<Move>> {
     let mut found: Option<(u64, u64, u64)> = None;
     for u in uses {
@@ -120,7 +125,8 @@ fn one_shift(uses: &[&Use], digit: usize, size: u64, piece: Piece) -> Option<Opt
     stays.then_some(Some(Move::Shift { digit, of, n, c, piece }))
 }
 
-/// The one xor that all uses of a buffer agree on, each seeing the bits above its own length.
+/// Returns the one xor on which all uses of a buffer agree. Each use determines the bits above its
+/// own length.
 fn one_xor(uses: &[&Use], digit: usize) -> Option<Option<Move>> {
     let (mut full, mut at) = (0u64, None);
     for u in uses {
@@ -139,7 +145,7 @@ fn one_xor(uses: &[&Use], digit: usize) -> Option<Option<Move>> {
     let fine = uses.iter().all(|u| match **u {
         Use::Shift { .. } => false,
         Use::Xor { mask, cnt, den, .. } => {
-            // Nothing below the bits it sees may move, unless the run covers it.
+            // No bit below those that the use determines may move, unless the run covers it.
             let below = full & !mask;
             below == 0 || length(cnt, den).is_some_and(|l| l.is_power_of_two() && mask == full & !(l - 1))
         }

@@ -1,25 +1,28 @@
-//! Ranks that do the same, moved, for those who need no contents: the event engine.
+//! Orbits of ranks: which ranks behave alike up to a translation, for callers that need no
+//! contents, such as the event engine.
 //!
-//! Owns the view of a group from outside the checker. What is shown is the shape of a schedule: control, peers,
-//! counters and sizes; that a machine moves with it is the caller's condition.
+//! The module owns the view of a group from outside the checker. It proves the symmetry of the
+//! shape of a schedule: control, peers, counters and sizes. That the machine is symmetric too is a
+//! condition that the caller supplies.
 
 use super::group::Group;
 use super::symmetry;
 use kbc_ir::walk::Program;
 
-/// Ranks in orbits under shifts and xors of digits of their linear index. An element of the group is written as the rank
-/// it takes rank 0 to.
+/// Orbits of ranks under shifts and xors of digits of their linear index. An element of the group
+/// is represented by the rank to which it takes rank 0.
 #[derive(Clone, Debug)]
 pub struct Orbits {
     group: Group,
 }
 
 impl Orbits {
-    /// For `calls` calls. `carries(stride, size, xor)` says whether the machine is the same when the digit
-    /// `rank / stride mod size` moves, by addition modulo its size or by xor.
+    /// Finds the orbits for `calls` calls. `carries(stride, size, xor)` states whether the machine
+    /// is the same when the digit `rank / stride mod size` moves, by addition modulo its size or by
+    /// xor.
     ///
     /// # Errors
-    /// Why there is no symmetry, in words.
+    /// Returns the reason, in words, if there is no symmetry.
     pub fn find(
         program: &Program<'_>,
         calls: u64,
@@ -29,32 +32,35 @@ impl Orbits {
         Ok(Orbits { group })
     }
 
-    /// The first rank of every orbit, in order.
+    /// Returns the first rank of every orbit, in order.
     pub fn first(&self) -> &[u64] {
         &self.group.reps
     }
 
-    /// Ranks of an orbit: all have as many.
+    /// Returns the number of ranks of an orbit, which is the same for all orbits.
     pub fn size(&self) -> u64 {
         self.group.ranks / self.group.reps.len() as u64
     }
 
-    /// A rank as the number of its orbit, and the element that takes the orbit's first rank to it.
+    /// Returns the number of the orbit of a rank, and the element that takes the orbit's first rank
+    /// to it.
     pub fn split(&self, rank: u64) -> (usize, u64) {
         self.group.split(rank)
     }
 
-    /// The rank that an element takes a rank to; of two elements, one after the other.
+    /// Returns the rank to which an element takes a rank; applied to two elements, it returns their
+    /// composition.
     pub fn act(&self, element: u64, rank: u64) -> u64 {
         self.group.act(element, rank)
     }
 
-    /// The element that undoes one.
+    /// Returns the inverse of an element.
     pub fn inverse(&self, element: u64) -> u64 {
         self.group.inverse(element)
     }
 
-    /// Whether every element leaves two ranks in the same order: what they differ in does not move.
+    /// Whether every element preserves the order of two ranks, because the digits in which they
+    /// differ do not move.
     pub fn ordered(&self, a: u64, b: u64) -> bool {
         let top = self.group.digits.iter().map(|d| d.stride * d.size).max().unwrap_or(1);
         a == b || a / top != b / top
@@ -96,7 +102,7 @@ mod tests {
         assert!(orbits("(r + 1) mod 8", "r", 800, true).is_err(), "the machine allows xor only");
         assert!(orbits("7 - r", "r", 800, false).is_err(), "a reflection");
         assert!(orbits("(r + 1) mod 8", "r", 801, false).is_err(), "chunks of 100 and of 101 elements");
-        // What is in the chunks does not matter.
+        // The contents of the chunks do not matter.
         assert!(orbits("(r + 1) mod 8", "0", 800, false).is_ok());
     }
 }

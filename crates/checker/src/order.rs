@@ -1,9 +1,11 @@
-//! Who knows what when: clocks of streams and the last accesses to every place.
+//! Order of accesses: what each stream knows, and the last accesses to every place.
 //!
-//! Each stream has a clock T (which operations of every stream are completed before its next one, over any chain of
-//! signals; enough to rewrite a place) and a clock D (which remote writes are visible to it: told by the writer's own
-//! notify, effective after `fence.acquire`). Positions count the operations of a stream from 1. Owns clocks, fences
-//! and shadow state; which operation touches which place is [`super::engine`]'s to say.
+//! Each stream has two clocks. Clock T states which operations of every stream are completed before
+//! its next one, over any chain of signals; this knowledge is enough to rewrite a place. Clock D
+//! states which remote writes are visible to it; such knowledge comes from the writer's own notify
+//! and takes effect after `fence.acquire`. Positions count the operations of a stream from 1. The
+//! module owns clocks, fences and shadow state. [`super::engine`] decides which operation touches
+//! which place.
 
 use super::clock::{Clock, Recent};
 use super::group::Group;
@@ -11,19 +13,19 @@ use super::group::Group;
 /// How an access completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// With its operation.
+    /// Together with its operation.
     Local,
-    /// At the issuer's next `fence.release`.
+    /// At the next `fence.release` of the issuing stream.
     Put,
-    /// At the issuer's next `fence.complete`.
+    /// At the next `fence.complete` of the issuing stream.
     Get,
 }
 
 const NOBODY: u32 = u32::MAX;
 const NEVER: u32 = u32::MAX;
 
-/// An access: stream (as the rank of the place sees it), position in that stream, operation, and which fence
-/// completes it.
+/// An access: stream (as the rank of the place sees it), position in that stream, operation, and
+/// the fence that completes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acc {
     pub stream: u32,
@@ -48,7 +50,7 @@ impl Acc {
     }
 }
 
-/// A place: its last write, and who has read it since.
+/// A place: its last write, and the reads since.
 #[derive(Clone, Debug)]
 struct Place {
     write: Acc,
@@ -56,24 +58,24 @@ struct Place {
     more: Vec<Acc>,
 }
 
-/// What a notify tells.
+/// The knowledge that a notify transfers.
 #[derive(Debug)]
 pub(super) struct Snap {
-    /// T of the issuer, with its own entry at its last release.
+    /// Clock T of the issuer, with its own entry at its last release.
     clock: Clock,
-    /// Its last release.
+    /// Position of its last release.
     release: u32,
-    /// Its own position.
+    /// Position of the notify itself.
     pub pos: u32,
-    /// What the issuer had done and knew to be done, fences or not.
+    /// What the issuer had done and knew to be done, regardless of fences.
     control: Option<Clock>,
 }
 
-/// What a `record` tells.
+/// The knowledge that a `record` transfers.
 #[derive(Debug)]
 pub(super) struct Mark {
     clock: Clock,
-    /// Of each stream of the rank, up to where a later notify may tell of it.
+    /// For each stream of the rank, the position up to which a later notify may report it.
     told: Vec<u32>,
     direct: Clock,
     control: Option<Clock>,
@@ -83,7 +85,7 @@ pub(super) struct Mark {
 enum Pending {
     /// Writes of one stream up to a release.
     One(u32, u32),
-    /// All that another stream of the rank had been told.
+    /// All writes of which another stream of the rank had been notified.
     Many(Clock),
 }
 
@@ -92,14 +94,15 @@ enum Pending {
 struct Clocks {
     pos: u32,
     known: Clock,
-    /// Of each stream of the rank, up to where a notify of this one may tell of it: what that stream released before
-    /// its `record`, or this one after its `await`, or what came back by way of a peer. Its own entry is its last
-    /// release.
+    /// For each stream of the rank, the position up to which a notify of this stream may report it:
+    /// what that stream released before its `record`, what this stream released after its `await`,
+    /// or what came back through a peer. The stream's own entry is its last release.
     told: Vec<u32>,
     visible: Clock,
-    /// Position of the latest notify of each stream that was waited for, released or not.
+    /// Position of the latest notify of each stream that was waited for, whether released or not.
     heard: Clock,
-    /// What is done on every stream, fences or not: kept where counters have forms that need it.
+    /// What is done on every stream, regardless of fences. It is kept only if some counter has a
+    /// form that needs it.
     control: Option<Clock>,
     pending: Vec<Pending>,
     releases: Vec<u32>,
@@ -108,32 +111,32 @@ struct Clocks {
     calls: Vec<u32>,
 }
 
-/// Who accesses: a walked stream, moved by an element of the group.
+/// The stream that makes an access: a walked stream, moved by an element of the group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
     /// Index of the walked stream.
     pub si: usize,
-    /// Element that takes the accessing rank to the walked one.
+    /// Element that takes the accessing rank to the walked rank.
     pub back: u64,
     /// The accessing stream, as the rank of the place sees it.
     pub stream: u32,
 }
 
-/// Two accesses that nothing orders, or not enough.
+/// Two accesses that are not ordered, or not sufficiently.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
     pub code: &'static str,
     pub with: Acc,
-    /// The other access wrote.
+    /// Whether the other access is a write.
     pub wrote: bool,
-    /// The other access is known through third parties.
+    /// Whether the other access is known through third parties.
     pub indirect: bool,
 }
 
 /// Clocks and places of a run.
 pub(super) struct Order<'g> {
     group: &'g Group,
-    /// Streams a rank.
+    /// Number of streams per rank.
     width: usize,
     clocks: Vec<Clocks>,
     places: Vec<Place>,
@@ -142,8 +145,8 @@ pub(super) struct Order<'g> {
 }
 
 impl<'g> Order<'g> {
-    /// For so many streams a rank and places in all.
-    /// With `control`, what is done is followed beside what is visible.
+    /// Creates the state for `width` streams per rank and `places` places in all. With `control`,
+    /// completed operations are tracked in addition to visible ones.
     pub(super) fn new(group: &'g Group, width: usize, places: usize, control: bool) -> Order<'g> {
         let all = group.ranks as usize * width;
         let zero = Clock::new(all, group);
@@ -165,21 +168,22 @@ impl<'g> Order<'g> {
         Order { group, width, clocks, places: vec![empty; places], pool: vec![], recent: Recent::default() }
     }
 
-    /// The next position of a stream.
+    /// Advances a stream and returns its new position.
     pub(super) fn tick(&mut self, si: usize) -> u32 {
         let c = &mut self.clocks[si];
         c.pos += 1;
         c.pos
     }
 
-    /// A stream begins a call.
+    /// Records that a stream begins a call.
     pub(super) fn begin_call(&mut self, si: usize) {
         let next = self.clocks[si].pos + 1;
         self.clocks[si].calls.push(next);
     }
 
-    /// A release completes the puts and reads of its own stream, and, of the other streams of its rank, what was over
-    /// before the last `await` of them: that came before this fence.
+    /// Performs a release. It completes the puts and reads of its own stream and, of the other
+    /// streams of its rank, everything that was over before the last `await` of them, because that
+    /// came before this fence.
     pub(super) fn release(&mut self, si: usize, own: u32) {
         let pos = self.tick(si);
         let (width, first) = (self.width, own as usize / self.width * self.width);
@@ -206,7 +210,7 @@ impl<'g> Order<'g> {
         }
     }
 
-    /// What a notify issued now tells.
+    /// Returns the knowledge that a notify issued now transfers.
     pub(super) fn notify(&mut self, si: usize, own: u32) -> Snap {
         let pos = self.tick(si);
         let c = &self.clocks[si];
@@ -225,7 +229,7 @@ impl<'g> Order<'g> {
         Snap { clock, release, pos, control: self.done(si, own) }
     }
 
-    /// What is done where a stream stands now, itself included.
+    /// Returns what is done at the current position of a stream, including the stream itself.
     fn done(&self, si: usize, own: u32) -> Option<Clock> {
         let c = &self.clocks[si];
         let mut control = c.control.clone()?;
@@ -233,26 +237,29 @@ impl<'g> Order<'g> {
         Some(control)
     }
 
-    /// A stream goes on after what another, moved, had done.
+    /// Records that a stream continues after everything that another stream, moved, had done.
     fn after(&mut self, si: usize, control: Option<&Clock>, moved: u64) {
         if let (Some(own), Some(theirs)) = (&mut self.clocks[si].control, control) {
             own.join(self.group, moved, self.width, theirs, &mut self.recent);
         }
     }
 
-    /// How far a walked stream knows a stream of its rank's frame to be done.
+    /// Returns the position up to which a walked stream knows that a stream is done; both are in
+    /// the frame of its rank.
     pub(super) fn knows(&self, si: usize, stream: u32) -> u32 {
         self.clocks[si].control.as_ref().map_or(0, |c| c.get(stream as usize))
     }
 
-    /// How far the issuer of a notify knew a stream to be, of which `back` makes what the issuer calls it.
+    /// Returns the position up to which the issuer of a notify knew a stream to be done. `back`
+    /// translates the stream into the issuer's frame.
     pub(super) fn knew(&self, snap: &Snap, back: u64, stream: u32) -> u32 {
         let Some(control) = &snap.control else { return 0 };
         control.get(self.seen(Who { si: 0, back, stream }, stream))
     }
 
-    /// A wait is over: what the notify told is known. `by` is the notifying stream as the waiting rank sees it,
-    /// `moved` the element that takes the walked rank to it.
+    /// Records that a wait has ended: the knowledge that the notify transfers is available. `by` is
+    /// the notifying stream as the waiting rank sees it; `moved` is the element that takes the
+    /// walked rank to its rank.
     pub(super) fn heard(&mut self, si: usize, snap: &Snap, by: u32, moved: u64) {
         self.returned(si, moved, &snap.clock);
         let c = &mut self.clocks[si];
@@ -262,14 +269,16 @@ impl<'g> Order<'g> {
         self.after(si, snap.control.as_ref(), moved);
     }
 
-    /// What a message sent now tells: all that this stream has done before, and knows.
+    /// Returns the knowledge that a message sent now transfers: everything that this stream has
+    /// done before, and knows.
     pub(super) fn send(&mut self, si: usize, own: u32) -> Snap {
         let mut snap = self.notify(si, own);
         snap.clock.set(own as usize, snap.pos);
         snap
     }
 
-    /// A message is received: what it told is known. It makes nothing visible that was put into a window.
+    /// Records that a message is received: the knowledge that it transfers is available. It makes
+    /// no data visible that was put into a window.
     pub(super) fn recv(&mut self, si: usize, snap: &Snap) {
         self.tick(si);
         self.returned(si, 0, &snap.clock);
@@ -277,14 +286,16 @@ impl<'g> Order<'g> {
         self.after(si, snap.control.as_ref(), 0);
     }
 
-    /// What a peer told of the streams of this rank had been told to it, so it may be told again.
+    /// Records what a peer knows of the streams of this rank. The peer was notified of it, so it
+    /// may be reported again.
     fn returned(&mut self, si: usize, moved: u64, clock: &Clock) {
         if self.width == 1 {
             return;
         }
         let first = self.group.reps[si / self.width] as usize * self.width;
         for k in 0..self.width {
-            // The stream of the walked rank, as the peer that is moved to the teller calls it.
+            // The stream of the walked rank, in the frame of the walked peer that `moved` takes to
+            // the notifying peer.
             let who = Who { si, back: self.group.inverse(moved), stream: 0 };
             let upto = clock.get(self.seen(who, (first + k) as u32));
             let told = &mut self.clocks[si].told[k];
@@ -292,14 +303,14 @@ impl<'g> Order<'g> {
         }
     }
 
-    /// Gives the memory of a snapshot back.
+    /// Returns the memory of a snapshot to the pool.
     pub(super) fn recycle(&mut self, snap: Snap) {
         if let Clock::Flat(_) = snap.clock {
             self.pool.push(snap.clock);
         }
     }
 
-    /// What a `record` issued now tells.
+    /// Returns the knowledge that a `record` issued now transfers.
     pub(super) fn record(&mut self, si: usize, own: u32) -> Mark {
         let pos = self.tick(si);
         let c = &self.clocks[si];
@@ -316,7 +327,7 @@ impl<'g> Order<'g> {
         Mark { clock, told, direct, control: self.done(si, own) }
     }
 
-    /// An `await` is over.
+    /// Records that an `await` has ended.
     pub(super) fn awaited(&mut self, si: usize, mark: &Mark) {
         self.tick(si);
         let c = &mut self.clocks[si];
@@ -326,7 +337,7 @@ impl<'g> Order<'g> {
         self.after(si, mark.control.as_ref(), 0);
     }
 
-    /// An access by a stream at its present position.
+    /// Creates an access by a stream at its current position.
     pub(super) fn access(&self, who: Who, kind: Kind, op: u32) -> Acc {
         let c = &self.clocks[who.si];
         let mark = match kind {
@@ -337,7 +348,7 @@ impl<'g> Order<'g> {
         Acc { stream: who.stream, pos: c.pos, op, mark }
     }
 
-    /// The walked stream that a stream is a translate of.
+    /// Returns the walked stream of which a stream is an image.
     fn walked(&self, stream: u32) -> usize {
         if self.group.trivial() {
             return stream as usize;
@@ -346,7 +357,7 @@ impl<'g> Order<'g> {
         self.group.split(rank as u64).0 * self.width + k
     }
 
-    /// A stream as the walked rank of `who` sees it.
+    /// Returns a stream as the walked rank of `who` sees it.
     fn seen(&self, who: Who, stream: u32) -> usize {
         if who.back == 0 {
             return stream as usize;
@@ -355,7 +366,7 @@ impl<'g> Order<'g> {
         self.group.act(who.back, rank as u64) as usize * self.width + k
     }
 
-    /// Position at which an access is over, as far as known.
+    /// Returns the position at which an access is complete, as far as it is known.
     fn over(&self, a: &Acc) -> u32 {
         let fence = (a.mark >> 2) as usize;
         match a.kind() {
@@ -365,12 +376,12 @@ impl<'g> Order<'g> {
         }
     }
 
-    /// The call in which an access was issued.
+    /// Returns the call in which an access was issued.
     pub(super) fn call_of(&self, a: &Acc) -> usize {
         self.clocks[self.walked(a.stream)].calls.partition_point(|p| *p <= a.pos).saturating_sub(1)
     }
 
-    /// What orders an earlier access before `who` now, if it is to be overwritten.
+    /// Returns the conflict if nothing orders an earlier access before a write by `who` now.
     fn before(&self, who: Who, a: &Acc, wrote: bool) -> Option<Conflict> {
         let conflict = |code| Some(Conflict { code, with: *a, wrote, indirect: false });
         if a.stream == who.stream {
@@ -395,18 +406,19 @@ impl<'g> Order<'g> {
         conflict(self.rewrite(who, a))
     }
 
-    /// Whether an access is over before what a stream does now.
+    /// Whether an access is complete before the current operation of a stream.
     pub(super) fn is_before(&self, who: Who, a: &Acc) -> bool {
         self.before(who, a, true).is_none()
     }
 
-    /// The code of a rewrite too early, in the same call or from call to call.
+    /// Returns the code of a rewrite that comes too early: E348 within a call, E349 from call to
+    /// call.
     fn rewrite(&self, who: Who, a: &Acc) -> &'static str {
         let now = self.clocks[who.si].calls.len().saturating_sub(1);
         if self.call_of(a) == now { "E348" } else { "E349" }
     }
 
-    /// What makes an earlier write visible to `who` now.
+    /// Returns the conflict if nothing makes an earlier write visible to `who` now.
     fn visible(&self, who: Who, a: &Acc) -> Option<Conflict> {
         let conflict = |code, indirect| Some(Conflict { code, with: *a, wrote: true, indirect });
         if a.stream == who.stream {
@@ -443,13 +455,14 @@ impl<'g> Order<'g> {
         conflict("E347", over != NEVER && c.known.get(at) >= over)
     }
 
-    /// The last write to a place.
+    /// Returns the last write to a place.
     pub(super) fn last_write(&self, place: usize) -> Option<Acc> {
         Some(self.places[place].write).filter(|w| !w.is_none())
     }
 
-    /// The rank of a place begins a call, from where on the place holds nothing that an earlier call put there: whoever
-    /// read it in an earlier call must be done.
+    /// Handles the begin of a call on the rank of a place: from then on the place holds nothing of
+    /// an earlier call, so every read of an earlier call must be complete. Returns a read that is
+    /// not.
     pub(super) fn forget(&self, who: Who, place: usize) -> Option<Conflict> {
         let p = &self.places[place];
         let now = self.clocks[who.si].calls.len().saturating_sub(1);

@@ -1,9 +1,10 @@
-//! Showing that digits of the rank move everything alike.
+//! Symmetry proof: shows that moving certain digits of the rank moves everything in a schedule
+//! alike.
 //!
-//! A representative is walked with typed expressions ([`super::typing`]): peers must move exactly with the rank; chunks
-//! must stay or move by one digit, the same way wherever a buffer, or a piece of it, is used ([`super::moves`]);
-//! everything else (guards, bounds, slots, counters, values of waits) must stay, and so must the promise. Owns these
-//! rules.
+//! A representative is walked with typed expressions ([`super::typing`]). Peers must move exactly
+//! with the rank. Chunks must stay or move by one digit, in the same way wherever a buffer, or a
+//! piece of it, is used ([`super::moves`]). Everything else (guards, bounds, slots, counters,
+//! values of waits) must stay, and so must the contract. The module owns these rules.
 
 use super::engine::memory::line_block;
 use super::grid::twin;
@@ -19,10 +20,10 @@ use kbc_ir::visit::{op_exprs, ref_exprs};
 use kbc_ir::walk::Program;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More operations than this are not typed.
+/// Maximum number of operations that are typed.
 const MOST_TYPED: u64 = 1 << 24;
 
-/// Why digits do not move together, and the number of the one that does not.
+/// A failed proof: the number of the digit that does not move with the others, and the reason.
 pub(super) type Failed = (usize, Reason);
 
 /// The proof for digits that are to move together.
@@ -30,16 +31,18 @@ pub(super) struct Prover<'a> {
     program: &'a Program<'a>,
     calls: u64,
     digits: Vec<Digit>,
-    /// Only peers, counters, control and how long things are must move alike; what is in them need not.
+    /// Whether only the shape is proven: peers, counters, control and sizes must move alike,
+    /// contents need not.
     shape: bool,
-    /// By digit: buffers and how they are used.
+    /// By digit: buffers and their uses.
     uses: Vec<BTreeSet<(u32, Use)>>,
-    /// Shortest and longest of the runs of `cnt` chunks of `den`, by region and operand.
+    /// The shortest and longest runs of `cnt` chunks of `den`, by region and operand.
     lengths: BTreeMap<(u32, u32, u64, u64), (u64, u64)>,
     typed: u64,
-    /// Local operations, by address, whose blocks were looked at.
+    /// Local operations, by address, whose blocks have been checked.
     cut: BTreeSet<usize>,
-    /// Where the blocks of each buffer begin, that local operations pack or unpack.
+    /// For each buffer, the elements at which the blocks begin that local operations pack or
+    /// unpack.
     partitions: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -50,12 +53,12 @@ struct Chunk {
     num: u64,
     cnt: u64,
     den: u64,
-    /// Types of its digits where it is another chunk on other ranks.
+    /// The types of its digits, if it is another chunk on other ranks.
     varies: Option<Vec<Tys>>,
 }
 
 impl<'a> Prover<'a> {
-    /// For digits of a group, at most [`MOST_DIGITS`].
+    /// Creates the proof for digits of a group, at most [`MOST_DIGITS`].
     pub(super) fn new(program: &'a Program<'a>, calls: u64, digits: Vec<Digit>, shape: bool) -> Prover<'a> {
         debug_assert!(digits.len() <= MOST_DIGITS);
         let (uses, lengths) = (vec![BTreeSet::new(); digits.len()], BTreeMap::new());
@@ -63,7 +66,7 @@ impl<'a> Prover<'a> {
         Prover { program, calls, digits, shape, uses, lengths, typed: 0, cut, partitions }
     }
 
-    /// A coordinate that is a digit of the rank (or none), as a value.
+    /// Returns the value of a coordinate that is a digit of the rank (or no digit).
     fn coordinate(&self, at: Option<(u64, u64)>, v: i64, size: u64) -> Val {
         let mut tys = SAME;
         for (ty, d) in tys.iter_mut().zip(&self.digits) {
@@ -72,7 +75,7 @@ impl<'a> Prover<'a> {
         Val::new(v, tys, Some((0, size as i64 - 1)), 1)
     }
 
-    /// Types all that one rank does.
+    /// Types everything that one rank does.
     pub(super) fn rank(&mut self, rank: u64) -> Result<(), Failed> {
         let s = self.program.schedule;
         let axes = axis_digits(s);
@@ -136,7 +139,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// A list of ranks must be moved onto itself.
+    /// Checks that the digits map a list of ranks onto itself.
     fn closed(&self, id: RegionId, r: &Region, list: &[u64], rank: u64) -> Option<Failed> {
         let moved = |d: &Digit| {
             let one = Group::new(self.program.ranks(), vec![d.clone()]);
@@ -151,7 +154,7 @@ impl<'a> Prover<'a> {
         Some((k, format!("a role of region {} is for some ranks only", r.name)))
     }
 
-    /// The value of what must be the same when any digit moves.
+    /// Returns the value of an expression that must be the same when any digit moves.
     fn same(&self, env: &Env, e: &Expr, what: impl Fn() -> String) -> Result<Val, Failed> {
         let v = env.eval(e).ok_or_else(|| (0, format!("`{e}` ({}) has no value", what())))?;
         match v.tys.iter().position(|t| *t != Ty::Same) {
@@ -160,8 +163,8 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Types statements: all of them if they are `fresh`; else they were typed in an earlier call, and what does not
-    /// depend on the number of the call is as it was then.
+    /// Types statements. If they are `fresh`, all are typed. Otherwise they were typed in an
+    /// earlier call, and only what depends on the number of the call is typed again.
     fn body(
         &mut self,
         env: &mut Env,
@@ -198,7 +201,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Counts an operation or a turn of a loop.
+    /// Counts an operation or an iteration of a loop.
     fn step(&mut self) -> Result<(), Failed> {
         self.typed += 1;
         if self.typed > MOST_TYPED {
@@ -243,7 +246,7 @@ impl<'a> Prover<'a> {
             | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
             | SOp::Room { peer: _, queue: _, index: _ } => Err((0, super::symmetry::QUEUES.into())),
             SOp::Local(l) => self.local(env, r, l),
-            // Without operands, of this rank alone, or without effect.
+            // These operations have no operands, concern this rank alone, or have no effect.
             SOp::FenceRelease
             | SOp::FenceAcquire
             | SOp::FenceComplete
@@ -251,21 +254,22 @@ impl<'a> Prover<'a> {
             | SOp::Await(_)
             | SOp::HostRead(_)
             | SOp::Mark { point: _, peer: _, window: _, slot: _ } => Ok(()),
-            // The host's program is spelled out before anything is walked.
+            // The host's program is expanded before anything is walked.
             SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { dst: _, src: _ } | SOp::Drain => Ok(()),
         }
     }
 
-    /// A local operation touches the same memory on every rank, moved as the buffer is: all of it, or one block of a line.
-    /// Which elements it computes is no contribution to any contract, so other expressions need not move. Sizes and parts
-    /// are tried on every rank when it is executed.
+    /// Types a local operation. It touches the same memory on every rank, moved as the buffer is:
+    /// all of it, or one block of a line. The elements that it computes contribute to no contract,
+    /// so its other expressions need not move. Its sizes and parts are checked on every rank when
+    /// it is executed.
     fn local(&mut self, env: &Env, r: &Region, l: &LocalOp) -> Result<(), Failed> {
         let Some((line, _, _, parts, _, at)) = line_block(l) else { return Ok(()) };
         if self.shape {
             return Ok(());
         }
         self.blocks(l)?;
-        // Local operations see the axes of the mesh alone.
+        // Local operations see only the axes of the mesh.
         let axes = 1 + self.program.schedule.mesh.axes.len();
         let outer = Env { vars: env.vars[..axes].to_vec(), tables: env.tables };
         let part = Part { index: at.clone(), len: Expr::Int(1), of: Expr::Int(parts as i64) };
@@ -273,8 +277,9 @@ impl<'a> Prover<'a> {
         self.path(&outer, r, (name, line), None, &[part]).map(drop)
     }
 
-    /// Blocks that local operations pack and unpack must be those that chunks are cut into, and the same for all of
-    /// them: what is filled or read here then stands for the moved block on every other rank.
+    /// Checks the blocks that local operations pack and unpack. They must be the blocks into which
+    /// chunks are cut, and the same for all local operations: what is filled or read here then
+    /// represents the moved block on every other rank.
     fn blocks(&mut self, l: &LocalOp) -> Result<(), Failed> {
         let Some((line, tensor, dim, parts, rule, _)) = line_block(l) else { return Ok(()) };
         if !self.cut.insert(std::ptr::from_ref(l) as usize) {
@@ -298,9 +303,10 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Where the chunks of a buffer begin, of so many, and where the last one ends; none of a buffer that is no operand.
+    /// Returns the elements at which the chunks of a buffer begin if it is cut into `of` chunks,
+    /// and the end of the last. Returns None if the buffer is not an operand.
     fn chunks(&self, b: BufferId, of: u64) -> Option<Vec<u64>> {
-        // Any operand stands for all: a buffer has one line.
+        // Any operand represents all: a buffer has one line.
         let regions = self.program.schedule.regions.iter().enumerate();
         let (region, operand) = regions
             .filter_map(|(i, r)| Some((i, r.operands.iter().position(|o| o.buffer == b)?)))
@@ -309,8 +315,8 @@ impl<'a> Prover<'a> {
         (0..=of).map(|k| self.program.chunk_start(region, operand, 0, k as i64, of as i64).ok()).collect()
     }
 
-    /// Source and destination on one rank are the same chunk or share nothing, on every rank: the walk sees that on the
-    /// walked one alone.
+    /// Checks that source and destination on one rank are the same chunk or disjoint, on every
+    /// rank. The walk sees that only on the walked rank.
     fn apart(&self, env: &Env, r: &Region, (src, dst): (&Ref, &Ref)) -> Result<(), Failed> {
         let (Ref::Chunk { operand: a, path: p }, Ref::Chunk { operand: b, path: q }) = (src, dst) else {
             return Ok(());
@@ -345,7 +351,8 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Both sides of a transfer; where chunks are not all of one length, what fits here must fit everywhere.
+    /// Types both sides of a transfer. If chunks differ in length, a transfer that fits on this
+    /// rank must fit on every rank.
     fn sides(
         &mut self,
         env: &Env,
@@ -399,7 +406,7 @@ impl<'a> Prover<'a> {
                 });
                 let capacity = capacity.min().unwrap_or(0);
                 let (least, most) = self.lengths(id, c)?;
-                // Without a contract nobody follows what of a slot is filled.
+                // Without a contract, the filled part of a slot is not tracked.
                 if most > capacity || r.promise.is_none() && least != most {
                     return refuse(self, c);
                 }
@@ -409,7 +416,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// A digit that moves a chunk.
+    /// Returns a digit that moves a chunk.
     fn mover(&self, c: &Chunk) -> usize {
         let moves = |k: &usize| c.varies.iter().flatten().any(|tys| tys[*k] != Ty::Same);
         (0..self.digits.len()).find(moves).unwrap_or(0)
@@ -444,7 +451,7 @@ impl<'a> Prover<'a> {
         Ok(Some(chunk))
     }
 
-    /// A chunk of a buffer, of an operand if it is one; how it moves is noted.
+    /// Types a chunk of a buffer, which is an operand or a whole buffer, and records how it moves.
     fn path(
         &mut self,
         env: &Env,
@@ -520,7 +527,7 @@ impl<'a> Prover<'a> {
             let used = match moved {
                 Some(Use::Xor { sh, mask, .. }) => Use::Xor { sh, mask, cnt, den },
                 Some(shift) => shift.within(piece),
-                // Where another digit moves it, it may be any of the chunks of that size.
+                // If another digit moves the chunk, it may be any chunk of that size.
                 None if any => Use::Stay { num: 1, cnt: cnt.min(1), den, piece },
                 None => Use::Stay { num, cnt, den, piece: Piece::WHOLE },
             };
@@ -538,7 +545,8 @@ impl<'a> Prover<'a> {
         Ok(chunk)
     }
 
-    /// The clauses must be about ranks and blocks that move alike: the rank itself, or all of them.
+    /// Checks that the clauses of a contract are about ranks and blocks that move alike: the rank
+    /// itself, or all of them.
     fn promise(&mut self, id: RegionId, r: &Region) -> Result<(), Failed> {
         let Some(p) = &r.promise else { return Ok(()) };
         for k in 0..self.digits.len() {
@@ -584,7 +592,7 @@ impl<'a> Prover<'a> {
                     (cell, cond)
                 }
             };
-            // A name that is not bound ranges over all; `rank` moves.
+            // A name that is not bound ranges over everything; `rank` moves.
             let plain = |c: &Cell| c.index.iter().all(|e| matches!(e, Expr::Var(n) if *n != p.size));
             let mut fine = cond.is_none() && plain(cell);
             if let Clause::End { from, at, sum, cell: _, cond: _ } = clause {
@@ -597,7 +605,8 @@ impl<'a> Prover<'a> {
                         || cell.index.contains(&Expr::Var(n.clone()))
                 };
                 fine &= plain(from) && all && matches!(at, Expr::Var(n) if bound(n));
-                // Contributions to one operand that end in another: both must move alike, which blocks do.
+                // For contributions to one operand that end in another, both operands must move
+                // alike. Blocks do.
                 let blocks = |c: &Cell| p.buffers.iter().any(|b| b.name == c.buffer && b.blocks);
                 fine &= buffer(cell) == buffer(from) || (blocks(cell) && blocks(from));
             }
@@ -608,7 +617,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// How each buffer moves.
+    /// Returns the moves of each buffer.
     pub(super) fn conclude(self) -> Result<Vec<(u32, Move)>, Failed> {
         let s = self.program.schedule;
         let mut out = vec![];
@@ -633,7 +642,7 @@ fn ref_by_call(x: &Ref) -> bool {
     ref_exprs(x).into_iter().any(|(_, e)| by_call(e))
 }
 
-/// Whether anything that is typed of a statement does.
+/// Whether any typed expression of a statement depends on the number of the call.
 fn stmt_by_call(s: &SStmt) -> bool {
     match s {
         SStmt::For { var: _, lo, hi, body } => by_call(lo) || by_call(hi) || body.iter().any(stmt_by_call),
@@ -642,7 +651,8 @@ fn stmt_by_call(s: &SStmt) -> bool {
     }
 }
 
-/// What happens to a coordinate, a digit `c` of the rank (stride and size), when another digit moves.
+/// Returns the type of a coordinate that is the digit `c` of the rank (stride and size) when digit
+/// `d` moves.
 fn coordinate(d: &Digit, c: (u64, u64)) -> Ty {
     let (st, m) = (d.stride, d.size);
     if disjoint((st, m), c) {

@@ -1,9 +1,11 @@
-//! Queues of a run: what is in them, who waits for them, what is left at the end.
+//! Queues of a run: their messages, the streams that wait for them, and the messages left at the
+//! end.
 //!
-//! A queue has one sending and one receiving stream and its slots are given back by taking a message, so whether a
-//! stream gets stuck does not depend on the order in which streams run, and one run at the real depth decides.
-//! A message tells its receiver what its sender knew and had done; a credit tells nothing, since how many slots there
-//! are is no promise of order. Owns the queues; contents of messages are [`super::meaning`]'s.
+//! A queue has one sending and one receiving stream, and receiving a message frees its slot.
+//! Whether a stream gets stuck therefore does not depend on the order in which streams run, and one
+//! run at the real depth decides. A message transfers to its receiver what its sender knew and had
+//! done. A credit transfers nothing, because the number of slots is no guarantee of order. The
+//! module owns the queues; [`super::meaning`] owns the contents of messages.
 
 use super::contents::Contents;
 use super::engine::{Engine, State, Stopped};
@@ -14,7 +16,7 @@ use kbc_ir::schedule::SOp;
 use kbc_ir::walk::Access;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Sender, receiver, number of the queue.
+/// A queue: sender, receiver, number of the queue.
 pub(super) type Which = (u64, u64, u32);
 
 /// Whether a schedule has operations on queues.
@@ -40,7 +42,7 @@ struct Message<C> {
     op: u32,
 }
 
-/// Messages that one call sends and receives, and the last operation that does.
+/// The number of messages that one call sends and receives, and the last operation that does so.
 #[derive(Clone, Copy, Default)]
 struct Moved {
     sent: u64,
@@ -49,14 +51,14 @@ struct Moved {
     recv: u32,
 }
 
-/// The ends of a queue: the stream that has it and its first operation there.
+/// An end of a queue: the stream that uses it and its first operation there.
 type End = Option<(u32, u32)>;
 
 struct Fifo<C> {
     messages: VecDeque<Message<C>>,
     moved: BTreeMap<u64, Moved>,
     ends: [End; 2],
-    /// Who waits for a free slot, and who for a message.
+    /// The streams that wait for a free slot, and those that wait for a message.
     waiting: [Vec<usize>; 2],
 }
 
@@ -66,7 +68,7 @@ impl<C> Default for Fifo<C> {
     }
 }
 
-/// All queues that were touched.
+/// All queues that an operation has used.
 pub(super) struct Queues<C>(BTreeMap<Which, Fifo<C>>);
 
 impl<C> Default for Queues<C> {
@@ -75,7 +77,7 @@ impl<C> Default for Queues<C> {
     }
 }
 
-/// The two kinds of ends.
+/// The two ends of a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Sender,
@@ -83,13 +85,13 @@ enum Side {
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
-    /// A queue as messages name it.
+    /// Returns the name of a queue for messages.
     fn show(&self, (from, to, queue): Which) -> String {
         let name = self.setup.program.show_queue(queue);
         format!("{name} from rank {} to rank {}", self.setup.rank(from), self.setup.rank(to))
     }
 
-    /// Notes who is at an end of a queue; two streams there would take each other's messages.
+    /// Records the stream at an end of a queue. Two streams there would take each other's messages.
     fn end(&mut self, si: usize, which: Which, side: Side, op: u32) {
         let own = self.own(si);
         let fifo = self.queues.0.entry(which).or_default();
@@ -130,7 +132,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// `room`; false if it has to wait.
+    /// Executes `room`. Returns false if it has to wait.
     pub(super) fn room(&mut self, si: usize, which: Which, op: u32) -> bool {
         self.end(si, which, Side::Sender, op);
         if self.full(si, which) {
@@ -140,7 +142,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         true
     }
 
-    /// `send`; false if it has to wait.
+    /// Executes `send`. Returns false if it has to wait.
     pub(super) fn send(&mut self, si: usize, which: Which, src: &Access, span: Span, op: u32) -> bool {
         self.end(si, which, Side::Sender, op);
         if self.full(si, which) {
@@ -167,7 +169,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         true
     }
 
-    /// `recv`; false if it has to wait.
+    /// Executes `recv`. Returns false if it has to wait.
     pub(super) fn recv(
         &mut self,
         si: usize,
@@ -222,10 +224,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         (who, At { rep: s.rep, region, call: s.call })
     }
 
-    /// Refuses a queue that a call does not leave empty, when every stream is over.
+    /// Rejects a queue that a call does not leave empty, once every stream has ended.
     ///
-    /// Any call may be the last one. What a call sends is therefore received in it, and what it receives is sent in
-    /// it. A text that repeats then keeps every later call in pace as well.
+    /// Any call may be the last one. Each call must therefore receive what it sends and send what
+    /// it receives. If the text repeats, every later call then also keeps pace.
     pub(super) fn left(&mut self) {
         let setup = self.setup;
         let uneven: Vec<(Which, u64, Moved, u64)> = self
@@ -259,7 +261,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 }
 
-/// The first call that does not receive as many messages as it sends, and by how many they differ.
+/// Returns the first call that does not receive as many messages as it sends, and the difference.
 fn uneven(moved: &BTreeMap<u64, Moved>) -> Option<(u64, Moved, u64)> {
     let first = moved.iter().find(|(_, m)| m.sent != m.received)?;
     Some((*first.0, *first.1, first.1.sent.abs_diff(first.1.received)))

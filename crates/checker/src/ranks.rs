@@ -1,25 +1,26 @@
-//! Sets of ranks, small where they are regular.
+//! Sets of ranks with a compact form for regular sets.
 //!
-//! What a chunk holds on a ring, in Bruck's algorithm or on a tree is one run of ranks, in halving and doubling as many
-//! runs as the chunk is wide: with runs the checker's memory grows with what ranks hold and not with the square of
-//! their number. Owns the forms of a set, union, and moves by a rotation of blocks.
+//! On a ring, in Bruck's algorithm and on a tree, a chunk holds one run of ranks; in halving and
+//! doubling it holds as many runs as the chunk is wide. With runs, the checker's memory grows with
+//! the contents of the ranks and not with the square of their number. The module owns the forms of
+//! a set, union, and moves by a rotation of blocks.
 
 use std::sync::Arc;
 
-/// A set of ranks of a group. Each set has one form, so sets are equal where their forms are.
+/// A set of ranks of a group. Each set has exactly one form, so sets are equal if their forms are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Ranks {
-    /// Bits, in a group of up to 64.
+    /// Bits, in a group of up to 64 ranks.
     Word(u64),
-    /// From, to (excluded); empty as 0, 0.
+    /// One run: first, and one past the last. The empty set is 0, 0.
     Run(u32, u32),
-    /// Two and more runs, sorted, apart, as long as they are shorter than bits.
+    /// Two or more runs, sorted and disjoint, as long as they need less memory than bits.
     Runs(Arc<[(u32, u32)]>),
     /// Bits.
     Bits(Arc<[u64]>),
 }
 
-/// A rotation of the places in every block: `i` goes to `(i + by) mod block` within its block.
+/// A rotation of the positions in every block: `i` goes to `(i + by) mod block` within its block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation {
     pub block: u64,
@@ -27,7 +28,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// Where `i` goes.
+    /// Returns the position to which `i` goes.
     pub(super) fn act(&self, i: u64) -> u64 {
         let y = i % self.block;
         i - y + (y + self.by) % self.block
@@ -39,17 +40,17 @@ fn words(ranks: u64) -> usize {
 }
 
 impl Ranks {
-    /// No rank of a group of that many.
+    /// Returns the empty set in a group of `ranks` ranks.
     pub(super) fn none(ranks: u64) -> Ranks {
         if ranks <= 64 { Ranks::Word(0) } else { Ranks::Run(0, 0) }
     }
 
-    /// One rank.
+    /// Returns the set of one rank.
     pub(super) fn one(ranks: u64, rank: u32) -> Ranks {
         if ranks <= 64 { Ranks::Word(1 << rank) } else { Ranks::Run(rank, rank + 1) }
     }
 
-    /// Ranks in any order; whether one came twice, and which.
+    /// Collects ranks in any order into a set. Fails with a rank that occurs twice.
     pub(super) fn collect(ranks: u64, mut list: Vec<u32>) -> Result<Ranks, u32> {
         list.sort_unstable();
         if let Some(w) = list.windows(2).find(|w| w[0] == w[1]) {
@@ -61,7 +62,7 @@ impl Ranks {
         Ok(Ranks::of_runs(ranks, list.into_iter().map(|r| (r, r + 1))))
     }
 
-    /// From sorted runs that do not overlap.
+    /// Creates a set from sorted runs that do not overlap.
     fn of_runs(ranks: u64, runs: impl Iterator<Item = (u32, u32)>) -> Ranks {
         let mut out: Vec<(u32, u32)> = vec![];
         for (lo, hi) in runs.filter(|r| r.0 < r.1) {
@@ -84,7 +85,7 @@ impl Ranks {
         }
     }
 
-    /// The runs, in order.
+    /// Returns the runs in order.
     fn runs(&self) -> Box<dyn Iterator<Item = (u32, u32)> + '_> {
         match self {
             Ranks::Word(w) => Box::new(runs_of_bits(std::slice::from_ref(w))),
@@ -94,12 +95,12 @@ impl Ranks {
         }
     }
 
-    /// How many.
+    /// Returns the number of ranks.
     pub(super) fn len(&self) -> usize {
         self.runs().map(|(lo, hi)| (hi - lo) as usize).sum()
     }
 
-    /// The ranks, in order.
+    /// Returns the ranks in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs().flat_map(|(lo, hi)| lo..hi)
     }
@@ -112,7 +113,7 @@ impl Ranks {
         }
     }
 
-    /// Adds a set of the same group; what was in both.
+    /// Adds a set of the same group. Returns the ranks that were in both.
     pub(super) fn add(&mut self, ranks: u64, new: &Ranks) -> Vec<u32> {
         if let (Ranks::Word(a), Ranks::Word(b)) = (&mut *self, new) {
             let both = *a & b;
@@ -135,7 +136,7 @@ impl Ranks {
         both
     }
 
-    /// Every rank moved by rotations, one after another.
+    /// Returns the set with every rank moved by rotations, applied one after another.
     pub(super) fn moved(&self, ranks: u64, by: &[Rotation]) -> Ranks {
         if let Ranks::Word(_) = self {
             let to = |i: u32| by.iter().fold(i as u64, |i, r| r.act(i));
@@ -150,11 +151,12 @@ impl Ranks {
     }
 }
 
-/// A run, rotated: whole blocks stay, the pieces before and after turn within theirs.
+/// Rotates a run: whole blocks stay, the pieces before and after them rotate within their blocks.
 fn rotated((lo, hi): (u64, u64), r: &Rotation) -> Vec<(u64, u64)> {
     let mut out = vec![];
     let mut piece = |lo: u64, hi: u64| {
-        // Inside one block: what stays below its end, and what comes round.
+        // Inside one block there are two pieces: one that stays below the end of the block, and one
+        // that wraps around.
         let end = (lo / r.block + 1) * r.block;
         let (a, b) = (lo + r.by, hi + r.by);
         if a < end {
@@ -183,7 +185,7 @@ fn rotated((lo, hi): (u64, u64), r: &Rotation) -> Vec<(u64, u64)> {
 
 fn runs_of_bits(bits: &[u64]) -> impl Iterator<Item = (u32, u32)> + '_ {
     let end = bits.len() as u32 * 64;
-    // The next rank from `at` whose bit is `set`.
+    // Returns the next rank from `at` on whose bit is `set`.
     let next = move |at: u32, set: bool| {
         let (mut w, mut skip) = ((at / 64) as usize, at % 64);
         while let Some(&word) = bits.get(w) {
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Union, overlap and moves are those of plain lists, in every form.
+    /// Union, overlap and moves equal those of plain lists, in every form.
     #[test]
     fn sets_are_sets() {
         for ranks in [5u64, 64, 65, 96, 720] {

@@ -1,6 +1,6 @@
-//! Messages of a run: one for each pair of places and code, however often it happens.
+//! Messages of a run: one for each pair of source positions and code, however often it occurs.
 //!
-//! Owns the words of order and meaning errors; deadlocks are described by [`super::stuck`].
+//! The module owns the words of order and meaning errors. [`super::stuck`] describes deadlocks.
 
 use super::Setup;
 use super::meaning::{Broken, Trouble};
@@ -8,12 +8,12 @@ use super::order::{Acc, Conflict, Kind};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::collections::BTreeMap;
 
-/// Number of the operation that fills buffer 0 before a call; buffer b's is 2 b less.
+/// Number of the operation that fills buffer 0 before a call. That of buffer b is smaller by 2 b.
 pub(super) const FILL: u32 = u32::MAX - 1;
-/// Number of the operation that reads buffer 0 after a call; buffer b's is 2 b less.
+/// Number of the operation that reads buffer 0 after a call. That of buffer b is smaller by 2 b.
 pub(super) const TAKE: u32 = u32::MAX - 2;
 
-/// Messages, each kept once with how often it came.
+/// Messages, each kept once with its number of occurrences.
 pub(super) struct Report<'p> {
     setup: &'p Setup<'p>,
     seen: BTreeMap<(&'static str, Span, Span), (Diagnostic, u64)>,
@@ -26,7 +26,7 @@ pub(super) struct Doing {
     pub rank: u64,
     pub span: Span,
     pub place: usize,
-    /// Rank whose memory it is.
+    /// The rank to which the memory belongs.
     pub on: u64,
     pub writes: bool,
 }
@@ -36,7 +36,7 @@ impl<'p> Report<'p> {
         Report { setup, seen: BTreeMap::new(), most, all_kinds }
     }
 
-    /// Whether enough has been found.
+    /// Whether the maximum number of messages has been reached.
     pub(super) fn full(&self) -> bool {
         self.seen.len() >= self.most
     }
@@ -45,7 +45,7 @@ impl<'p> Report<'p> {
         self.seen.is_empty()
     }
 
-    /// Adds a message unless one like it is there.
+    /// Adds a message unless an equal one exists.
     pub(super) fn push(&mut self, code: &'static str, a: Span, b: Span, make: impl FnOnce() -> Diagnostic) {
         let full = self.full();
         if let Some((_, n)) = self.seen.get_mut(&(code, a, b)) {
@@ -55,8 +55,8 @@ impl<'p> Report<'p> {
         }
     }
 
-    /// The messages. Where accesses are not ordered, contents are those of one order out of many, and what was said
-    /// of them is left out.
+    /// Returns the messages. If accesses are not ordered, contents are those of one order out of
+    /// many, so messages about contents are left out.
     pub(super) fn finish(self) -> Diagnostics {
         let mut out = Diagnostics::new();
         let race = !self.all_kinds && self.seen.keys().any(|k| ("E345"..="E350").contains(&k.0));
@@ -77,7 +77,7 @@ impl<'p> Report<'p> {
         self.setup.span(acc.op)
     }
 
-    /// Two accesses that are not ordered, or not well enough.
+    /// Reports two accesses that are not ordered, or not sufficiently.
     pub(super) fn conflict(&mut self, c: Conflict, now: Doing, calls: (usize, usize)) {
         let other = self.span(&c.with);
         let setup = self.setup;
@@ -142,7 +142,7 @@ impl<'p> Report<'p> {
         });
     }
 
-    /// Data without a meaning.
+    /// Reports data without a meaning.
     pub(super) fn trouble(&mut self, t: Trouble, rank: u64, call: u64, span: Span) {
         let me = self.rank(rank);
         self.push(t.code, span, Span::NONE, || {
@@ -152,7 +152,7 @@ impl<'p> Report<'p> {
         });
     }
 
-    /// A place that differs from the promise.
+    /// Reports a place that differs from the contract.
     pub(super) fn broken(&mut self, b: &Broken, region: u32, call: u64, last: Option<Acc>) {
         let setup = self.setup;
         let r = &setup.schedule.regions[region as usize];

@@ -1,4 +1,4 @@
-//! What a run reads and never changes: numberings, roles, promises and the group.
+//! Immutable input of a run: numberings, roles, contracts and the group.
 
 use super::SetupError;
 use super::expect::{Expected, Sets, expected};
@@ -8,20 +8,20 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{OperandId, RegionId, SOp, Schedule, each_op};
 use kbc_ir::walk::{Access, Program};
 
-/// Slots that may be followed at once.
+/// Maximum number of slots that are tracked at once.
 const MOST_HELD: u64 = 1 << 24;
 
-/// What is known of a region before the run.
+/// Facts about a region that are known before the run.
 pub(super) struct RegionSetup {
-    /// Ranks of its groups.
+    /// Number of ranks of each of its groups.
     pub size: u64,
-    /// Whether it has a promise.
+    /// Whether it has a contract.
     pub promised: bool,
-    /// (number of a moving digit, its place in the group's index)
+    /// The moving digits: (number of the digit, its stride in the index of the group).
     pub digits: Vec<(usize, u64)>,
-    /// Streams with a body, of each walked rank.
+    /// Number of streams with a body, for each walked rank.
     pub streams: Vec<usize>,
-    /// The promise, for each walked rank.
+    /// The contract, evaluated for each walked rank.
     pub expected: Vec<Expected>,
 }
 
@@ -30,23 +30,23 @@ pub(super) struct Setup<'p> {
     pub program: &'p Program<'p>,
     pub schedule: &'p Schedule,
     pub group: Group,
-    /// How each buffer moves.
+    /// How the group moves each buffer.
     pub actions: Vec<Action>,
-    /// Calls walked.
+    /// Number of calls walked.
     pub calls: u64,
-    /// Whether it has operations on queues.
+    /// Whether the schedule has operations on queues.
     pub queues: bool,
-    /// Streams a rank.
+    /// Number of streams per rank.
     pub width: usize,
     pub grids: Grids,
     pub regions: Vec<RegionSetup>,
     pub sets: Sets,
     /// Whether several streams may wait for a counter of a signal.
     pub shared: Vec<bool>,
-    /// Of each buffer, the regions and operands that it is.
+    /// For each buffer, the regions and operands that use it.
     pub users: Vec<Vec<(u32, u32)>>,
     spans: Vec<Span>,
-    /// By region and operand: whether all atoms have the same number of elements, or none moves.
+    /// By region and operand: whether all atoms have the same number of elements, or no atom moves.
     pub even: Vec<Vec<bool>>,
 }
 
@@ -121,12 +121,12 @@ impl<'p> Setup<'p> {
         Ok(setup)
     }
 
-    /// A rank as messages name it.
+    /// Returns the name of a rank for messages.
     pub(super) fn rank(&self, rank: u64) -> String {
         self.schedule.mesh.show(rank)
     }
 
-    /// Where an operation is.
+    /// Returns the source position of an operation.
     pub(super) fn span(&self, op: u32) -> Span {
         match self.host(op) {
             Some((buffer, _)) => self.schedule.buffers[buffer].span,
@@ -134,20 +134,21 @@ impl<'p> Setup<'p> {
         }
     }
 
-    /// The buffer that the host fills (true) or takes, if that is what the operation is.
+    /// Returns the buffer that the host fills (true) or reads (false), if the operation does that.
     pub(super) fn host(&self, op: u32) -> Option<(usize, bool)> {
         let back = super::report::FILL.checked_sub(op)?;
         let buffer = (back / 2) as usize;
         (buffer < self.schedule.buffers.len()).then_some((buffer, back.is_multiple_of(2)))
     }
 
-    /// Buffer and number of atoms of an operand.
+    /// Returns the buffer and the number of atoms of an operand.
     pub(super) fn operand(&self, region: u32, operand: u32) -> (usize, u64) {
         let o = &self.schedule.regions[region as usize].operands[operand as usize];
         (o.buffer.0 as usize, self.grids.atoms[region as usize][operand as usize])
     }
 
-    /// Elements of parts `first .. first + count` of `of` of an operand on a walked rank: first and one past the last.
+    /// Returns the elements of the parts `first .. first + count` of `of` parts of an operand on a
+    /// walked rank: first, and one past the last.
     pub(super) fn elements(
         &self,
         (region, operand): (u32, u32),
@@ -157,7 +158,7 @@ impl<'p> Setup<'p> {
     ) -> (u64, u64) {
         let (region, operand, rank) = (RegionId(region), OperandId(operand), self.group.reps[rep]);
         let at = |i: u64| {
-            // Set-up has seen that every boundary has a value.
+            // Set-up has checked that every boundary has a value.
             self.program.chunk_start(region, operand, rank, i as i64, of.max(1) as i64).unwrap_or(0)
         };
         (at(first), at(first + count))
@@ -168,7 +169,7 @@ impl<'p> Setup<'p> {
         self.schedule.regions[region as usize].operands[operand as usize].scratch
     }
 
-    /// Whether all atoms of an operand have the same number of elements, or none moves.
+    /// Whether all atoms of an operand have the same number of elements, or no atom moves.
     pub(super) fn even(&self, region: u32, operand: u32) -> bool {
         self.even[region as usize][operand as usize]
     }
@@ -186,7 +187,7 @@ impl<'p> Setup<'p> {
         (1..atoms).all(|i| lengths(i) == lengths(0))
     }
 
-    /// A place of a buffer, moved.
+    /// Returns a place of a buffer, moved.
     pub(super) fn moved(&self, buffer: u32, place: usize, by: u64) -> usize {
         match self.grids.parts(buffer) {
             Some((base, n)) if !self.actions[buffer as usize].moves.is_empty() => {
@@ -196,7 +197,7 @@ impl<'p> Setup<'p> {
         }
     }
 
-    /// An access to a chunk, moved.
+    /// Returns an access to a chunk, moved.
     pub(super) fn moved_access(&self, region: u32, buffer: u32, a: &Access, by: u64) -> Access {
         let atoms = self.operand(region, a.operand).1;
         let action = &self.actions[buffer as usize];
@@ -209,7 +210,7 @@ impl<'p> Setup<'p> {
         Access { num: (first * den / atoms) as i64, ..*a }
     }
 
-    /// Entries of clocks and contents.
+    /// Returns the number of entries of clocks and contents.
     pub(super) fn state(&self, exact: bool) -> u64 {
         let reps = self.group.reps.len() as u64;
         let streams = self.group.ranks * self.width as u64;
@@ -263,7 +264,7 @@ fn region(
     }
     covered(program, group, i)?;
     for (o, operand) in r.operands.iter().enumerate() {
-        // Every boundary must have a value on every walked rank, so that the run may ask for it.
+        // Every boundary must have a value on every walked rank, so that the run can rely on it.
         if grids.atoms[i][o] > 0 {
             for &rank in &group.reps {
                 program.chunk_start(id, OperandId(o as u32), rank, 0, 1)?;
@@ -274,8 +275,9 @@ fn region(
     Ok(RegionSetup { size, promised: r.promise.is_some(), digits, streams, expected: wants })
 }
 
-/// The line of an operand that a contract speaks of is the whole buffer: what lies beyond it would keep what was there
-/// before, and whoever reads the buffer would take it for a part of the result.
+/// Checks that the line of an operand with a contract is the whole buffer. Elements beyond the line
+/// would keep their old contents, and a reader of the buffer would take them for part of the
+/// result.
 fn covered(program: &Program, group: &Group, i: usize) -> Result<(), Unable> {
     let (id, r) = (RegionId(i as u32), &program.schedule.regions[i]);
     let Some(contract) = &r.promise else { return Ok(()) };

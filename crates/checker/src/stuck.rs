@@ -1,7 +1,7 @@
-//! Who waits for whom when nothing moves any more.
+//! Description of deadlocks: which stream waits for which when none can continue.
 //!
-//! Owns the description of a deadlock: the rest of every stream is read without executing it, to find who would have
-//! notified, and the waits are followed until they close or end.
+//! The rest of every stream is read without executing it, to find which stream would have notified.
+//! The waits are then followed until they form a cycle or end.
 
 use super::Setup;
 use super::queues::Which;
@@ -9,38 +9,39 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::walk::{Act, Cursor, Step};
 use std::collections::BTreeMap;
 
-/// What a stream is blocked on.
+/// The reason why a stream is blocked.
 #[derive(Clone, Debug)]
 pub(super) enum On {
-    /// A counter of its rank: expected, and what the form of the counter shows.
+    /// A counter of its rank: the expected value, and the value that a wait of the counter's form
+    /// sees.
     Counter { counter: u32, value: i64, seen: u64 },
     /// An event of its rank.
     Event(u32),
-    /// A free slot of a queue with so many.
+    /// A free slot of a queue, with the depth of the queue.
     Full(Which, u64),
-    /// A message.
+    /// A message of a queue.
     Empty(Which),
 }
 
-/// A walked stream that cannot go on.
+/// A walked stream that cannot continue.
 pub(super) struct Blocked<'p> {
     pub rank: u64,
     pub stream: u32,
     pub on: On,
     pub span: Span,
-    /// What it would do next.
+    /// Its remaining operations.
     pub rest: Option<Cursor<'p>>,
 }
 
-/// Operations read ahead, over all streams.
+/// Maximum number of operations that are read ahead, over all streams.
 const AHEAD: usize = 4_000_000;
 
-/// A message about the cycle that the first blocked stream leads to.
+/// Returns the error for the cycle to which the first blocked stream leads.
 pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
-    // (walked rank, counter or event) -> (rank that would do it, stream, where)
+    // (walked rank, counter or event) -> (rank that would notify or record, stream, position)
     let mut notifiers: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
     let mut recorders: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
-    // Who would receive and who would send.
+    // The streams that would receive, and those that would send.
     let mut ends: [BTreeMap<Which, (u64, u32, Span)>; 2] = [BTreeMap::new(), BTreeMap::new()];
     let ahead = (AHEAD / blocked.len().max(1)).max(100);
     for b in &mut blocked {
@@ -71,7 +72,8 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
         let rank = setup.group.reps[rep];
         blocked.iter().position(|b| (b.rank, b.stream) == (rank, stream))
     };
-    // Follow the waits; `moved` is where the walked stream's translate sits.
+    // Follow the waits; `moved` is the element that takes the walked stream to its image on the
+    // path.
     let (mut at, mut moved) = (0, 0u64);
     let mut path: Vec<(usize, u64)> = vec![];
     let mut end: Option<String> = None;

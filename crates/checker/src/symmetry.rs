@@ -1,8 +1,9 @@
-//! Under which coordinates ranks do the same, moved: the search for the group that lets one rank stand for its orbit.
+//! Search for the symmetry group: the coordinates along which ranks behave alike up to a
+//! translation, so that one rank represents its orbit.
 //!
-//! Candidates are the axes of the mesh and the coordinates of the regions, as digits of the rank's linear index. Each
-//! digit is shown on its own ([`super::proof`]), with the others left open; those that pass move together. What does
-//! not pass is walked rank by rank.
+//! Candidates are the axes of the mesh and the coordinates of the regions, as digits of the rank's
+//! linear index. Each digit is proven on its own ([`super::proof`]), with the others left open;
+//! those that pass move together. Coordinates that do not pass are walked rank by rank.
 
 use super::group::{Action, Digit, FRACTION, Group, Move};
 use super::proof::{Failed, Prover};
@@ -13,25 +14,26 @@ use kbc_ir::visit::{Field, Use, each_field};
 use kbc_ir::walk::Program;
 use std::collections::BTreeSet;
 
-/// Why a digit does not move.
+/// The reason why a digit does not move.
 pub(super) type Reason = String;
 
-/// Why schedules with queues are not symmetric.
+/// The reason why schedules with queues are not symmetric.
 pub(super) const QUEUES: &str = "queues are followed on every rank";
 
-/// More representatives than this are not typed.
+/// Maximum number of representatives that are typed.
 const MOST_WALKS: usize = 512;
 
-/// More than this are not worth a coordinate cut into digits.
+/// Maximum number of representatives for which cutting a coordinate into digits is worthwhile.
 const MOST_SPLIT: usize = 64;
 
-/// So few orbits are as good as one.
+/// Number of orbits that is as good as one.
 const FEW_ORBITS: usize = 4;
 
-/// Constants of the text by which a coordinate is cut into digits.
+/// Maximum number of constants of the text by which a coordinate is cut into digits.
 const MOST_CUTS: usize = 8;
 
-/// The group under which a schedule is symmetric and how it moves each buffer, or why there is none.
+/// Finds the group under which a schedule is symmetric and how it moves each buffer, or the reason
+/// why there is none.
 pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>), Reason> {
     let s = program.schedule;
     if super::queues::used(s) {
@@ -47,8 +49,9 @@ pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>)
     })
 }
 
-/// The largest group of digits that `carries` allows under which everybody sends as much, to and from whom it does,
-/// moved, waits for the same and works as much; or why there is none.
+/// Finds the largest group of digits allowed by `carries` under which the shape of the schedule is
+/// symmetric: every rank sends as much to and from the moved peers, waits for the same and works as
+/// much. Returns the reason if there is none.
 pub(super) fn of_shape(
     program: &Program,
     calls: u64,
@@ -65,8 +68,8 @@ pub(super) fn of_shape(
         .map(|found| found.0)
 }
 
-/// The group with the fewest orbits among those that `prove` finds in the sets of digits there are; the largest sets
-/// first, and no more of them where one orbit is left, or only a few.
+/// Returns the group with the fewest orbits that `prove` finds in the candidate sets of digits. The
+/// largest sets come first, and the search stops once one orbit is left, or only a few.
 fn search<T>(
     program: &Program,
     mut prove: impl FnMut(Vec<Digit>, usize) -> Result<(Group, T), Reason>,
@@ -83,7 +86,8 @@ fn search<T>(
                 system.into_iter().map(|(stride, size)| Digit { stride, size, xor: false }).collect();
             match prove(digits, most) {
                 Ok(found) => best = Some(found),
-                // Of the region's own coordinates rather than of the mesh's axes.
+                // The reason for the axes of the mesh is reported, not that for the region's own
+                // coordinates.
                 Err(reason) if whole => why = Some(reason),
                 Err(_) => {}
             }
@@ -99,8 +103,9 @@ fn search<T>(
     best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
 }
 
-/// Those of the digits that move together, and what `finish` makes of the proof. A digit that fails is tried by xor, then
-/// leaves, and the others are shown again without it.
+/// Returns those of the digits that move together, and the result of `finish` on the proof. A digit
+/// that fails is tried with xor; if that fails too, it is removed, and the other digits are proven
+/// again without it.
 fn settle<'a, T>(
     program: &'a Program<'a>,
     calls: u64,
@@ -110,7 +115,7 @@ fn settle<'a, T>(
     finish: impl Fn(Prover<'a>) -> Result<T, Failed>,
 ) -> Result<(Group, T), Reason> {
     let mut why = None;
-    // The largest ones.
+    // Keep the largest digits.
     digits.sort_by_key(|d| std::cmp::Reverse(d.size));
     digits.truncate(MOST_DIGITS);
     while !digits.is_empty() {
@@ -139,7 +144,7 @@ fn settle<'a, T>(
     Err(why.unwrap_or_else(|| "there is no coordinate to move".into()))
 }
 
-/// Lines of operands and sizes of their buffers must be the same on every rank.
+/// Checks that lines of operands and sizes of their buffers are the same on every rank.
 fn same_lines(program: &Program) -> Result<(), Reason> {
     let s = program.schedule;
     let coords: Vec<Vec<i64>> = (0..s.mesh.ranks()).map(|r| s.mesh.coords(r)).collect();
@@ -166,14 +171,14 @@ fn same_lines(program: &Program) -> Result<(), Reason> {
     Ok(())
 }
 
-/// A coordinate of a region as (stride, size) in the rank, if it is a digit of it.
+/// Returns a coordinate of a region as (stride, size) in the rank, if it is a digit of the rank.
 pub(super) fn as_digit(program: &Program, region: RegionId, stride: u64, size: u64) -> Option<(u64, u64)> {
     let offset = |v: u64| program.group_rank(region, 0, v * stride);
     let unit = if size > 1 { offset(1) } else { return Some((1, 1)) };
     (0..size).all(|v| offset(v) == v * unit).then_some((unit, size))
 }
 
-/// (stride, size) of digits of these sizes, first slowest.
+/// Returns (stride, size) of digits of these sizes, the slowest first.
 fn strides(sizes: impl DoubleEndedIterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut next = 1;
     let mut out = vec![];
@@ -185,22 +190,23 @@ fn strides(sizes: impl DoubleEndedIterator<Item = u64>) -> Vec<(u64, u64)> {
     out
 }
 
-/// Strides of a region's coordinates in its group.
+/// Returns the strides and sizes of a region's coordinates in its group.
 pub(super) fn coord_strides(r: &Region) -> Vec<(u64, u64)> {
     strides(r.coords.iter().map(|c| c.1))
 }
 
-/// Strides and sizes of the axes of the mesh.
+/// Returns the strides and sizes of the axes of the mesh.
 pub(super) fn axis_digits(s: &Schedule) -> Vec<(u64, u64)> {
     strides(s.mesh.axes.iter().map(|a| a.size))
 }
 
-/// Whether two digits share nothing.
+/// Whether two digits occupy disjoint ranges of the rank.
 pub(super) fn disjoint(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 * a.1 <= b.0 || b.0 * b.1 <= a.0
 }
 
-/// Sets of digits that might move together: the axes, and each region's coordinates with the axes beside them.
+/// Returns sets of digits that might move together: the axes, and each region's coordinates with
+/// the remaining axes.
 fn systems(program: &Program) -> Vec<Vec<(u64, u64)>> {
     let s = program.schedule;
     let axes: Vec<(u64, u64)> = axis_digits(s).into_iter().filter(|d| d.1 > 1).collect();
@@ -222,15 +228,15 @@ fn systems(program: &Program) -> Vec<Vec<(u64, u64)>> {
     out
 }
 
-/// Sets of digits with a coordinate that is cut where constants of the text cut it: `r / 4`, `r mod 4`, `r & 3`. The
-/// others stay as they are.
+/// Returns sets of digits with one coordinate cut where constants of the text cut it, as in
+/// `r / 4`, `r mod 4`, `r & 3`. The other coordinates stay as they are.
 fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
     let cuts = constants(program.schedule);
     let mut out = vec![];
     for system in systems(program) {
         for (i, &(stride, size)) in system.iter().enumerate() {
             let divides = |k: &u64| *k < size && size.is_multiple_of(*k);
-            // What is divided by is a place in the rank; a modulus may be one, or the size of a digit.
+            // A divisor is a stride in the rank. A modulus may be a stride or the size of a digit.
             let mut chains: Vec<Vec<u64>> =
                 cuts.iter().map(|of| chain(of.iter().copied().filter(divides))).collect();
             chains.extend(cuts[1].iter().copied().filter(divides).take(MOST_CUTS).map(|k| vec![k]));
@@ -252,7 +258,7 @@ fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
     out
 }
 
-/// Those numbers of which each divides the next.
+/// Returns the numbers of which each divides the next.
 fn chain(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut out: Vec<u64> = vec![];
     for k in numbers {
@@ -263,7 +269,7 @@ fn chain(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     out
 }
 
-/// Divisors in peers, chunks and guards; these and moduli.
+/// Divisors in peers, chunks and guards; and divisors together with moduli.
 type Cuts = [BTreeSet<u64>; 2];
 
 fn constants(s: &Schedule) -> Cuts {
@@ -298,7 +304,7 @@ fn constants(s: &Schedule) -> Cuts {
     out
 }
 
-/// How each buffer moves when the digits do.
+/// Returns how each buffer moves when the digits do.
 fn actions(program: &Program, moves: Vec<(u32, Move)>) -> Result<Vec<Action>, Reason> {
     let mut actions = vec![Action::default(); program.schedule.buffers.len()];
     for (buffer, m) in moves {
@@ -311,10 +317,11 @@ fn actions(program: &Program, moves: Vec<(u32, Move)>) -> Result<Vec<Action>, Re
     Ok(actions)
 }
 
-/// Moves of one piece of a line must act on different digits of it, or be of one kind.
+/// Checks that the moves of one piece of a line commute: they act on different digits of the line,
+/// or are of one kind.
 fn commute(a: &Action) -> bool {
     let range = |m: &Move| match *m {
-        // As fractions of the line, in units of 2^-FRACTION where exact: (finest, coarsest).
+        // As fractions of the line, in units of 2^-60: (finest, coarsest).
         Move::Shift { of, n, .. } => ((1u128 << 60) / of as u128, (1u128 << 60) * n as u128 / of as u128),
         Move::Xor { mask, .. } => {
             let scale = 60 - FRACTION;
@@ -336,7 +343,7 @@ fn commute(a: &Action) -> bool {
     })
 }
 
-/// The digits of a group, typed on every representative, for everything or for the shape alone.
+/// Types the digits of a group on every representative, for everything or for the shape alone.
 fn typed<'a>(program: &'a Program<'a>, calls: u64, group: &Group, shape: bool) -> Result<Prover<'a>, Failed> {
     let mut p = Prover::new(program, calls, group.digits.clone(), shape);
     for &rank in &group.reps {

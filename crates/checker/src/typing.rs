@@ -1,55 +1,55 @@
-//! Types of expressions under the digits of the group: what happens to a value when the rank moves.
+//! Types of expressions under the digits of the group: how a value changes when the rank moves.
 //!
-//! An expression is walked with the representative's values; its type says what its value is on the translated rank:
-//! the same, moved by a constant modulo something, xored, or unknown, for each digit. Beside its types a value has
-//! bounds and a divisor, true of all ranks of the orbit: they tell that digits put together again do not carry. Owns
-//! these rules and nothing else.
+//! An expression is evaluated with the representative's values. For each digit, its type states its
+//! value on the translated rank: the same, moved by a constant modulo something, xored, or unknown.
+//! In addition to its types a value has bounds and a divisor that hold on all ranks of the orbit;
+//! they show that recombined digits do not carry. The module owns these rules and nothing else.
 
 use kbc_ir::expr::{self, BinOp, Expr, UnOp, apply_bin, apply_un};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::Table;
 
-/// Digits that may move together.
+/// Maximum number of digits that move together.
 pub(super) const MOST_DIGITS: usize = 3;
 
-/// What a value is on a translated rank, `t` being how far the digit moves.
+/// The value on a translated rank, where `t` is the distance by which the digit moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ty {
-    /// The same.
+    /// The same value.
     Same,
-    /// `value + c t` modulo `m`; `whole` if the quotient by `m` is the same.
+    /// `value + c t` modulo `m`. `whole` states that the quotient by `m` is the same.
     Shift { c: i64, m: i64, whole: bool },
     /// `value ^ (shift(t, sh) & mask)`.
     Xor { sh: i32, mask: i64 },
-    /// Not known.
+    /// Unknown.
     Any,
 }
 
 /// The type under each digit; [`Ty::Same`] beyond the last one.
 pub(super) type Tys = [Ty; MOST_DIGITS];
 
-/// The types of what is the same on all ranks of an orbit.
+/// The types of a value that is the same on all ranks of an orbit.
 pub(super) const SAME: Tys = [Ty::Same; MOST_DIGITS];
 
-/// A value, its types and what is true of it on every rank of the orbit.
+/// A value, its types, and facts that hold on every rank of the orbit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Val {
     /// Its value on the walked rank.
     pub v: i64,
     pub tys: Tys,
-    /// Least and greatest, where known.
+    /// Minimum and maximum, if known.
     pub range: Option<(i64, i64)>,
-    /// Divides it; 0 if it is 0.
+    /// A divisor of the value; 0 if the value is 0.
     pub div: i64,
 }
 
 impl Val {
-    /// The same on all ranks of an orbit.
+    /// Returns a value that is the same on all ranks of an orbit.
     pub(super) fn fixed(v: i64) -> Val {
         Val { v, tys: SAME, range: Some((v, v)), div: v.checked_abs().unwrap_or(1) }
     }
 
-    /// A value of these types between these bounds.
+    /// Returns a value of these types between these bounds.
     pub(super) fn new(v: i64, tys: Tys, range: Option<(i64, i64)>, div: i64) -> Val {
         if tys == SAME {
             return Val::fixed(v);
@@ -57,7 +57,7 @@ impl Val {
         let mut val = Val { v, tys, range, div };
         if let Some((lo, hi)) = range {
             for ty in &mut val.tys {
-                // Where the quotient can only be one, it stays.
+                // If only one quotient is possible, it stays.
                 if let Ty::Shift { c, m, whole: false } = *ty
                     && lo.div_euclid(m) == hi.div_euclid(m)
                 {
@@ -82,7 +82,7 @@ impl Val {
         self.range.is_some_and(|(lo, hi)| lo >= 0 && hi < n)
     }
 
-    /// The greatest power of two known to divide it.
+    /// Returns the largest power of two known to divide it.
     fn even(&self) -> i64 {
         if self.div == 0 { 1 << 62 } else { 1 << self.div.trailing_zeros().min(62) }
     }
@@ -94,12 +94,12 @@ pub(super) struct Env<'a> {
     pub tables: &'a [Table],
 }
 
-/// Of absolute values; 1 for one that does not fit.
+/// Returns the greatest common divisor of the absolute values, or 1 if it does not fit.
 fn gcd(a: i64, b: i64) -> i64 {
     i64::try_from(expr::gcd(a.unsigned_abs(), b.unsigned_abs())).unwrap_or(1)
 }
 
-/// `c t mod m` with what is zero recognised.
+/// Returns the type of `c t mod m`, and recognises zero.
 pub(super) fn shift(c: i64, m: i64, whole: bool) -> Ty {
     let c = c.rem_euclid(m);
     if whole && c == 0 { Ty::Same } else { Ty::Shift { c, m, whole } }
@@ -113,13 +113,14 @@ pub(super) fn log2(v: i64) -> Option<u32> {
     (v > 0 && v & (v - 1) == 0).then(|| v.trailing_zeros())
 }
 
-/// The type under each digit, by a rule that may know none.
+/// Returns the type under each digit by a rule that may return None for unknown.
 fn each(rule: impl Fn(usize) -> Option<Ty>) -> Tys {
     std::array::from_fn(|k| rule(k).unwrap_or(Ty::Any))
 }
 
 impl Env<'_> {
-    /// Value and types of an expression; none where it has no value (the walk reports that).
+    /// Evaluates an expression to its value and types. Returns None if it has no value; the walk
+    /// reports that.
     pub(super) fn eval(&self, e: &Expr) -> Option<Val> {
         Some(match e {
             Expr::Int(v) => Val::fixed(*v),
@@ -143,7 +144,7 @@ impl Env<'_> {
             }
             Expr::Bin(op @ (BinOp::And | BinOp::Or), a, b) => {
                 let a = self.eval(a)?;
-                // The right side need not have a value where the left decides.
+                // The right side need not have a value if the left side decides.
                 if a.known().is_some_and(|v| (v != 0) == (*op == BinOp::Or)) {
                     return Some(Val::fixed((a.v != 0) as i64));
                 }
@@ -171,7 +172,7 @@ impl Env<'_> {
                 if c.is_fixed() {
                     return Some(chosen);
                 }
-                // On some ranks of the orbit it is the other one.
+                // Other ranks of the orbit may take the other branch.
                 match self.eval(other) {
                     Some(other) => {
                         let tys = each(|k| {
@@ -193,7 +194,7 @@ impl Env<'_> {
     }
 }
 
-/// The type of `a op b` under digit `k`; none where nothing is known.
+/// Returns the type of `a op b` under digit `k`, or None if nothing is known.
 fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
     use BinOp::*;
     use Ty::{Any, Same, Shift, Xor};
@@ -232,7 +233,7 @@ fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
         (BitAnd, Xor { sh, mask }, Same) => xor(sh, mask & b.known()?),
         (BitAnd, Same, Xor { sh, mask }) => xor(sh, mask & a.known()?),
         (BitOr, Xor { sh, mask }, Same) => xor(sh, mask & !b.known()?),
-        // Bits that are not in each other's way are put together.
+        // Bits that do not overlap are combined.
         (Add, Xor { sh, mask }, Same) if apart(a, mask, b, 0) || apart(b, 0, a, mask) => xor(sh, mask),
         (Add, Same, Xor { sh, mask }) if apart(a, 0, b, mask) || apart(b, mask, a, 0) => xor(sh, mask),
         (Add, Xor { sh, mask: x }, Xor { sh: sh2, mask: y })
@@ -241,7 +242,7 @@ fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
             xor(sh, x | y)
         }
         (Sub, x @ Xor { .. }, Same) if b.known() == Some(0) => x,
-        // `2^k - 1 - v` turns all bits of a v below 2^k, and xors within these bits keep it below.
+        // `2^k - 1 - v` flips all bits of a v below 2^k, and xors within these bits keep it below.
         (Sub, Same, x @ Xor { mask, .. })
             if a.known()
                 .is_some_and(|a| log2(a.saturating_add(1)).is_some() && mask <= a && b.below(a + 1)) =>
@@ -252,13 +253,13 @@ fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
     })
 }
 
-/// Whether the quotient of `a` by `m` is not touched when `b` is added: `b` is a multiple of `m`, or smaller than what
-/// `a` and `m` are multiples of.
+/// Whether adding `b` leaves the quotient of `a` by `m` unchanged: `b` is a multiple of `m`, or
+/// smaller than a common divisor of `a` and `m`.
 fn carries_not(a: &Val, m: i64, b: &Val) -> bool {
     b.div % m == 0 || b.below(gcd(a.div, m))
 }
 
-/// Whether all bits of `a` are above those of `b`, also when those in the masks are turned.
+/// Whether all bits of `a` are above those of `b`, even if the bits in the masks are flipped.
 fn apart(a: &Val, a_mask: i64, b: &Val, b_mask: i64) -> bool {
     let unit = a.even();
     a_mask & (unit - 1) == 0 && b.below(unit) && (0..unit).contains(&b_mask)
@@ -296,7 +297,7 @@ fn raised(sh: i32, mask: i64, by: u32) -> Option<Ty> {
     Some(xor(sh - by as i32, mask.checked_mul(1i64.checked_shl(by)?)?))
 }
 
-/// Bounds of `a op b`, where they are known.
+/// Returns bounds of `a op b`, if they are known.
 fn bounds(op: BinOp, a: &Val, b: &Val) -> Option<(i64, i64)> {
     use BinOp::*;
     if matches!(op, Eq | Ne | Lt | Le | Gt | Ge) {
@@ -339,7 +340,7 @@ fn bounds(op: BinOp, a: &Val, b: &Val) -> Option<(i64, i64)> {
     })
 }
 
-/// A divisor of `a op b`.
+/// Returns a divisor of `a op b`.
 fn divisor(op: BinOp, a: &Val, b: &Val) -> Option<i64> {
     use BinOp::*;
     Some(match op {
@@ -370,7 +371,7 @@ fn divisor(op: BinOp, a: &Val, b: &Val) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// A generator of small numbers; the same ones every time.
+    /// A generator of small numbers, with the same sequence every time.
     struct Dice(u64);
 
     impl Dice {
@@ -412,7 +413,7 @@ mod tests {
                 1 => Expr::Un(UnOp::Neg, Box::new(self.expr(depth - 1))),
                 n => {
                     let op = OPS[self.roll(OPS.len() as u64) as usize];
-                    // Constants on the right are where the rules are.
+                    // The rules apply to constants on the right.
                     let right = if n < 6 { Expr::Int(self.roll(9) as i64) } else { self.expr(depth - 1) };
                     Expr::Bin(op, Box::new(self.expr(depth - 1)), Box::new(right))
                 }
@@ -420,7 +421,8 @@ mod tests {
         }
     }
 
-    /// How a digit lies in the coordinate `x`, which has `top` times as many values as the digit reaches.
+    /// The position of a digit in the coordinate `x`, which has `top` times as many values as the
+    /// digit reaches.
     #[derive(Clone, Copy)]
     struct Layout {
         stride: i64,
@@ -449,8 +451,8 @@ mod tests {
         }
     }
 
-    /// Checks the types of `e` for a coordinate `x` with a digit that moves, beside another one `y` of 3 with one of its
-    /// own, against all values.
+    /// Checks the types of `e` against all values, for a coordinate `x` with a digit that moves,
+    /// beside another coordinate `y` of size 3 with a digit of its own.
     fn holds(e: &Expr, layout: Layout) -> bool {
         let other = Ty::Shift { c: 1, m: 3, whole: true };
         let all = [Some((0, layout.ranks() - 1)), Some((0, 2))];
@@ -463,7 +465,8 @@ mod tests {
             let get = |n: &Name| Some(if *n == "x" { x } else { y });
             e.eval(&get).ok()
         };
-        // Ranks of one orbit: those with the quotient and the remainder of the walked one, 0.
+        // Ranks of one orbit: those with the quotient and the remainder of the walked rank, which
+        // is 0.
         let orbit = (0..layout.size).map(|d| d * layout.stride);
         for a in orbit {
             for y in 0..3 {
@@ -518,7 +521,8 @@ mod tests {
         assert!(known.iter().all(|k| *k > 2000), "{known:?} expressions have a type");
     }
 
-    /// What recombined digits come to: the types that peers and chunks of nodes, recursions and swing need.
+    /// The types of recombined digits, which peers and chunks in the algorithms with nodes,
+    /// recursion and swing need.
     #[test]
     fn digits_are_put_together_again() {
         let typed = |text: Expr, layout: Layout| {
@@ -526,7 +530,7 @@ mod tests {
             Env { vars: vec![("x".into(), x)], tables: &[] }.eval(&text).expect("it has a value").tys[0]
         };
         let (x, i) = (|| Expr::var("x"), Expr::Int);
-        // The rank one on in its node of 4, and the same rank of the next of 8 nodes.
+        // The next rank in its node of 4, and the same rank of the next of 8 nodes.
         let inner = x() / i(4) * i(4) + (x() + i(1)).modulo(4);
         let outer = (x() / i(4) + i(1)).modulo(8) * i(4) + x().modulo(4);
         let node = Layout { stride: 1, size: 4, top: 8, xors: false };
@@ -537,7 +541,7 @@ mod tests {
         let bits = Layout { stride: 1, size: 16, top: 1, xors: true };
         let half = x() / i(8) * i(8) + Expr::bin(BinOp::Xor, x().modulo(8), i(4));
         assert_eq!(typed(half, bits), bits.ty());
-        // Even ranks one way, odd ranks the other.
+        // Even ranks move one way, odd ranks the other.
         let twos = Layout { stride: 2, size: 8, top: 1, xors: false };
         let even = Expr::bin(BinOp::Eq, x().modulo(2), i(0));
         let partner = Expr::select(even, x() + i(3), x() - i(3)).modulo(16);

@@ -1,4 +1,5 @@
-//! The checker accepts what is right, in every way that applies, and says how.
+//! Tests that the checker accepts correct schedules in every mode that applies, and reports how it
+//! proved them.
 
 use crate::common;
 
@@ -52,7 +53,7 @@ fn good(name: &str) -> String {
     files("good").into_iter().find(|f| f.0 == name).expect("one of the good files").1
 }
 
-/// A tree of any size: three roles by predicates, so every rank must be walked.
+/// Returns a tree of any size. It has three roles by predicates, so every rank must be walked.
 fn tree(p: u64) -> String {
     let good = good("tree_all_reduce.kir");
     good.replace("dp 7", &format!("dp {p}"))
@@ -81,7 +82,7 @@ fn large_schedules_are_symmetric_summed_or_refused() {
 #[test]
 fn chunks_of_different_lengths_must_fit_on_every_rank() {
     let (p, right) = (5, common::ring(5).replace("f32[40]", "f32[41]").replace("line 40", "line 41"));
-    // Chunk 0 has 9 elements; rank 0 never sends it with `s` 4, but another rank does.
+    // Chunk 0 has 9 elements. Rank 0 never sends it at `s` 4, but another rank does.
     let wide = right.replace("x 8] hbm", "x 9] hbm");
     for way in [Way::Expanded, Way::Symmetric] {
         let v = check(&schedule("wide", &wide), &CheckOptions { way, ..Default::default() });
@@ -93,7 +94,7 @@ fn chunks_of_different_lengths_must_fit_on_every_rank() {
     assert!(!v.ok() && v.asymmetric.is_some_and(|a| a.contains("differ in length")));
 }
 
-/// An exchange between two ranks, twice, on two windows; they are at these byte offsets.
+/// Returns an exchange between two ranks, twice, on two windows at these byte offsets.
 fn two_windows(a: u64, b: u64) -> String {
     format!(
         "kir 1\nmodule @m\nmesh tp 2\n\nschedule calls first\n\
@@ -126,7 +127,7 @@ fn windows_that_overlap_are_the_same_memory() {
 
 #[test]
 fn third_parties_order_rewrites_but_not_reads() {
-    // Rank 0 writes to rank 2 and tells rank 1, which tells rank 2.
+    // Rank 0 writes to rank 2 and notifies rank 1, which notifies rank 2.
     let text = |read: &str| {
         format!(
             "kir 1\nmodule @m\nmesh tp 3\n\nschedule calls first\n\
@@ -180,7 +181,8 @@ fn verdicts_say_what_was_shown() {
     assert_eq!((v.ok(), v.meaning), (true, Method::NotChecked));
 }
 
-/// A dissemination barrier of p ranks, three times a call, with these counters and waits in the place of `AT` and `WAIT`.
+/// Returns a dissemination barrier of p ranks, three times per call, with these counters and waits
+/// in place of `AT` and `WAIT`.
 fn dissemination(p: u64, signal: &str, at: &str, wait: &str) -> String {
     let rounds = p.ilog2();
     format!(
@@ -192,10 +194,11 @@ fn dissemination(p: u64, signal: &str, at: &str, wait: &str) -> String {
     )
 }
 
-/// The rule of counters that are no epochs is the same where one rank stands for all (SYNC-2).
+/// The rule for counters other than epochs is the same if one rank stands for all (SYNC-2).
 #[test]
 fn forms_are_decided_in_every_way() {
-    // Two sets of counters in turn, each changing its sense every other time; one set, which is one too few.
+    // Two alternating sets of counters, each of which changes its sense every other time, are
+    // correct; one set is one too few.
     let turn = "(call * 3 + b) mod 2 * 6 + j";
     let sense = "& 1 == 1 - (call * 3 + b) mod 4 / 2";
     let right = |p: u64, form: &str| match form {
@@ -212,7 +215,7 @@ fn forms_are_decided_in_every_way() {
             assert_eq!(codes(&check(&schedule(form, &wrong(p)), &options)), ["E358"], "{p} {way:?}");
         }
     }
-    // Thousands of ranks, one walked.
+    // Thousands of ranks, of which one is walked.
     for form in ["epoch", "sense", "clearing"] {
         let v = check(&schedule(form, &right(4096, form)), &CheckOptions::default());
         assert!(v.ok() && v.ranks_walked == 1, "{form}: {:#?}\n{}", v.errors.list, v.text);
@@ -221,8 +224,9 @@ fn forms_are_decided_in_every_way() {
     assert_eq!((codes(&v), v.ranks_walked), (vec!["E358"], 1));
 }
 
-/// Everybody counts on everybody's one counter: who hears of all may count again while another still waits, and its second
-/// notify may be taken for the first of a third. With an answer in between nothing is taken for another.
+/// Every rank counts on every other rank's single counter. A rank that has heard from all may
+/// notify again while another still waits, and its second notify may be mistaken for the first of a
+/// third rank. With an answer in between, this cannot happen.
 #[test]
 fn several_writers_must_know_that_they_are_heard() {
     let text = |answer: bool| {

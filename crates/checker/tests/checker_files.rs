@@ -1,12 +1,12 @@
-//! Files that are wrong in one way each, with the code on the offending line: `;~ CODE "words of the message"`.
-//! A line `;! stated_calls N` at the top sets that option.
+//! Tests of files with one error each, with the code on the offending line: `;~ CODE "words of the
+//! message"`. A line `;! stated_calls N` at the top sets that option.
 
 use crate::common;
 
 use common::{files, schedule};
 use kbc_checker::{CheckOptions, check};
 
-/// (line, code, words), in order.
+/// Returns (line, code, words), in order.
 fn wanted(text: &str) -> Vec<(usize, String, String)> {
     let mut out = vec![];
     for (i, line) in text.lines().enumerate() {

@@ -1,4 +1,5 @@
-//! Mutants of the good schedules: each is rejected for its right reason, or listed with why it behaves the same.
+//! Tests of mutants of the good schedules: each is rejected for its proper reason, or listed with
+//! the reason why it behaves like the original.
 
 use crate::common;
 
@@ -15,7 +16,7 @@ use kbc_ir::walk::{Cursor, Program, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The kinds of [`mutations`] by short names, with the side for slots.
+/// Returns a short name for the kind of a mutation, with the side for slots.
 fn what(m: &Mutation) -> &'static str {
     match m.kind {
         Kind::Drop => "drop",
@@ -41,11 +42,12 @@ fn what(m: &Mutation) -> &'static str {
     }
 }
 
-/// Codes that say what is wrong with a mutant of this kind; at least one of them must be there, and no other.
+/// Returns the codes with which a mutant of this kind may be rejected. At least one of them must
+/// occur, and no other.
 fn admissible(m: &Mutation) -> &'static [&'static str] {
-    // What is not there, or not what was promised.
+    // Contents are missing, or not those of the contract.
     const CONTENTS: &[&str] = &["E341", "E342", "E343", "E344"];
-    // Something happens before what it needs.
+    // An operation happens before what it depends on.
     const EARLY: &[&str] = &["E347", "E348", "E349", "E358"];
     // A fence does not cover what it should.
     const FENCE: &[&str] = &["E345", "E348", "E349", "E350"];
@@ -57,14 +59,14 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
         ("drop", "fence.release") => FENCE,
         ("drop", "fence.acquire") => &["E346"],
         ("duplicate", "put") => &["E348"],
-        // Nobody counts twice what is taken twice.
+        // No notify arrives for the second wait.
         ("duplicate", "wait") => &["E340"],
-        // Both are on their way at once.
+        // Both transfers are in flight at once.
         ("duplicate", "get") => &["E350"],
         ("peer", "get") => &["E347", "E350"],
         ("drop" | "swap", "fence.complete") => &["E345", "E350"],
         ("duplicate", "reduce") => &["E342"],
-        // A second notify tells of what has not happened yet.
+        // A second notify announces something that has not happened yet.
         ("duplicate", "notify") => EARLY,
         ("swap", "put" | "fence.release") => {
             &["E345", "E348", "E349", "E350", "E340", "E341", "E343", "E344"]
@@ -85,7 +87,7 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
         ("slot read", _) => &["E341", "E343", "E344", "E346", "E347", "E348", "E349", "E305"],
         ("chunk", _) => &["E341", "E342", "E343", "E344", "E346", "E347", "E348", "E350", "E305"],
         ("counter", _) => &["E340", "E351", "E347", "E348", "E349", "E358"],
-        // One more or less is the other sense, or none.
+        // One more or one less is the other sense, or none.
         ("less" | "before", _) => &["E347", "E348", "E349", "E358", "E302", "E340"],
         ("more", _) => &["E340", "E302", "E347", "E348", "E349", "E358"],
         ("no reduce", _) => &["E341"],
@@ -99,7 +101,7 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
     }
 }
 
-/// Why a mutant that is accepted does the same as the original.
+/// Returns the reason why an accepted mutant behaves like the original.
 fn equivalent(file: &str, line: usize, m: &Mutation) -> Option<&'static str> {
     let once_more = "done again at once, it changes nothing";
     Some(match (what(m), m.word) {
@@ -184,7 +186,7 @@ fn mutations_are_deterministic_and_change_something() {
     }
 }
 
-/// Every schedule of the hand-written texts.
+/// Returns every schedule of the hand-written texts.
 fn corpus() -> Vec<(String, Schedule)> {
     let mut out = vec![];
     for dir in ["good", "queues", "forms"] {
@@ -196,7 +198,7 @@ fn corpus() -> Vec<(String, Schedule)> {
     out
 }
 
-/// Names of the variants of `Field`, out of the text that declares them.
+/// Returns the names of the variants of `Field`, read from the source that declares them.
 fn variants() -> BTreeSet<String> {
     let text = include_str!("../../ir/src/visit.rs");
     let (_, rest) = text.split_once("pub enum $field<'a> {").expect("the enumeration is there");
@@ -205,7 +207,8 @@ fn variants() -> BTreeSet<String> {
     lines.filter_map(|l| l.split_once('(')).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Every type of field occurs in the hand-written texts, and has mutants there or a reason why it needs none.
+/// Every type of field occurs in the hand-written texts, and has mutants there or a reason why it
+/// needs none.
 #[test]
 fn every_field_has_mutants_or_a_reason() {
     let mut seen: BTreeSet<String> = BTreeSet::new();
@@ -238,7 +241,7 @@ fn every_field_has_mutants_or_a_reason() {
     assert!(missing.is_empty(), "neither a mutant nor a reason: {missing:?}");
 }
 
-/// Operations of every rank and stream in two calls, as words.
+/// Returns the operations of every rank and stream in two calls, as words.
 fn executed(s: &Schedule) -> Vec<String> {
     let spelled = spelled(s);
     let p = Program::compile(&spelled).expect("it compiles");
@@ -256,7 +259,7 @@ fn executed(s: &Schedule) -> Vec<String> {
     out
 }
 
-/// What is listed as unable to make a schedule wrong changes neither what is executed nor what the checker says.
+/// Mutants that are listed as harmless change neither what is executed nor the checker's verdict.
 #[test]
 fn harmless_fields_change_nothing() {
     let mut changed = BTreeSet::new();
@@ -341,7 +344,7 @@ fn the_page_has_the_table_of_changes() {
     assert!(fresh == page, "docs/mutation.md is not what mutate says; run this test with KBC_BLESS=1");
 }
 
-/// Names of the types that a source declares.
+/// Returns the names of the types that a source declares.
 fn declared(text: &str) -> Vec<&str> {
     let names = text.lines().filter_map(|l| {
         let rest = l.strip_prefix("pub enum ").or_else(|| l.strip_prefix("pub struct "))?;
@@ -350,7 +353,8 @@ fn declared(text: &str) -> Vec<&str> {
     names.collect()
 }
 
-/// Patterns of a text that end with `..` and are over one of these types, by their first words.
+/// Returns the patterns of a text that end with `..` and match one of these types, by their first
+/// words.
 fn hiding<'t>(text: &'t str, types: &BTreeSet<&str>) -> Vec<&'t str> {
     let mut open = vec![];
     let mut found = vec![];
@@ -375,15 +379,16 @@ fn hiding<'t>(text: &'t str, types: &BTreeSet<&str>) -> Vec<&'t str> {
     found
 }
 
-/// Whoever judges takes operations and headers apart whole: `..` would hide a field that is added later, and `_ =>` an
-/// operation. (The lint does not see a `_` beside another, of which none is over operations alone.)
+/// Code that judges schedules takes operations and headers apart completely: `..` would hide a
+/// field that is added later, and `_ =>` an operation. (The lint does not see a `_` beside another
+/// pattern, but no such match is over operations alone.)
 #[test]
 fn no_pattern_of_a_judge_hides_a_field() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ir/src");
     let read = |path: &Path| {
         let text = std::fs::read_to_string(path).expect("a source");
-        // Comments and texts may hold braces.
+        // Comments and strings may contain braces.
         text.lines()
             .map(|l| l.split("//").next().unwrap_or(""))
             .collect::<Vec<_>>()

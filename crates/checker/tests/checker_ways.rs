@@ -1,5 +1,6 @@
-//! Every rank with exact multisets, every rank with fingerprints, one rank of each orbit: the same verdicts, also on
-//! mutants, also on those that break the symmetry in one rank.
+//! Tests that all modes of the checker give the same verdicts: every rank with exact multisets,
+//! every rank with fingerprints, one rank of each orbit. They include mutants, also those that
+//! break the symmetry in one rank.
 
 use crate::common;
 
@@ -22,8 +23,9 @@ fn subjects() -> Vec<(&'static str, Schedule)> {
     .collect()
 }
 
-/// Codes of a verdict by what went wrong. Which of two unordered accesses comes first, and with it whether a read is
-/// too early or a write is, depends on the order of the walk; and so does what is then where.
+/// Maps the codes of a verdict to kinds of errors. Which of two unordered accesses comes first
+/// depends on the order of the walk. This decides whether a read is reported as too early or a
+/// write is, and what memory holds afterwards.
 fn kinds(v: &Verdict) -> Vec<&'static str> {
     let kind = |c: &&'static str| match *c {
         "E341" | "E342" | "E343" | "E344" => "contents",
@@ -39,7 +41,7 @@ fn by(s: &Schedule, way: Way) -> Verdict {
     check(s, &CheckOptions { way, ..Default::default() })
 }
 
-/// Whether symmetry applied.
+/// Checks whether symmetry applied.
 fn applied(v: &Verdict) -> bool {
     v.asymmetric.is_none()
 }
@@ -67,7 +69,7 @@ fn ways_agree_on_mutants() {
         }
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
-    // Most mutations change all ranks alike, so the symmetry stays and must find the same.
+    // Most mutations change all ranks alike, so the symmetry remains and must find the same errors.
     assert!(together * 10 > all * 7, "{together} of {all}");
 }
 
@@ -109,7 +111,7 @@ fn ways_agree_on_mutants_of_mutants() {
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let m = &list[(seed >> 33) as usize % list.len()];
                 what += &format!(", {}", m.text);
-                // The second one on one rank only, every other time.
+                // Every other time, the second mutation is on one rank only.
                 mutant =
                     if round == 1 && seed >> 63 == 1 { apply_on(&mutant, m, 2) } else { apply(&mutant, m) };
             }
@@ -123,8 +125,9 @@ fn ways_agree_on_mutants_of_mutants() {
     assert!(differ.is_empty(), "{}", differ.join("\n"));
 }
 
-/// Above nine ranks and up to 64 one rank of each orbit is enough where nothing is wrong; what is wrong is said of every
-/// rank, as when all are walked. Also where the symmetry is broken in one rank.
+/// With more than nine and up to 64 ranks, one rank of each orbit is enough for correct schedules.
+/// Errors are reported for every rank, as if all had been walked, even if one rank breaks the
+/// symmetry.
 #[test]
 fn between_nine_ranks_and_64_one_rank_is_enough_and_messages_are_about_all() {
     let subjects = [

@@ -1,5 +1,6 @@
-//! The rule of sense and clearing counters (E358, SYNC-2; `docs/adr/019-barrier-forms.md`) against every interleaving: on random schedules
-//! of three ranks the checker refuses exactly those in which some wait may pass without a notify that it means, or miss one.
+//! Test of the rule for sense and clearing counters (E358, SYNC-2; `docs/adr/019-barrier-forms.md`)
+//! against every interleaving. On random schedules of three ranks, the checker rejects exactly
+//! those in which some wait may pass without a notify that is meant for it, or miss one.
 
 use crate::common;
 
@@ -9,20 +10,21 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 const RANKS: usize = 3;
-/// Counters of a rank: 0 is taken from by its waits, 1 + w is a sense that rank w turns.
+/// Counters of a rank: waits subtract from counter 0; counter 1 + w is a sense that rank w changes.
 const COUNTERS: usize = 1 + RANKS;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Peer, counter.
+    /// Peer and counter.
     Notify(usize, usize),
-    /// So many from counter 0.
+    /// A wait that subtracts this number from counter 0.
     Take(u64),
-    /// The sense that rank w turns.
+    /// A wait for the sense that rank w changes.
     Look(usize, u64),
 }
 
-/// What a wait means: how many notifies of each rank it and those before it need; for a sense, how many in all.
+/// The notifies that a wait needs: how many of each rank for it and those before it; for a sense,
+/// the total number.
 #[derive(Clone, Debug)]
 struct Meant {
     of: [u64; RANKS],
@@ -37,11 +39,12 @@ impl Draw {
     }
 }
 
-/// Streams of operations that come to their end in one order at least, and what waits mean in that order.
+/// Returns streams of operations that finish in at least one order, and the meaning of waits in
+/// that order.
 fn program(draw: &mut Draw) -> ([Vec<Op>; RANKS], [Vec<Option<Meant>>; RANKS]) {
     let (mut ops, mut meant): ([Vec<Op>; RANKS], [Vec<Option<Meant>>; RANKS]) = Default::default();
-    // Notifies of counter 0 of each rank that are not taken: by whom, and what that rank had done and knew to be done. Those
-    // of senses, by writer.
+    // Notifies of counter 0 of each rank that no wait has taken: the writer, and what it had done
+    // and knew to be done. Notifies of senses are listed by writer.
     let mut told: [Vec<(usize, [usize; RANKS])>; RANKS] = Default::default();
     let mut senses: [[Vec<[usize; RANKS]>; RANKS]; RANKS] = Default::default();
     let (mut seen, mut known) = ([[0usize; RANKS]; RANKS], [[0usize; RANKS]; RANKS]);
@@ -60,7 +63,8 @@ fn program(draw: &mut Draw) -> ([Vec<Op>; RANKS], [Vec<Option<Meant>>; RANKS]) {
                 let k = 1 + draw.below(open.min(2));
                 let mut heard = vec![];
                 for _ in 0..k {
-                    // First what is known to be there, then in the order of arrival.
+                    // A wait first takes notifies known to have arrived, then others in order of
+                    // arrival.
                     let there = |t: &(usize, [usize; RANKS])| known[r][t.0] >= t.1[t.0];
                     let at = told[r].iter().position(there).unwrap_or(0);
                     heard.push(told[r].remove(at));
@@ -74,7 +78,7 @@ fn program(draw: &mut Draw) -> ([Vec<Op>; RANKS], [Vec<Option<Meant>>; RANKS]) {
             2 => {
                 let w = (r + 1 + draw.below(2)) % RANKS;
                 let sense = senses[r][w].len() & 1;
-                // One that misses what is there is what goes wrong.
+                // A wait that misses a notify that is already there is the error sought.
                 if seen[r][w] & 1 != sense {
                     let clock = senses[r][w][seen[r][w]];
                     join(&mut known[r], &clock);
@@ -101,7 +105,8 @@ fn program(draw: &mut Draw) -> ([Vec<Op>; RANKS], [Vec<Option<Meant>>; RANKS]) {
     (ops, meant)
 }
 
-/// Where every rank is, and how many notifies of each rank have landed in each counter of each rank.
+/// The position of every rank, and how many notifies of each rank have arrived in each counter of
+/// each rank.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct State {
     at: [usize; RANKS],
@@ -109,7 +114,8 @@ struct State {
     taken: [u64; RANKS],
 }
 
-/// Whether in some order a wait passes before all that it means was issued, or a sense is there that it does not mean.
+/// Checks whether in some order a wait passes before all notifies meant for it were issued, or
+/// finds a sense that is not meant for it.
 fn goes_wrong(ops: &[Vec<Op>; RANKS], meant: &[Vec<Option<Meant>>; RANKS]) -> bool {
     let issued = |s: &State, w: usize, q: usize, c: usize| {
         ops[w][..s.at[w]].iter().filter(|o| matches!(o, Op::Notify(p, d) if (*p, *d) == (q, c))).count()
@@ -170,7 +176,7 @@ fn text(ops: &[Vec<Op>; RANKS]) -> Option<String> {
     let all = || ops.iter().flatten();
     let takes = all().any(|o| matches!(o, Op::Take(_)));
     let looks = all().any(|o| matches!(o, Op::Look(..)));
-    // A signal with one side only is none.
+    // A signal that is only notified or only waited for is not well-formed.
     let sides = |c: bool| all().any(|o| matches!(o, Op::Notify(_, d) if (*d > 0) == c));
     if takes != sides(false) || looks != sides(true) {
         return None;

@@ -1,5 +1,6 @@
-//! Queues: what is right is accepted in every way that applies, and every operation of it is needed (row IO-1). Files that
-//! are wrong in one way each are `kir/check/e340_queue_empty.kir` and those beside it.
+//! Tests of queues: correct schedules are accepted in every mode that applies, and each of their
+//! operations is needed (row IO-1). Files with one error each are `kir/check/e340_queue_empty.kir`
+//! and those beside it.
 
 use crate::common;
 

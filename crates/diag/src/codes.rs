@@ -1,22 +1,23 @@
-//! All codes of messages, with a title and a page each.
+//! Error codes: the table of all message codes, each with its title and its page.
 //!
-//! A page is `docs/errors/CODE.md`: a title, one paragraph, a file that yields exactly this code and the same file put
-//! right. To add a code, add its page and a line here. `kbc explain CODE` prints the page; tests run its two files.
+//! The page of a code is `docs/errors/CODE.md`. It has a title, one paragraph, a file that yields
+//! exactly this code, and a repaired version of that file. A new code needs its page and a line in
+//! the table below. `kbc explain CODE` prints the page. Tests run its two files.
 
-/// A code of a message.
+/// A message code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Code {
-    /// `E021`
+    /// The code itself, such as `E021`.
     pub code: &'static str,
-    /// What it stands for, in a few words.
+    /// The meaning of the code in a few words.
     pub title: &'static str,
-    /// The page, in Markdown.
+    /// The text of the page, in Markdown.
     pub page: &'static str,
 }
 
 macro_rules! codes {
     ($($code:ident $title:literal,)*) => {
-        /// Every code, in order.
+        /// All codes, in ascending order.
         pub const CODES: &[Code] = &[$(Code {
             code: stringify!($code),
             title: $title,
@@ -26,7 +27,7 @@ macro_rules! codes {
 }
 
 codes! {
-    // text: characters, grammar, names
+    // characters, grammar and names of the text
     E001 "an invalid character, string or number",
     E002 "an unexpected word or sign",
     E003 "a `for` or a contract in a form that is not allowed",
@@ -50,11 +51,11 @@ codes! {
     E032 "members of a group that disagree",
     // options of a `using`
     E033 "an option of a `using` that has no effect",
-    // form
+    // standard form of a file
     E039 "a file that is not in the standard form",
     // limits
     E040 "an algorithm that is too large to expand",
-    // what its rounds do
+    // effects of an algorithm's rounds
     E101 "a read of a place that holds nothing",
     E102 "an input of an `apply` is missing",
     E103 "two writes to one place in one round",
@@ -98,7 +99,7 @@ codes! {
     E233 "a program that becomes too large through its calls",
     E234 "an invalid host statement",
     E290 "an unsupported language construct",
-    // schedules: what walking them shows
+    // schedules: errors found by walking through them
     E301 "a name without a value",
     E302 "an expression without a valid result",
     E303 "a peer that is not a rank",
@@ -125,7 +126,7 @@ codes! {
     E327 "a size, bound or role that depends on the rank, step or call",
     E328 "a reference that visibly does not exist",
     E329 "an event, signal or queue that is used on one side only",
-    // algorithms that become no schedule
+    // algorithms that cannot become a schedule
     E330 "an invalid host section",
     E331 "an algorithm that is too large without a symbolic form",
     E332 "chunks of unequal length at the places of other chunks",
@@ -314,7 +315,7 @@ codes! {
     E904 "an invalid option of a pass",
     E905 "a module that does not verify after a pass",
     E906 "a module that changes when printed and read back",
-    // errors of kbc itself
+    // internal errors of kbc
     E990 "a simulated time below its bound, or results of kbc that contradict each other",
     E991 "an internal error of kbc",
     E992 "machine code that disagrees with the interpreter",
@@ -325,35 +326,38 @@ codes! {
     E997 "a figure that deviates too much from the published one",
 }
 
-/// The code of that name; upper or lower case.
+/// Returns the code of that name. Upper and lower case are equivalent.
 pub fn find(code: &str) -> Option<&'static Code> {
     CODES.iter().find(|c| c.code.eq_ignore_ascii_case(code))
 }
 
-/// A file of a page.
+/// An example file on a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Example {
-    /// Whether it yields the page's code; otherwise it yields no message.
+    /// Whether the file yields the page's code. Otherwise it yields no message.
     pub fails: bool,
-    /// The number of ranks to check it on.
+    /// The number of ranks for which the file is checked.
     pub ranks: u32,
-    /// Its language: `kb`, `kir`, `tile` or `json`; or `sh`, a command line.
+    /// The language: `kb`, `kir`, `tile` or `json`, or `sh` for a command line.
     pub language: &'static str,
-    /// Options of the command line it needs (`-D tp=8 --topology ring(7)`), or nothing.
+    /// The command-line options that the file needs (`-D tp=8 --topology ring(7)`), or an empty
+    /// string.
     pub args: &'static str,
-    /// The file.
+    /// The text of the file.
     pub text: &'static str,
 }
 
 impl Code {
-    /// Why the page has no files that can be run: a block fenced as `text,why=..`.
+    /// Returns the reason why the page has no files that can be run. A block fenced as
+    /// `text,why=..` states it.
     pub fn why_no_examples(&self) -> Option<&'static str> {
         Some(self.page.split_once("\n```text,why=")?.1.lines().next().unwrap_or(""))
     }
 
-    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`, `tile,..`, `json,..`, `sh,..`), with `p=6` where the
-    /// number of ranks is not 4 and with options of the command line (`kb,fails,-D tp=8`) where it needs some. Others are
-    /// prose.
+    /// Returns the example files of the page: the blocks fenced as `kb,fails` and `kb,fixed` (or
+    /// `kir,..`, `tile,..`, `json,..`, `sh,..`). The fence has `p=6` if the number of ranks is not
+    /// 4, and the command-line options (`kb,fails,-D tp=8`) if the file needs any. All other blocks
+    /// are prose.
     pub fn examples(&self) -> Vec<Example> {
         let mut out = vec![];
         let mut rest = self.page;

@@ -1,46 +1,46 @@
-//! Messages: a code, words, places, and what to do.
+//! Diagnostics: messages with a code, a title, labelled places and advice.
 
 use crate::span::Span;
 
-/// How bad it is. Errors end the run with exit code 1, warnings do not.
+/// The severity of a message. Errors end the run with exit code 1, warnings do not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
     /// The input is wrong.
     Error,
-    /// The input may not mean what its writer thinks.
+    /// The input may not mean what its author intended.
     Warning,
-    /// Something worth knowing.
+    /// A fact worth knowing.
     Note,
 }
 
-/// A place and what is to be said about it.
+/// A place in a source text, with the words that a message shows there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The place.
     pub span: Span,
-    /// The words at it.
+    /// The words shown at the place.
     pub text: String,
 }
 
-/// One message. Build with [`Diagnostic::error`] and the chained methods.
+/// A message. It is built with [`Diagnostic::error`] and the chained methods.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// `E021` and so on; `kbc explain` has a page for each.
+    /// The code, such as `E021`. `kbc explain` has a page for each code.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What happened, in the user's words.
+    /// What happened, in the user's terms.
     pub title: String,
-    /// The places; the first one is the primary.
+    /// The labelled places. The first one is the primary place.
     pub labels: Vec<Label>,
     /// Further facts.
     pub notes: Vec<String>,
-    /// What to do about it.
+    /// Advice on how to solve the problem.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error with a code and a title.
+    /// Returns an error with this code and title.
     pub fn error(code: &'static str, title: impl Into<String>) -> Self {
         Diagnostic {
             code,
@@ -52,18 +52,18 @@ impl Diagnostic {
         }
     }
 
-    /// A warning with a code and a title.
+    /// Returns a warning with this code and title.
     pub fn warning(code: &'static str, title: impl Into<String>) -> Self {
         Diagnostic { severity: Severity::Warning, ..Self::error(code, title) }
     }
 
-    /// Sets the primary place (put first even if others were added before).
+    /// Adds the primary place. It is put first even if other places were added before.
     pub fn primary(mut self, span: Span, text: impl Into<String>) -> Self {
         self.labels.insert(0, Label { span, text: text.into() });
         self
     }
 
-    /// Adds a further place.
+    /// Adds a further place. [`Span::NONE`] is ignored.
     pub fn secondary(mut self, span: Span, text: impl Into<String>) -> Self {
         if !span.is_none() {
             self.labels.push(Label { span, text: text.into() });
@@ -77,19 +77,20 @@ impl Diagnostic {
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice.
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
     }
 
-    /// The primary place, or none.
+    /// Returns the primary place, or [`Span::NONE`].
     pub fn span(&self) -> Span {
         self.labels.first().map_or(Span::NONE, |l| l.span)
     }
 }
 
-/// Messages of a run, in the order found. [`Diagnostics::finish`] sorts and folds them.
+/// The messages of a run, in the order in which they were found. [`Diagnostics::finish`] sorts them
+/// and removes duplicates.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Diagnostics {
     /// The messages.
@@ -97,32 +98,32 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// No message.
+    /// Returns an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one.
+    /// Adds a message.
     pub fn push(&mut self, d: Diagnostic) {
         self.list.push(d);
     }
 
-    /// Adds all of another list.
+    /// Adds all messages of another list.
     pub fn extend(&mut self, other: Diagnostics) {
         self.list.extend(other.list);
     }
 
-    /// Whether there is an error among them.
+    /// Returns whether the list contains an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// Whether there is nothing at all.
+    /// Returns whether the list contains no messages.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Sorted by place, duplicates folded.
+    /// Returns the messages sorted by place, without duplicates.
     pub fn finish(mut self) -> Self {
         self.list.sort_by(|a, b| {
             (a.span(), a.severity, a.code, &a.title).cmp(&(b.span(), b.severity, b.code, &b.title))

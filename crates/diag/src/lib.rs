@@ -1,8 +1,8 @@
-//! Positions in source text and messages about them.
+//! Source positions and diagnostics.
 //!
-//! Owns spans, source files, diagnostics, the table of codes and the three renderings (human, short, json).
-//! It is the only crate that knows ariadne. It never reads a file, never prints and never looks at a terminal:
-//! the driver hands in text and writes out what comes back.
+//! This crate owns spans, source files, diagnostics, the table of codes and the three renderings
+//! (human, short, json). It is the only crate that depends on ariadne. It never reads a file, never
+//! prints and never looks at a terminal: the driver supplies the text and writes out the result.
 
 pub mod codes;
 pub mod diagnostic;

@@ -1,9 +1,10 @@
-//! The nearest of a list of names, for "did you mean".
+//! Nearest names, for the hint "did you mean".
 //!
-//! Owns the distance and the threshold; who may be meant is the caller's list.
+//! This module owns the distance and the threshold. The caller supplies the list of candidates.
 
-/// Number of single-character insertions, deletions, replacements and swaps of neighbours between two words
-/// (Damerau-Levenshtein in its "optimal string alignment" form).
+/// Returns the number of single-character insertions, deletions, replacements and swaps of
+/// neighbours that turn one word into the other (the Damerau-Levenshtein distance in its form
+/// "optimal string alignment").
 pub fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();
@@ -24,13 +25,15 @@ pub fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// Names of more bytes are not compared: nobody mistypes so long a name, and the time to compare two names
-/// grows with the product of their lengths.
+/// The longest name, in bytes, that is compared. Nobody mistypes a longer name, and the time to
+/// compare two names grows with the product of their lengths.
 const LONGEST: usize = 200;
 
-/// The candidate closest to `name`, if one is close enough to be meant: at most a third of the longer word
-/// differs (at least one character may). The first of equally close ones. Where none is, one whose words, joined by `_`, are all
-/// words of `name`, or the other way round.
+/// Returns the candidate that is closest to `name`, if one is close enough: at most a third of the
+/// characters of the longer word may differ, but always one character may. Of equally close
+/// candidates, the first is returned. If none is close enough, the function returns a candidate
+/// whose words (the parts between `_`) all occur in `name`, or a candidate that contains all words
+/// of `name`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     let mut related: Option<(usize, &str)> = None;
@@ -44,7 +47,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         }
         let allowed = (name.chars().count().max(candidate.chars().count()) / 3).max(1);
         let d = distance(name, candidate);
-        // One-letter names are all one replacement apart: that says nothing.
+        // Any two one-letter names are one replacement apart, so their distance means nothing.
         let meaningless = d >= name.chars().count().min(candidate.chars().count());
         if d <= allowed && !meaningless && best.is_none_or(|(e, _)| d < e) {
             best = Some((d, candidate));
@@ -53,7 +56,9 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.or(related).map(|(_, c)| c)
 }
 
-/// Letters in the words that two names share, where all words of one of them, two at least or a long one, are words of the other.
+/// Returns the number of letters in the words that two names share, provided that all words of the
+/// shorter name occur in the longer one and that these are at least two words or at least 6
+/// letters. Otherwise returns 0.
 fn shared(a: &str, b: &str) -> usize {
     let words = |s: &str| s.split('_').filter(|w| !w.is_empty()).map(str::to_lowercase).collect::<Vec<_>>();
     let (a, b) = (words(a), words(b));

@@ -1,7 +1,9 @@
-//! The three forms of a message: for people, one line for editors, one JSON object for programs.
+//! Renderers: the three forms of a message, which are text for people, one line for editors and one
+//! JSON object for programs.
 //!
-//! Owns the layout and nothing else. A span that lies outside its text, or in a file nobody knows, is shown as far as
-//! it goes and never panics: a message about a wrong place is better than no message.
+//! This module owns the layout and nothing else. A span that lies outside its text, or in an
+//! unknown file, is shown as far as possible and never causes a panic: a message with a wrong place
+//! is better than no message.
 
 use crate::diagnostic::{Diagnostic, Label, Severity};
 use crate::span::{BYTE_ORDER_MARK, FileId, SourceFile, SourceMap, Span};
@@ -12,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-/// Lower-case word of a severity.
+/// Returns the lower-case word for a severity.
 fn word(s: Severity) -> &'static str {
     match s {
         Severity::Error => "error",
@@ -21,7 +23,8 @@ fn word(s: Severity) -> &'static str {
     }
 }
 
-/// The bytes of a span that exist: inside the text, not backwards, on character boundaries.
+/// Returns the byte range of a span that exists in the file: inside the text, not reversed, and on
+/// character boundaries.
 fn clamp(span: Span, file: &SourceFile) -> (usize, usize) {
     let text = &file.text;
     let down = |mut i: usize| {
@@ -39,7 +42,7 @@ fn clamp(span: Span, file: &SourceFile) -> (usize, usize) {
     (start, end.max(start))
 }
 
-/// The files a message points into, as ariadne wants them.
+/// The files that a message points into, in the form that ariadne expects.
 struct Files<'m> {
     map: &'m SourceMap,
     sources: BTreeMap<FileId, Source<Cow<'m, str>>>,
@@ -57,10 +60,10 @@ impl<'m> Cache<FileId> for Files<'m> {
     }
 }
 
-/// A span of a file in the form ariadne wants.
+/// A span of a file, in the form that ariadne expects.
 type Range = (FileId, std::ops::Range<usize>);
 
-/// The message with its words as they may be shown.
+/// Returns the message with all its words made safe to display.
 fn shown(d: &Diagnostic) -> Diagnostic {
     let own = |text: &String| visible(text).into_owned();
     Diagnostic {
@@ -72,19 +75,20 @@ fn shown(d: &Diagnostic) -> Diagnostic {
     }
 }
 
-/// For people: the title, the places in their text, notes and help; several lines, ending with a line end.
+/// Renders a message for people: the title, the places in their source text, the notes and the
+/// advice. The result has several lines and ends with a line end.
 pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
     let d = &shown(d);
     let mut files = Files { map, sources: BTreeMap::new() };
     let mut labels: Vec<(Range, &str)> = vec![];
     for l in &d.labels {
         if let Some(file) = map.get(l.span.file) {
-            // A mark of the byte order takes bytes and no column.
+            // A byte order mark takes bytes but no column.
             let text = file.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&file.text);
             let shown = visible(text);
             let (start, end) = clamp(l.span, file);
             let mark = file.text.len() - text.len();
-            // Characters that are spelled out move what follows them.
+            // Escaped characters become longer and shift the characters after them.
             let place = |at: usize| {
                 let at = at.saturating_sub(mark);
                 if shown.len() == text.len() { at } else { visible(&text[..at]).len() }
@@ -109,7 +113,8 @@ pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
                 .with_char_set(CharSet::Unicode)
                 .with_compact(false),
         );
-    // the primary's file first, and in a file from top to bottom: a place above the one before begins a new excerpt
+    // The primary's file comes first. Within a file, places go from top to bottom, because ariadne
+    // begins a new excerpt for a place above the previous one.
     let mut shown: Vec<usize> = (0..labels.len()).collect();
     shown.sort_by_key(|&i| (labels[i].0.0 != primary.0, labels[i].0.0, labels[i].0.1.start, i));
     for i in shown {
@@ -128,7 +133,7 @@ pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
         return without_place(d);
     }
     let text = String::from_utf8_lossy(&out);
-    // a custom kind is coloured even where the configuration says no colour
+    // ariadne colours a custom report kind even if the configuration disables colour.
     let text = if color { text.into_owned() } else { without_escapes(&text) };
     text.lines().fold(String::new(), |mut s, l| {
         s.push_str(l.trim_end());
@@ -137,7 +142,7 @@ pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
     })
 }
 
-/// The text without colour codes (escape, `[`, parameters, a letter).
+/// Returns the text without colour codes (escape, `[`, parameters, a letter).
 fn without_escapes(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut s = parts.next().unwrap_or("").to_string();
@@ -147,7 +152,7 @@ fn without_escapes(text: &str) -> String {
     s
 }
 
-/// A message that points nowhere.
+/// Renders a message that has no place.
 fn without_place(d: &Diagnostic) -> String {
     let mut s = format!("[{}] {}: {}\n", d.code, word(d.severity), d.title);
     for l in d.labels.iter().filter(|l| !l.text.is_empty()) {
@@ -162,7 +167,8 @@ fn without_place(d: &Diagnostic) -> String {
     s
 }
 
-/// One line for editors and logs: `file:line:col: error[E021]: title`, without a line end.
+/// Renders a message as one line for editors and logs: `file:line:col: error[E021]: title`, without
+/// a line end.
 pub fn short(d: &Diagnostic, map: &SourceMap) -> String {
     let mut s = String::new();
     if let Some(at) = position(d.span(), map) {
@@ -173,37 +179,38 @@ pub fn short(d: &Diagnostic, map: &SourceMap) -> String {
     visible(&s).into_owned()
 }
 
-/// A message for programs; stable field names.
+/// A message for programs. The field names are stable.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct JsonDiagnostic<'d> {
-    /// `E021`
+    /// The code, such as `E021`.
     pub code: &'d str,
-    /// `error`, `warning` or `note`
+    /// The severity: `error`, `warning` or `note`.
     pub severity: &'static str,
     /// What happened.
     pub title: &'d str,
-    /// The places; the first is the primary. Places in no known file are left out.
+    /// The labelled places. The first one is the primary place. Places in unknown files are left
+    /// out.
     pub labels: Vec<JsonLabel<'d>>,
     /// Further facts.
     pub notes: &'d [String],
-    /// What to do.
+    /// Advice on how to solve the problem.
     pub help: Option<&'d str>,
 }
 
-/// A place and its words.
+/// A place with the words shown there.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct JsonLabel<'d> {
     /// Name of the file.
     pub file: &'d str,
-    /// First position.
+    /// The first position.
     pub start: JsonPosition,
-    /// One past the last.
+    /// The position after the last character.
     pub end: JsonPosition,
-    /// The words at it.
+    /// The words shown at the place.
     pub text: &'d str,
 }
 
-/// A position: line and column from 1 (the column counts characters), byte from 0.
+/// A position. The line and the column (in characters) count from 1, the byte from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct JsonPosition {
     /// Line, from 1.
@@ -214,7 +221,7 @@ pub struct JsonPosition {
     pub byte: usize,
 }
 
-/// Where a span is, for the short and the JSON form.
+/// Returns the position of a span, for the short and the JSON form.
 fn position(span: Span, map: &SourceMap) -> Option<JsonLabel<'_>> {
     let file = map.get(span.file)?;
     let (start, end) = clamp(span, file);
@@ -225,7 +232,7 @@ fn position(span: Span, map: &SourceMap) -> Option<JsonLabel<'_>> {
     Some(JsonLabel { file: &file.name, start: at(start)?, end: at(end)?, text: "" })
 }
 
-/// The message as a value to be put into a report.
+/// Returns the message as a value that can be put into a report.
 pub fn to_json<'d>(d: &'d Diagnostic, map: &'d SourceMap) -> JsonDiagnostic<'d> {
     let labels =
         d.labels.iter().filter_map(|l| Some(JsonLabel { text: &l.text, ..position(l.span, map)? })).collect();
@@ -239,7 +246,7 @@ pub fn to_json<'d>(d: &'d Diagnostic, map: &'d SourceMap) -> JsonDiagnostic<'d> 
     }
 }
 
-/// One JSON object on one line, without a line end.
+/// Renders a message as one JSON object on one line, without a line end.
 pub fn json(d: &Diagnostic, map: &SourceMap) -> String {
     let text = serde_json::to_string(&to_json(d, map)).expect("strings and numbers always serialise");
     visible(&text).into_owned()

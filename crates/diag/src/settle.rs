@@ -1,19 +1,20 @@
-//! Places for messages about a text that know none: the line that the message speaks of.
+//! Fallback places: finds a line of the source text for a message that has no place.
 //!
-//! What `.kir` and `.tile` texts declare in their head has no place in what is read of them, and what is wrong with a text
-//! as a whole stands nowhere. A reader still wants a line to look at: that of the name the message has in it, else that
-//! of the word, else the first.
+//! The declarations at the head of `.kir` and `.tile` texts keep no positions once they are parsed,
+//! and an error of a text as a whole has no position at all. A reader still wants a line to look
+//! at. This module picks the line that declares a name in the message, else a line that begins with
+//! a word of the message, else the first line.
 
 use crate::diagnostic::{Diagnostic, Label};
 use crate::span::{FileId, Span};
 
-/// A line of a text without its comment lines, and where it is.
+/// A non-empty line of a text that is not a comment, with its position.
 struct Line<'t> {
     code: &'t str,
     span: Span,
 }
 
-/// Gives a message without a place one in a text whose comments begin with `;`.
+/// Gives a place to a message that has none. Comments in the text begin with `;`.
 pub fn settle(d: &mut Diagnostic, file: FileId, text: &str) {
     if d.labels.iter().any(|l| !l.span.is_none()) {
         return;
@@ -33,7 +34,7 @@ pub fn settle(d: &mut Diagnostic, file: FileId, text: &str) {
     d.labels = vec![Label { span, text: label.unwrap_or_else(|| "here".into()) }];
 }
 
-/// The line that a message speaks of.
+/// Returns the line that a message refers to. A title with "at the end" refers to the last line.
 fn best<'l, 't>(d: &Diagnostic, lines: &'l [Line<'t>]) -> Option<&'l Line<'t>> {
     if d.title.contains("at the end") {
         return lines.last();
@@ -43,7 +44,7 @@ fn best<'l, 't>(d: &Diagnostic, lines: &'l [Line<'t>]) -> Option<&'l Line<'t>> {
         .fold(String::new(), |a, b| a + " " + b);
     let part = |c: char| c.is_alphanumeric() || "_@%".contains(c);
     let words: Vec<&str> = said.split(|c| !part(c)).filter(|w| !w.is_empty()).collect();
-    // A line begins with the word for what it declares and the name of that.
+    // A line begins with the keyword of its declaration and the declared name.
     let head =
         |l: &Line<'t>| -> Vec<&'t str> { l.code.split(|c| !part(c)).filter(|w| !w.is_empty()).collect() };
     let heads: Vec<(Vec<&str>, &Line<'_>)> = lines.iter().map(|l| (head(l), l)).collect();

@@ -1,34 +1,36 @@
-//! Byte ranges in files, and the table of files they point into.
+//! Spans: byte ranges in files, and the table of the files that they point into.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Index of a file in a [`SourceMap`].
+/// The index of a file in a [`SourceMap`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FileId(pub u32);
 
-/// A byte range `start..end` of one file. Equality ignores nothing; [`Span::NONE`] stands for "no place".
+/// A byte range `start..end` of one file. Equality compares all fields. [`Span::NONE`] stands for
+/// "no place".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
     /// The file.
     pub file: FileId,
-    /// First byte.
+    /// The first byte.
     pub start: u32,
-    /// One past the last byte.
+    /// The byte after the last one.
     pub end: u32,
 }
 
 impl Span {
-    /// The span of things that come from no text.
+    /// The span of items that come from no text.
     pub const NONE: Span = Span { file: FileId(u32::MAX), start: 0, end: 0 };
 
-    /// The range `start..end` of `file`.
+    /// Returns the range `start..end` of `file`.
     pub fn new(file: FileId, start: usize, end: usize) -> Span {
         Span { file, start: start as u32, end: end as u32 }
     }
 
-    /// The smallest span that covers both; spans of different files (or none) yield `self`, or the one that exists.
+    /// Returns the smallest span that covers both. If the spans are in different files, the result
+    /// is `self`. If one of them is [`Span::NONE`], the result is the other one.
     pub fn to(self, other: Span) -> Span {
         if self.is_none() {
             return other;
@@ -39,7 +41,7 @@ impl Span {
         Span { file: self.file, start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// Whether this points nowhere.
+    /// Returns whether this span points nowhere.
     pub fn is_none(self) -> bool {
         self.file.0 == u32::MAX
     }
@@ -55,31 +57,31 @@ impl fmt::Debug for Span {
     }
 }
 
-/// A value and where it was written.
+/// A value with its source position.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Spanned<T> {
     /// The value.
     pub node: T,
-    /// Its place.
+    /// The position.
     pub span: Span,
 }
 
 impl<T> Spanned<T> {
-    /// Pairs a value with its place.
+    /// Pairs a value with its position.
     pub fn new(node: T, span: Span) -> Self {
         Spanned { node, span }
     }
 }
 
-/// What some editors put before a text; no part of it.
+/// The mark that some editors put at the beginning of a file. It is not part of the text.
 pub const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The characters of a text; whoever else needs them shares them.
+/// A shared, immutable text. Clones share the same memory.
 #[derive(Clone, Debug)]
 pub enum Text {
-    /// Part of the program.
+    /// A text that is built into the program.
     Built(&'static str),
-    /// Read or made by this run.
+    /// A text that this run read or generated.
     Read(Arc<String>),
 }
 
@@ -118,19 +120,20 @@ impl From<&str> for Text {
     }
 }
 
-/// One source text. `name` is what messages show (a path as the user gave it, or `<lib>/ring.kb`).
+/// One source text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Name shown in messages.
+    /// The name shown in messages: a path as the user gave it, or a name such as `<lib>/ring.kb`.
     pub name: Cow<'static, str>,
     /// The text.
     pub text: Text,
-    /// Where its lines begin, once somebody asks for one.
+    /// The byte offsets at which lines begin, computed on first use.
     lines: OnceLock<Vec<usize>>,
 }
 
 impl SourceFile {
-    /// The number of the line that a byte is in, from 0, and where it begins.
+    /// Returns the number of the line that contains a byte, from 0, and the byte at which that line
+    /// begins.
     fn line(&self, at: usize) -> (usize, usize) {
         let lines = self.lines.get_or_init(|| {
             std::iter::once(0).chain(self.text.match_indices('\n').map(|m| m.0 + 1)).collect()
@@ -140,7 +143,7 @@ impl SourceFile {
     }
 }
 
-/// All texts of a run.
+/// All source texts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
@@ -152,7 +155,7 @@ impl SourceMap {
         self.push(name.into().into(), text.into())
     }
 
-    /// Adds a text that is part of the program, without a copy.
+    /// Adds a text that is built into the program, without a copy.
     pub fn add_builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
         self.push(name.into(), Text::Built(text))
     }
@@ -162,18 +165,18 @@ impl SourceMap {
         FileId(self.files.len() as u32 - 1)
     }
 
-    /// The file of that id, if it exists.
+    /// Returns the file with this id, if it exists.
     pub fn get(&self, id: FileId) -> Option<&SourceFile> {
         self.files.get(id.0 as usize)
     }
 
-    /// All files with their ids.
+    /// Iterates over all files with their ids.
     pub fn files(&self) -> impl Iterator<Item = (FileId, &SourceFile)> {
         self.files.iter().enumerate().map(|(i, f)| (FileId(i as u32), f))
     }
 
-    /// Line and column, both from 1, of the start of a span; the column counts characters (a mark of the byte order is
-    /// none).
+    /// Returns the line and the column of the start of a span, both from 1. The column counts
+    /// characters; a byte order mark does not count.
     pub fn line_col(&self, span: Span) -> Option<(usize, usize)> {
         let file = self.get(span.file)?;
         let at = (span.start as usize).min(file.text.len());

@@ -1,9 +1,10 @@
-//! Text from outside as it may be shown: characters that a terminal obeys become text.
+//! Safe display of foreign text: control characters that a terminal would obey are escaped.
 
 use std::borrow::Cow;
 
-/// Whether a terminal or a reader of SVG does not show this character as text. These are control characters except
-/// line feed and tab, other line separators, direction marks, and code points that are no characters.
+/// Returns whether a terminal or an SVG viewer would not show this character as text. This holds
+/// for control characters except line feed and tab, for other line separators, for direction marks,
+/// and for code points that are not characters.
 fn acts(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -13,8 +14,8 @@ fn acts(c: char) -> bool {
     }
 }
 
-/// The text with every character that a terminal would obey spelled as `\u001b`, which strings of JSON keep as it is.
-/// The end of a line may be `\r\n`.
+/// Returns the text with every character that a terminal would obey escaped as `\u001b`. This
+/// escape is also valid in JSON strings. A line may end with `\r\n`.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
@@ -31,7 +32,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A name on one line: [`visible`], and a line end is no line end.
+/// Returns a name on one line: like [`visible`], but line ends are escaped too.
 pub fn visible_name(name: &str) -> Cow<'_, str> {
     match name.contains('\n') {
         true => Cow::Owned(visible(name).replace('\n', "\\u000a")),

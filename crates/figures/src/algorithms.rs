@@ -1,4 +1,5 @@
-//! Many algorithms over size, relative to the best of them or to the bound, and which one the selector takes.
+//! Algorithm comparison: a chart of the times of many algorithms over size, relative to the fastest
+//! of them or to a bound, with the algorithm that the selector chooses.
 
 use crate::canvas::{Figure, solid};
 use crate::crossover::at;
@@ -10,41 +11,42 @@ use crate::series::{Fault, Heading, Series, range, sorted};
 use crate::strip::{self, Row, Tag};
 use crate::units::Quantity;
 
-/// What times are divided by.
+/// The time by which all times are divided.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Against {
-    /// The fastest of the series at each size.
+    /// The time of the fastest series at each size.
     #[default]
     Best,
-    /// A bound: x in bytes, y in ns; it has to cover the sizes of all series.
+    /// A bound: x in bytes, y in ns. It must cover the sizes of all series.
     Bound(Vec<(f64, f64)>),
 }
 
-/// Curves of relative time over size, both axes logarithmic, with rows below the axis: who is fastest, who is selected,
-/// and by how much what is selected is slower.
+/// A chart of relative time over size, on two logarithmic axes. The rows below the axis show which
+/// algorithm is fastest, which one is selected, and by how much the selected one is slower.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Algorithms {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// What the sizes are: `bytes per rank`.
+    /// The label of the size axis, such as `bytes per rank`.
     pub x_label: String,
-    /// x in bytes, y in ns; one an algorithm.
+    /// One series per algorithm: x in bytes, y in ns.
     pub series: Vec<Series>,
-    /// What their times are divided by.
+    /// The time by which all times are divided.
     pub against: Against,
-    /// At some sizes (bytes) the name of the series that is selected; empty if nobody selects.
+    /// The name of the selected series at some sizes (in bytes). Empty if there is no selection.
     pub chosen: Vec<(f64, String)>,
 }
 
-/// What differs by less than this share is as fast.
+/// Times that differ by less than this share count as equally fast.
 const SAME: f64 = 1e-6;
 
 impl Algorithms {
-    /// Draws it.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// Those of the series ([`crate::latency::Latency::draw`]); a bound that misses one of their sizes; a chosen name
-    /// that is no series, or one that has no time at that size.
+    /// Fails as [`crate::latency::Latency::draw`] does for the series, if the bound misses a size
+    /// of a series, if a chosen name is not a series, or if the chosen series has no time at that
+    /// size.
     pub fn draw(&self) -> Result<Figure, Fault> {
         let series = sorted(&self.series, true)?;
         let bound = match &self.against {
@@ -116,7 +118,7 @@ impl Algorithms {
         Ok(frame.finish(&self.heading, label))
     }
 
-    /// What is selected: x, place of the series, its time.
+    /// Returns the selections as tuples of the size, the index of the series and its time.
     fn chosen(&self, series: &[Series]) -> Result<Vec<(f64, usize, f64)>, Fault> {
         let mut out = vec![];
         for (x, name) in &self.chosen {

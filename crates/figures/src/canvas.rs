@@ -1,4 +1,5 @@
-//! The card a chart is drawn on: shapes of SVG, and a list of all words with the boxes they fill.
+//! Canvas: the card that a chart is drawn on. It holds SVG shapes and a list of all texts with the
+//! boxes that they fill.
 
 use crate::text::{ASCENT, DESCENT, FAMILY, Weight, width};
 use crate::theme::{Marker, Style, Theme};
@@ -18,132 +19,135 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The SVG text: one element a line, no scripts, no links, no fonts but by name.
+    /// Returns the SVG text. It has one element per line, no scripts and no links, and refers to
+    /// fonts only by name.
     pub fn svg(&self) -> &str {
         &self.svg
     }
 
-    /// Width and height in the units of the SVG, which a browser takes for pixels.
+    /// Returns the width and height in SVG units, which a browser takes as pixels.
     pub fn size(&self) -> (f64, f64) {
         self.size
     }
 
-    /// What it shows in a sentence, which is its `desc` for who cannot see it.
+    /// Returns a one-sentence description of the chart. It becomes the `desc` element for readers
+    /// who cannot see the chart.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Every word of it and where it stands.
+    /// Returns every text of the chart with its position.
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }
 
-    /// A PNG of this many pixels in width, as high as the figure asks for, with the embedded font.
+    /// Returns a PNG of this width in pixels, with the height that the figure needs and with the
+    /// embedded font.
     ///
     /// # Errors
-    /// A width of 0, or above 16,384.
+    /// Fails if the width is 0 or above 16,384.
     pub fn png(&self, width: u32) -> Result<Vec<u8>, crate::Fault> {
         crate::png::render(&self.svg, self.size, width)
     }
 }
 
-/// A line of words and the box it fills, in the units of the SVG.
+/// A line of text with the box that it fills, in SVG units.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Label {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// Where.
+    /// The box.
     pub area: Rect,
 }
 
-/// An upright box.
+/// An axis-aligned box.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rect {
-    /// Left end.
+    /// The left edge.
     pub x0: f64,
-    /// Upper end.
+    /// The upper edge.
     pub y0: f64,
-    /// Right end.
+    /// The right edge.
     pub x1: f64,
-    /// Lower end.
+    /// The lower edge.
     pub y1: f64,
 }
 
 impl Rect {
-    /// Width.
+    /// Returns the width.
     pub fn width(self) -> f64 {
         self.x1 - self.x0
     }
 
-    /// Height.
+    /// Returns the height.
     pub fn height(self) -> f64 {
         self.y1 - self.y0
     }
 
-    /// Whether they share more than an edge.
+    /// Returns whether the boxes share more than an edge.
     pub fn overlaps(self, other: Rect) -> bool {
         self.x0 < other.x1 && other.x0 < self.x1 && self.y0 < other.y1 && other.y0 < self.y1
     }
 
-    /// Whether it lies inside.
+    /// Returns whether this box lies inside the other one.
     pub fn within(self, other: Rect) -> bool {
         self.x0 >= other.x0 && self.y0 >= other.y0 && self.x1 <= other.x1 && self.y1 <= other.y1
     }
 
-    /// Whether a point lies in it.
+    /// Returns whether a point lies in the box.
     pub fn holds(self, (x, y): (f64, f64)) -> bool {
         (self.x0..=self.x1).contains(&x) && (self.y0..=self.y1).contains(&y)
     }
 
-    /// Larger by so much at every side.
+    /// Returns the box enlarged by this length at every side.
     pub fn grown(self, by: f64) -> Rect {
         Rect { x0: self.x0 - by, y0: self.y0 - by, x1: self.x1 + by, y1: self.y1 + by }
     }
 }
 
-/// Which end of a line of words is given.
+/// The point of a line of text that a position refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anchor {
-    /// Its left end.
+    /// The left end.
     Start,
-    /// Its middle.
+    /// The middle.
     Middle,
-    /// Its right end.
+    /// The right end.
     End,
 }
 
-/// How words look.
+/// The style of a text.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Words {
-    /// Size of the font.
+    /// The font size.
     pub size: f64,
-    /// Weight.
+    /// The weight.
     pub weight: Weight,
-    /// Colour.
+    /// The colour.
     pub colour: &'static str,
-    /// Which end is given.
+    /// The point of the text that its position refers to.
     pub anchor: Anchor,
-    /// Whether a border in the colour of the card keeps them apart from lines behind them.
+    /// Whether a border in the colour of the card separates the text from lines behind it.
     pub halo: bool,
 }
 
-/// A stroke.
+/// The style of a line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stroke<'a> {
-    /// Colour.
+    /// The colour.
     pub colour: &'a str,
-    /// Width.
+    /// The width.
     pub width: f64,
-    /// `stroke-dasharray`, empty for none.
+    /// The value of `stroke-dasharray`. Empty for a solid line.
     pub dash: &'a str,
 }
 
-/// A stroke without dashes.
+/// Returns a stroke without dashes.
 pub fn solid(colour: &str, width: f64) -> Stroke<'_> {
     Stroke { colour, width, dash: "" }
 }
 
-/// The box that words fill at (x, baseline).
+/// Returns the box that a text fills if its anchor is at (x, baseline y).
 pub fn area(x: f64, y: f64, text: &str, words: Words) -> Rect {
     let w = width(text, words.size, words.weight);
     let x0 = match words.anchor {
@@ -154,37 +158,38 @@ pub fn area(x: f64, y: f64, text: &str, words: Words) -> Rect {
     Rect { x0, y0: y - ASCENT * words.size, x1: x0 + w, y1: y + DESCENT * words.size }
 }
 
-/// Two digits behind the point, none that are zero.
+/// Formats a number with at most two decimals, without trailing zeros.
 pub fn short(v: f64) -> String {
     let text = format!("{v:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.to_owned() }
 }
 
-/// What is being drawn.
+/// A drawing in progress.
 pub struct Canvas {
     nodes: Vec<Element>,
-    /// All words so far.
+    /// All texts so far.
     pub labels: Vec<Label>,
-    /// Width and height.
+    /// The width and height.
     pub size: (f64, f64),
-    /// Colours.
+    /// The colours.
     pub theme: Theme,
 }
 
 impl Canvas {
-    /// An empty card.
+    /// Returns an empty card.
     pub fn new(width: f64, height: f64, theme: Theme) -> Canvas {
         Canvas { nodes: vec![], labels: vec![], size: (width, height), theme }
     }
 
-    /// Words of this size and colour, from their left end.
+    /// Returns the style of a regular text of this size in the theme's colour, anchored at its left
+    /// end.
     pub fn words(&self, size: f64) -> Words {
         let colour = self.theme.ink();
         Words { size, weight: Weight::Regular, colour, anchor: Anchor::Start, halo: false }
     }
 
-    /// Writes words with their baseline at (x, y); nothing for no words.
+    /// Writes a text with its baseline at (x, y). An empty text draws nothing.
     pub fn text(&mut self, x: f64, y: f64, text: &str, words: Words) {
         if text.is_empty() {
             return;
@@ -217,7 +222,7 @@ impl Canvas {
         self.labels.push(Label { text: text.to_owned(), area: area(x, y, text, words) });
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub fn line(&mut self, a: (f64, f64), b: (f64, f64), stroke: Stroke<'_>) {
         let mut node = Element::new("line");
         for (name, v) in [("x1", a.0), ("y1", a.1), ("x2", b.0), ("y2", b.1)] {
@@ -226,7 +231,7 @@ impl Canvas {
         self.stroked(node, stroke);
     }
 
-    /// A line through points.
+    /// Draws a line through several points.
     pub fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke<'_>) {
         let mut node = Element::new("polyline");
         node.assign("points", listed(points));
@@ -235,7 +240,7 @@ impl Canvas {
         self.stroked(node, stroke);
     }
 
-    /// A path that is not filled, `M x y Q ..`.
+    /// Draws an unfilled path, given as SVG path data (`M x y Q ..`).
     pub fn path(&mut self, d: &str, stroke: Stroke<'_>) {
         let mut node = Element::new("path");
         node.assign("d", d);
@@ -243,7 +248,7 @@ impl Canvas {
         self.stroked(node, stroke);
     }
 
-    /// A filled area.
+    /// Draws a filled polygon.
     pub fn polygon(&mut self, points: &[(f64, f64)], fill: &str) {
         let mut node = Element::new("polygon");
         node.assign("points", listed(points));
@@ -251,7 +256,7 @@ impl Canvas {
         self.nodes.push(node);
     }
 
-    /// A box, filled and with a border where one is given.
+    /// Draws a filled box, with a border if one is given.
     pub fn rect(&mut self, at: Rect, fill: &str, border: Option<Stroke<'_>>) {
         let mut node = Element::new("rect");
         for (name, v) in [("x", at.x0), ("y", at.y0), ("width", at.width()), ("height", at.height())] {
@@ -264,7 +269,7 @@ impl Canvas {
         }
     }
 
-    /// A circle.
+    /// Draws a circle, with a border if one is given.
     pub fn circle(&mut self, at: (f64, f64), radius: f64, fill: &str, border: Option<Stroke<'_>>) {
         let mut node = Element::new("circle");
         for (name, v) in [("cx", at.0), ("cy", at.1), ("r", radius)] {
@@ -286,7 +291,7 @@ impl Canvas {
         self.nodes.push(node);
     }
 
-    /// The mark of a point.
+    /// Draws the marker of a data point.
     pub fn marker(&mut self, (x, y): (f64, f64), r: f64, style: Style) {
         let card = solid(self.theme.card(), 0.8);
         let colour = style.colour;
@@ -314,7 +319,7 @@ impl Canvas {
         }
     }
 
-    /// The figure. `title` and `about` are what a screen reader says.
+    /// Returns the finished figure. Screen readers read out `title` and `about`.
     pub fn finish(self, title: &str, about: &str) -> Figure {
         let (w, h) = self.size;
         let mut document = Document::new()

@@ -1,35 +1,39 @@
-//! Where one series begins to be below all others.
+//! Crossovers: the points at which one series becomes lower than all others.
 //!
-//! Between two neighbouring samples a series is taken to be a power law: in (ln x, ln y) a straight line. The best at an
-//! x is the series that is lowest there; a crossover is an x at which another one becomes the best. Between samples
-//! (x0, y0), (x1, y1) of one series and (x0, z0), (x1, z1) of another it is at
+//! Between two neighbouring samples, a series is assumed to follow a power law, which is a straight
+//! line in (ln x, ln y). The best series at an x is the lowest one there. A crossover is an x at
+//! which another series becomes the best. Between the samples (x0, y0), (x1, y1) of one series and
+//! (x0, z0), (x1, z1) of another, it lies at
 //!
 //! ```text
 //! ln x = ln x0 + (ln x1 - ln x0) * d0 / (d0 - d1),   d0 = ln z0 - ln y0,   d1 = ln z1 - ln y1
 //! ```
 //!
-//! Series may be sampled at different x; each is read at the samples of all. One that has no samples there (an algorithm
-//! that does not exist for small sizes) takes no part left of its first and right of its last sample.
+//! Series may be sampled at different x. Each series is evaluated at the samples of all series. A
+//! series does not take part to the left of its first and to the right of its last sample, for
+//! example if an algorithm does not exist for small sizes.
 
 use libm::{exp, log};
 
-/// What differs by less than this share is the same.
+/// Logarithms that differ by at most this much count as equal. This is the relative difference of
+/// the values.
 const SAME: f64 = 1e-9;
 
 /// A change of the best series.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Crossover {
-    /// Where.
+    /// The x at which the best series changes.
     pub x: f64,
-    /// Height of the new best there.
+    /// The y of the new best series at that x.
     pub y: f64,
-    /// The best so far, by its place among the series.
+    /// The index of the previous best series.
     pub from: usize,
-    /// The best from there on.
+    /// The index of the new best series.
     pub to: usize,
 }
 
-/// All of them by rising x. Points are sorted by x and above zero.
+/// Returns all crossovers by ascending x. The points of each series must be sorted by x, and their
+/// coordinates must be positive.
 pub fn crossovers(series: &[&[(f64, f64)]]) -> Vec<Crossover> {
     let mut xs: Vec<f64> = series.iter().flat_map(|s| s.iter().map(|p| p.0)).collect();
     xs.sort_by(f64::total_cmp);
@@ -38,7 +42,8 @@ pub fn crossovers(series: &[&[(f64, f64)]]) -> Vec<Crossover> {
     let mut best: Option<usize> = None;
     for pair in xs.windows(2) {
         let (u0, u1) = (log(pair[0]), log(pair[1]));
-        // Of each series that is there: height at u0, and what it rises by.
+        // For each series that exists in this interval: its index, its logarithmic height at u0,
+        // and its slope.
         let there: Vec<(usize, f64, f64)> = series
             .iter()
             .enumerate()
@@ -51,7 +56,8 @@ pub fn crossovers(series: &[&[(f64, f64)]]) -> Vec<Crossover> {
         loop {
             let height = |s: &(usize, f64, f64)| s.1 + s.2 * (u - u0);
             let lowest = there.iter().map(height).fold(f64::INFINITY, f64::min);
-            // Of those that are lowest here the one that stays lowest, and if they are the same the one that was.
+            // Of the series that are lowest here, choose the one that stays lowest. If several do,
+            // keep the current best.
             let leader = there
                 .iter()
                 .filter(|s| height(s) - lowest <= SAME)
@@ -82,7 +88,7 @@ pub fn crossovers(series: &[&[(f64, f64)]]) -> Vec<Crossover> {
     out
 }
 
-/// Height of a series at an x between its first and last sample; None outside.
+/// Returns the y of a series at an x between its first and last sample, and None outside.
 pub fn at(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = points.iter().position(|p| p.0 >= x)?;
     let (x1, y1) = points[after];

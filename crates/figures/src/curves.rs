@@ -1,4 +1,5 @@
-//! What charts of curves share: axes around the data, bounds, series with names, marked changes of the best.
+//! Curve charts: the common part of all charts of curves, with axes around the data, bounds, named
+//! series, and marks where the best series changes.
 
 use crate::canvas::{Anchor, Figure, Words};
 use crate::crossover::{Crossover, crossovers};
@@ -10,40 +11,40 @@ use crate::series::{Fault, Heading, Series, range, sorted};
 use crate::strip::{self, Row, Tag};
 use crate::units::Quantity;
 
-/// Which side of a bound nothing reaches.
+/// The side of a bound that no curve can reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The one below, of times.
+    /// The side below, for times.
     Below,
-    /// The one above, of rates and shares.
+    /// The side above, for rates and shares.
     Above,
 }
 
-/// Curves over a logarithmic x.
+/// A chart of curves over a logarithmic x axis.
 pub struct Curves<'a> {
-    /// Words above them.
+    /// The title and subtitle.
     pub heading: &'a Heading,
-    /// What x is.
+    /// The label and the quantity of the x axis.
     pub x: (&'a str, Quantity),
-    /// What y is.
+    /// The label and the quantity of the y axis.
     pub y: (&'a str, Quantity),
-    /// Whether y is logarithmic; otherwise it begins at 0.
+    /// Whether the y axis is logarithmic. A linear y axis begins at 0.
     pub y_log: bool,
     /// The curves.
     pub series: &'a [Series],
-    /// Bounds, grey and dashed.
+    /// The bounds, drawn grey and dashed.
     pub bounds: &'a [Series],
-    /// What no curve reaches.
+    /// The side of the bounds that no curve can reach.
     pub never: Side,
-    /// Whether it is marked where another series becomes the lowest.
+    /// Whether the chart marks the points at which another series becomes the lowest.
     pub changes: bool,
 }
 
 impl Curves<'_> {
-    /// Draws them.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// Of [`sorted`].
+    /// Fails as [`sorted`] does.
     pub fn draw(&self) -> Result<Figure, Fault> {
         let series = sorted(self.series, self.y_log)?;
         let bounds = if self.bounds.is_empty() { vec![] } else { sorted(self.bounds, self.y_log)? };
@@ -101,7 +102,7 @@ impl Curves<'_> {
         Ok(frame.finish(self.heading, &found.join("; ")))
     }
 
-    /// Words in the area that nothing reaches, if it has room for them.
+    /// Labels the area that no curve can reach, if it has room for the text.
     fn never(&self, frame: &mut Frame, bound: &Series, placer: &mut Placer) {
         let plot = frame.plot;
         let words = Words { anchor: Anchor::End, colour: frame.theme().faint(), ..frame.canvas.words(SMALL) };
@@ -123,12 +124,13 @@ impl Curves<'_> {
         }
     }
 
-    /// Marks where another series becomes the lowest; returns the words.
+    /// Marks the points at which another series becomes the lowest, and returns the texts of the
+    /// marks.
     fn marks(&self, frame: &mut Frame, series: &[Series], placer: &mut Placer) -> Vec<String> {
         let points: Vec<&[(f64, f64)]> = series.iter().map(|s| &s.points[..]).collect();
         let found = crossovers(&points);
         let places: Vec<(f64, f64)> = found.iter().map(|c| frame.at((c.x, c.y))).collect();
-        // The lines that lead down to the axis are in the way of words, too.
+        // Texts should also avoid the dotted lines from the marks down to the axis.
         for at in &places {
             placer.avoid(&[*at, (at.0, frame.plot.y1)]);
         }

@@ -1,4 +1,5 @@
-//! What charts with two axes share: the card, title and subtitle, axes with ticks and grid, and where the plot lies.
+//! Frames: the common part of all charts with two axes, which is the card, the title and subtitle,
+//! the axes with ticks and grid, and the area of the plot.
 
 use crate::canvas::{Anchor, Canvas, Figure, Rect, Words, solid};
 use crate::scale::Scale;
@@ -7,29 +8,29 @@ use crate::text::{Weight, width, wrap};
 use crate::theme::Theme;
 use crate::units::{Quantity, Tick, linear_ticks, log_ticks};
 
-/// Width of every card.
+/// The width of every card, in SVG units.
 pub const WIDTH: f64 = 800.0;
-/// Space at the left and right end of a card.
+/// The margin at the left and right edge of a card.
 pub const EDGE: f64 = 20.0;
-/// Size of words at ticks and at data.
+/// The font size of the texts at ticks and at data.
 pub const SMALL: f64 = 11.5;
-/// Height of a line of such words.
+/// The height of a line of such text.
 pub const LINE: f64 = 15.0;
 
-/// An axis before it has a place.
+/// An axis that has no position on the card yet.
 pub struct Axis<'a> {
-    /// What it measures, in words.
+    /// What the axis measures, in words.
     pub label: &'a str,
-    /// Its unit.
+    /// The quantity, which determines the unit.
     pub quantity: Quantity,
-    /// Its values.
+    /// The scale of its values.
     pub scale: Scale,
-    /// Ticks that are known already; otherwise round values.
+    /// Given ticks. If there are none, ticks are at round values.
     pub ticks: Option<Vec<Tick>>,
 }
 
 impl<'a> Axis<'a> {
-    /// An axis with ticks at round values.
+    /// Returns an axis with ticks at round values.
     pub fn new(label: &'a str, quantity: Quantity, scale: Scale) -> Axis<'a> {
         Axis { label, quantity, scale, ticks: None }
     }
@@ -48,7 +49,7 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// Title and subtitle on a card; returns where what follows may begin.
+/// Draws the title and subtitle on a card, and returns the y below them.
 pub fn head(canvas: &mut Canvas, heading: &Heading) -> f64 {
     let room = canvas.size.0 - 2.0 * EDGE;
     let mut y = 14.0;
@@ -67,20 +68,21 @@ pub fn head(canvas: &mut Canvas, heading: &Heading) -> f64 {
 
 /// A card with axes.
 pub struct Frame {
-    /// What is drawn on.
+    /// The canvas of the card.
     pub canvas: Canvas,
     /// The area of the data.
     pub plot: Rect,
-    /// From values to places.
+    /// The scale from x values to positions on the card.
     pub x: Scale,
-    /// The same upward.
+    /// The scale from y values to positions on the card. Larger values are further up.
     pub y: Scale,
-    /// Where what stands below the axis may begin.
+    /// The y below the axis at which further content may begin.
     pub bottom: f64,
 }
 
 impl Frame {
-    /// A card with axes around a plot of this height, and a column of this width at its right.
+    /// Draws a card with axes around a plot of height `height`, and leaves a column of width
+    /// `right` to the right of the plot.
     pub fn new(heading: &Heading, x: &Axis<'_>, y: &Axis<'_>, right: f64, height: f64) -> Frame {
         Frame::with(heading, x, y, right, height, true)
     }
@@ -98,12 +100,12 @@ impl Frame {
         frame
     }
 
-    /// The same without lines of the grid at the ticks of x, which stand at groups.
+    /// Draws the same frame without vertical grid lines, because the ticks of x stand at groups.
     pub fn groups(heading: &Heading, x: &Axis<'_>, y: &Axis<'_>, right: f64, height: f64) -> Frame {
         Frame::with(heading, x, y, right, height, false)
     }
 
-    /// Colours.
+    /// Returns the colours of the card.
     pub fn theme(&self) -> Theme {
         self.canvas.theme
     }
@@ -139,12 +141,12 @@ impl Frame {
         self.bottom = plot.y1 + 46.0;
     }
 
-    /// The place of a point.
+    /// Returns the position of a data point on the card.
     pub fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (self.x.at(x), self.y.at(y))
     }
 
-    /// The figure, as high as what is on it.
+    /// Returns the finished figure, cropped to the height of its contents.
     pub fn finish(mut self, heading: &Heading, about: &str) -> Figure {
         self.canvas.size.1 = (self.bottom + 14.0).round();
         self.canvas.finish(&heading.title, about)

@@ -1,28 +1,33 @@
-//! Time against size: who is fastest where, how far from the bound, and what limits.
+//! Latency charts: time over size, which show the fastest series at each size, the distance to the
+//! bound, and what limits the time.
 
 use crate::canvas::Figure;
 use crate::curves::{Curves, Side};
 use crate::series::{Fault, Heading, Series};
 use crate::units::Quantity;
 
-/// Curves of time over size, both axes logarithmic.
+/// A chart of time over size, on two logarithmic axes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Latency {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// What the sizes are: `bytes per rank`.
+    /// The label of the size axis, such as `bytes per rank`.
     pub x_label: String,
-    /// One an algorithm, or one a topology: x in bytes, y in ns. Their bottlenecks are rows below the axis.
+    /// One series per algorithm or per topology: x in bytes, y in ns. Their bottlenecks are shown
+    /// as rows below the axis.
     pub series: Vec<Series>,
-    /// Lower bounds in the same units, with the same rows; grey and dashed. None at all is fine.
+    /// Lower bounds in the same units, drawn grey and dashed; their bottlenecks are shown as rows,
+    /// too. The list may be empty.
     pub bounds: Vec<Series>,
 }
 
 impl Latency {
-    /// Draws it. Marked is every x at which another series becomes the fastest ([`mod@crate::crossover`]).
+    /// Draws the chart. It marks every x at which another series becomes the fastest (see
+    /// [`mod@crate::crossover`]).
     ///
     /// # Errors
-    /// No series, one without points, two of one name or two points of one x, a value that is not finite and above zero.
+    /// Fails if there is no series, if a series has no points, if two series have the same name, if
+    /// a series has two points with the same x, or if a value is not finite and positive.
     pub fn draw(&self) -> Result<Figure, Fault> {
         Curves {
             heading: &self.heading,

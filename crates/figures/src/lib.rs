@@ -1,12 +1,14 @@
 //! Charts as typed data: values in, SVG text and PNG bytes out.
 //!
-//! Owns what a figure shows, where its words stand and what colours they have. A chart is a struct of this crate with
-//! public fields, in the units its documentation says; `draw` makes a [`Figure`] of it or says in a [`Fault`] why it
-//! cannot. It knows nothing of schedules, machines, files and terminals, reads no system font and no clock: a figure
-//! depends on its chart alone.
+//! This crate owns the contents of a figure, the positions of its texts and its colours. A chart is
+//! a struct of this crate with public fields, in the units that its documentation states. `draw`
+//! makes a [`Figure`] of it, or returns a [`Fault`] with the reason why it cannot. The crate knows
+//! nothing of schedules, machines, files and terminals, and reads no system font and no clock: a
+//! figure depends on its chart alone.
 //!
-//! What all charts keep to: colour never carries a meaning alone (markers, dashes, words and widths do, too); axes have
-//! units; no word covers another and none leaves the card; bounds are grey and dashed.
+//! Conventions of all charts: no meaning is carried by colour alone (markers, dashes, words and
+//! widths carry it, too); axes have units; no text covers another and none leaves the card; bounds
+//! are grey and dashed.
 //!
 //! ```
 //! use kbc_figures::{Heading, Series, latency::Latency};

@@ -1,4 +1,4 @@
-//! Series as lines, with their names at their right ends.
+//! Lines: draws series and bounds, with their names at the right ends of the lines.
 
 use crate::canvas::{Rect, Stroke, Words, solid};
 use crate::curves::Side;
@@ -8,49 +8,51 @@ use crate::series::Series;
 use crate::text::{Weight, width, wrap};
 use crate::theme::{Style, Theme};
 
-/// Most room that names beside a plot may take.
+/// The largest width of the names beside a plot.
 const NAMES: f64 = 170.0;
-/// From the plot to a mark, and to the name behind it.
+/// The distances from the plot to a marker, and to the name after it.
 const MARK: f64 = 16.0;
 const NAME: f64 = 30.0;
-/// Size of marks.
+/// The radius of markers.
 const RADIUS: f64 = 3.8;
 
-/// What stands at the right end of a line.
+/// The label at the right end of a line.
 pub struct End {
-    /// The words.
+    /// The text.
     pub name: String,
-    /// Where the line ends.
+    /// The position of the end of the line.
     pub at: (f64, f64),
-    /// The look of the line; None for a bound.
+    /// The style of the line. None for a bound.
     pub style: Option<Style>,
 }
 
-/// Dashes of bound number `i`.
+/// Returns the stroke of bound number `i`.
 pub fn bound_stroke(theme: Theme, i: usize) -> Stroke<'static> {
     const DASHES: [&str; 4] = ["6 4", "2 3", "10 3 2 3", "12 6"];
     Stroke { colour: theme.bound(), width: 1.8, dash: DASHES[i % 4] }
 }
 
-/// Room that names need beside a plot.
+/// Returns the width that names need beside a plot.
 pub fn column_width<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
     let lines = names.into_iter().flat_map(|n| wrap(n, SMALL, Weight::Regular, NAMES));
     NAME + EDGE + lines.map(|l| width(&l, SMALL, Weight::Regular)).fold(0.0, f64::max)
 }
 
-/// Height that names need beside a plot.
+/// Returns the height that names need beside a plot.
 pub fn column_height<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
     names.into_iter().map(|n| wrap(n, SMALL, Weight::Regular, NAMES).len() as f64 * LINE + 3.0).sum()
 }
 
-/// A name with its mark at this height in the column at the right.
+/// Writes the name of a series with its marker at height `y` in the column to the right of the
+/// plot.
 pub fn name_tag(frame: &mut Frame, name: &str, style: Style, y: f64) {
     let x = frame.plot.x1;
     frame.canvas.marker((x + MARK, y), RADIUS, style);
     beside(frame, name, frame.canvas.words(SMALL), y);
 }
 
-/// The name of bound number `i`, with its dashes.
+/// Writes the name of bound number `i` with its dashes at height `y` in the column to the right of
+/// the plot.
 pub fn bound_tag(frame: &mut Frame, name: &str, i: usize, y: f64) {
     let stroke = bound_stroke(frame.theme(), i);
     let x = frame.plot.x1 + MARK;
@@ -59,7 +61,7 @@ pub fn bound_tag(frame: &mut Frame, name: &str, i: usize, y: f64) {
     beside(frame, name, words, y);
 }
 
-/// Lines of a name around a height.
+/// Writes the lines of a name, centred around height `y`.
 fn beside(frame: &mut Frame, name: &str, words: Words, y: f64) {
     let lines = wrap(name, SMALL, Weight::Regular, NAMES);
     for (i, line) in lines.iter().enumerate() {
@@ -68,7 +70,7 @@ fn beside(frame: &mut Frame, name: &str, words: Words, y: f64) {
     }
 }
 
-/// Draws a series, and tells the placer that it is there.
+/// Draws a series and reports its position to the placer.
 pub fn line(frame: &mut Frame, series: &Series, style: Style, placer: &mut Placer) {
     let points: Vec<(f64, f64)> = series.points.iter().map(|p| frame.at(*p)).collect();
     frame.canvas.polyline(&points, Stroke { colour: style.colour, width: 2.2, dash: style.dash });
@@ -79,7 +81,7 @@ pub fn line(frame: &mut Frame, series: &Series, style: Style, placer: &mut Place
     placer.avoid(&points);
 }
 
-/// Draws bound number `i`, and shades the side of it that nothing reaches.
+/// Draws bound number `i`, and shades the side `never`, if given, which no curve can reach.
 pub fn bound(frame: &mut Frame, series: &Series, i: usize, never: Option<Side>, placer: &mut Placer) {
     let points: Vec<(f64, f64)> = series.points.iter().map(|p| frame.at(*p)).collect();
     if let (Some(never), [first, .., last]) = (never, &points[..]) {
@@ -97,7 +99,8 @@ pub fn bound(frame: &mut Frame, series: &Series, i: usize, never: Option<Side>, 
     placer.avoid(&points);
 }
 
-/// Writes names beside the plot, each as near to the end of its line as the others let it, with a thin line to it.
+/// Writes names beside the plot, with a thin line from each name to the end of its series. Each
+/// name is as close to that end as the other names allow.
 pub fn ends(frame: &mut Frame, ends: &[End]) {
     let plot = frame.plot;
     let wanted: Vec<(f64, f64)> = ends
@@ -120,7 +123,8 @@ pub fn ends(frame: &mut Frame, ends: &[End]) {
     }
 }
 
-/// A point with words near it: a ring, a thin line to the words, and a dotted one down to the axis if `drop`.
+/// Marks a point with a ring and a text near it, which a thin line connects. If `drop` is set, a
+/// dotted line leads from the point down to the axis.
 pub fn mark(frame: &mut Frame, at: (f64, f64), text: &str, drop: bool, placer: &mut Placer) {
     let theme = frame.theme();
     if drop {

@@ -1,4 +1,5 @@
-//! Kinds of memory side by side: groups over size, a bar a kind, a table of the times below.
+//! Memory comparison: a chart of times by kind of memory, with a group of bars per size, a bar per
+//! kind, and a table of the times below.
 
 use crate::canvas::{Anchor, Figure, Rect, Words, solid};
 use crate::crossover::at;
@@ -9,28 +10,31 @@ use crate::series::{Fault, Heading, Series, range, sorted};
 use crate::text::{Weight, width};
 use crate::units::{Quantity, Tick};
 
-/// Groups over size, in each a bar a kind. Bars begin at zero; where times differ by more than [`BARS`] they would be
-/// invisible, and points on a logarithmic axis are drawn instead.
+/// A chart with one group per size and one bar per kind of memory in each group. Bars begin at
+/// zero. If times differ by more than a factor of [`BARS`], short bars would be invisible, and the
+/// chart shows points on a logarithmic axis instead.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Memory {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// What the sizes are: `bytes per PE`.
+    /// The label of the size axis, such as `bytes per PE`.
     pub x_label: String,
-    /// One a kind (`tcm`, `sram`, `hbm`): x in bytes, y in ns. The first is what the others are compared with.
+    /// One series per kind (`tcm`, `sram`, `hbm`): x in bytes, y in ns. The others are compared
+    /// with the first one.
     pub kinds: Vec<Series>,
 }
 
-/// The largest ratio of times that bars show.
+/// The largest ratio of times that is shown with bars.
 pub const BARS: f64 = 30.0;
-/// Height of a row of the table.
+/// The height of a row of the table.
 const ROW: f64 = 19.0;
 
 impl Memory {
-    /// Draws it.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// No kind, one without points, two of one name or two points of one x, a value that is not finite and above zero,
+    /// Fails if there is no kind, if a kind has no points, if two kinds have the same name, if a
+    /// kind has two points with the same x, if a value is not finite and positive, or if there are
     /// more than 24 sizes.
     pub fn draw(&self) -> Result<Figure, Fault> {
         let kinds = sorted(&self.kinds, true)?;
@@ -86,7 +90,7 @@ impl Memory {
         Ok(frame.finish(&self.heading, "time of one call by kind of memory"))
     }
 
-    /// Times of every kind, and by how much they differ from the first.
+    /// Draws the table of the times of every kind, with their difference from the first kind.
     fn table(&self, frame: &mut Frame, kinds: &[Series], sizes: &[f64]) {
         let theme = frame.theme();
         let group = frame.plot.width() / sizes.len() as f64;
@@ -114,12 +118,12 @@ impl Memory {
     }
 }
 
-/// The time at a size, if it was measured.
+/// Returns the time at a size, if it was measured.
 fn exact(kind: &Series, size: f64) -> Option<f64> {
     kind.points.iter().any(|p| p.0 == size).then(|| at(&kind.points, size)).flatten()
 }
 
-/// By how much a value differs from another: `+12 %`, `-3 %`, `0 %`.
+/// Returns the relative difference of a value from another one: `+12 %`, `-3 %`, `0 %`.
 pub(crate) fn percent(value: f64, from: f64) -> String {
     let by = 100.0 * (value / from - 1.0);
     match Quantity::Percent.show(by.abs(), if by.abs() < 10.0 { 2 } else { 3 }) {

@@ -1,9 +1,10 @@
-//! Where words go: beside what they name, on nothing else.
+//! Label placement: finds positions for texts near the points that they name, so that texts cover
+//! nothing else.
 
 use crate::canvas::Rect;
 use libm::{cos, sin};
 
-/// What is in the way, and where words may stand.
+/// The area in which texts may be placed, with the boxes and lines that are in the way.
 pub struct Placer {
     area: Rect,
     boxes: Vec<Rect>,
@@ -11,29 +12,31 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// Nothing is in the way of words in this area.
+    /// Returns a placer for an empty area.
     pub fn new(area: Rect) -> Placer {
         Placer { area, boxes: vec![], lines: vec![] }
     }
 
-    /// No words may stand here.
+    /// Forbids texts in this box.
     pub fn block(&mut self, area: Rect) {
         self.boxes.push(area);
     }
 
-    /// Words do better not to stand on this line.
+    /// Discourages texts on this line.
     pub fn avoid(&mut self, points: &[(f64, f64)]) {
         self.lines.extend(points.windows(2).map(|p| [p[0], p[1]]));
     }
 
-    /// A box of this size near a point, the nearest that is free: on no box, and on as few lines as there are. It is
-    /// blocked from then on. None if the whole area is full.
+    /// Finds the position for a box of this size near a point. The box overlaps no other box, and
+    /// is close to the point and on few lines. It is blocked from then on. Returns None if there is
+    /// no free position.
     pub fn place(&mut self, at: (f64, f64), size: (f64, f64)) -> Option<Rect> {
         self.find(at, size, false)
     }
 
-    /// The same with a line from the point to the box where that is far: through as few other boxes as there are, and avoided by later
-    /// words. The box and the end of the line, if there is one.
+    /// Finds a position as [`Placer::place`] does, for a box that a leader line connects with the
+    /// point if it is far away. The leader line crosses as few other boxes as possible, and later
+    /// texts avoid it. Returns the box and the end of the leader line, if there is one.
     pub fn place_led(&mut self, at: (f64, f64), size: (f64, f64)) -> Option<(Rect, Option<(f64, f64)>)> {
         let place = self.find(at, size, true)?;
         let end = leader(at, place);
@@ -64,7 +67,7 @@ impl Placer {
                     let others = self.boxes.iter().filter(|b| !b.holds(at));
                     others.filter(|b| crosses(&[at, end], **b)).count()
                 });
-                // Words that are struck through cannot be read.
+                // A leader line through another text would make that text unreadable.
                 let cost = crossed as f64 * 70.0 + struck as f64 * 300.0 + radius;
                 if best.is_none_or(|(least, _)| cost < least) {
                     best = Some((cost, place));
@@ -77,13 +80,14 @@ impl Placer {
     }
 }
 
-/// Where a line from a point to a box ends that is not beside it.
+/// Returns the end of the leader line from a point to a box, or None if the box is next to the
+/// point.
 fn leader(at: (f64, f64), place: Rect) -> Option<(f64, f64)> {
     let near = (at.0.clamp(place.x0, place.x1), at.1.clamp(place.y0, place.y1));
     (libm::hypot(near.0 - at.0, near.1 - at.1) > 12.0).then_some(near)
 }
 
-/// Whether a line enters a box (Liang and Barsky's clipping).
+/// Returns whether a line segment enters a box (Liang-Barsky clipping).
 fn crosses([a, b]: &[(f64, f64); 2], r: Rect) -> bool {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let (mut from, mut to) = (0.0f64, 1.0f64);
@@ -101,13 +105,16 @@ fn crosses([a, b]: &[(f64, f64); 2], r: Rect) -> bool {
     from <= to
 }
 
-/// Middles of boxes of these heights in a column from `top` to `bottom`, each as near to where it wants to be as the
-/// others let it. Order is kept; what does not fit goes on below `bottom`.
+/// Returns the middles of boxes in a column from `top` to `bottom`. `wanted` lists the desired
+/// middle and the height of each box. Each box is as close to its desired middle as the others
+/// allow. The boxes are in the order of their desired middles. Boxes that do not fit continue below
+/// `bottom`.
 pub fn column(wanted: &[(f64, f64)], top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].0.total_cmp(&wanted[*b].0).then(a.cmp(b)));
     let mut out = vec![0.0; wanted.len()];
-    // Clusters of boxes that touch: where their first begins, their height, and sum of what each would have it begin at.
+    // Clusters of touching boxes: the members, the total height, and the sum over the members of
+    // the desired beginning of the cluster.
     let mut clusters: Vec<(Vec<usize>, f64, f64)> = vec![];
     for i in order {
         let (middle, height) = wanted[i];
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn lines_to_boxes_pass_beside_others() {
-        // The point is at the left end of the area, so that words stand behind each other.
+        // The point is at the left end of the area, so the texts stand one behind the other.
         let area = Rect { x0: 148.0, y0: 0.0, x1: 400.0, y1: 200.0 };
         let at = (150.0, 100.0);
         let struck = |list: &[(Rect, Option<(f64, f64)>)]| {

@@ -1,11 +1,11 @@
-//! PNG from SVG: resvg, with the embedded font and no other.
+//! PNG output: rasterises SVG with resvg, using the embedded font and no other.
 
 use crate::Fault;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 use std::sync::{Arc, OnceLock};
 
-/// The largest width.
+/// The largest width, in pixels.
 const MOST: u32 = 16_384;
 
 fn fonts() -> Arc<fontdb::Database> {
@@ -20,7 +20,7 @@ fn fonts() -> Arc<fontdb::Database> {
     FONTS.get_or_init(load).clone()
 }
 
-/// The picture of an SVG of this size at this width in pixels.
+/// Renders an SVG of this size (in SVG units) as a PNG of this width in pixels.
 pub fn render(svg: &str, size: (f64, f64), width: u32) -> Result<Vec<u8>, Fault> {
     if width == 0 || width > MOST {
         return Err(Fault::new(format!("a picture is 1 to {MOST} pixels wide, and {width} were asked for")));
@@ -31,7 +31,7 @@ pub fn render(svg: &str, size: (f64, f64), width: u32) -> Result<Vec<u8>, Fault>
     let options = Options { fontdb: fonts(), font_family: "DejaVu Sans".into(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(|e| failed(e.to_string()))?;
     let mut pixels = Pixmap::new(width, height.max(1)).ok_or_else(|| failed("it is too large".into()))?;
-    // The height is a whole number of pixels, and the card covers the last of them, too.
+    // The height is a whole number of pixels, and the card must cover the last row completely.
     let (sx, sy) = (scale as f32, (f64::from(pixels.height()) / size.1) as f32);
     resvg::render(&tree, Transform::from_scale(sx, sy), &mut pixels.as_mut());
     pixels.encode_png().map_err(|e| failed(e.to_string()))

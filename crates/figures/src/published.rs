@@ -1,4 +1,4 @@
-//! Times over size beside points that others published: how far apart two worlds are.
+//! Published points: a chart of times over size beside values that others have published.
 
 use crate::canvas::{Figure, Rect, solid};
 use crate::frame::{Axis, Frame};
@@ -8,10 +8,10 @@ use crate::scale::Scale;
 use crate::series::{Fault, Heading, Series, positive, range, sorted};
 use crate::units::{Quantity, Tick, linear_ticks};
 
-/// A time that somebody published.
+/// A published time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Point {
-    /// Whose it is.
+    /// The name of its source.
     pub name: String,
     /// The size, in bytes.
     pub x: f64,
@@ -19,28 +19,30 @@ pub struct Point {
     pub y: f64,
 }
 
-/// Curves of time over size, and published points. Times begin at 0; where points lie far above all curves the axis is broken
-/// between, and the break is drawn through the chart.
+/// A chart of curves of time over size, with published points. The time axis begins at 0. If points
+/// lie far above all curves, the axis is broken in between, and the break is drawn through the
+/// chart.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Published {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// What the sizes are: `bytes per rank`.
+    /// The label of the size axis, such as `bytes per rank`.
     pub x_label: String,
     /// The curves: x in bytes, y in ns.
     pub series: Vec<Series>,
-    /// The points.
+    /// The published points.
     pub points: Vec<Point>,
 }
 
-/// How many times the highest value below a break is in the lowest one above it, at least.
+/// The smallest ratio between the lowest value above a break and the highest value below it.
 const FAR: f64 = 2.0;
 
 impl Published {
-    /// Draws it.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// No series, one without points, two of one name or two points of one x, a value that is not finite and above zero.
+    /// Fails if there is no series, if a series has no points, if two series have the same name, if
+    /// a series has two points with the same x, or if a value is not finite and positive.
     pub fn draw(&self) -> Result<Figure, Fault> {
         let series = sorted(&self.series, true)?;
         for p in &self.points {
@@ -90,7 +92,7 @@ impl Published {
         Ok(frame.finish(&self.heading, &said.join("; ")))
     }
 
-    /// The axis of times with its ticks, and whether it is broken.
+    /// Returns the time axis with its ticks, and whether it is broken.
     fn times(&self, highest: f64) -> (Scale, (Vec<Tick>, bool)) {
         let (near, far): (Vec<f64>, Vec<f64>) =
             self.points.iter().map(|p| p.y).partition(|y| *y < FAR * highest);
@@ -101,14 +103,14 @@ impl Published {
         };
         let (below, above, hi) = (top * 1.12, least * 0.92, most * 1.08);
         let mut ticks = linear_ticks(Quantity::Time, 0.0, below, 7);
-        // Words keep off the break.
+        // Tick labels keep a distance from the break.
         let clear = above + 0.15 * (hi - above);
         ticks.extend(linear_ticks(Quantity::Time, above, hi, 3).into_iter().filter(|t| t.value > clear));
         (Scale::broken(0.0, hi, (below, above)), (ticks, true))
     }
 }
 
-/// A break through the chart between two heights.
+/// Draws a break through the chart between two values of y.
 fn zigzag(frame: &mut Frame, below: f64, above: f64, placer: &mut Placer) {
     let (theme, plot) = (frame.theme(), frame.plot);
     let edge = |y: f64| -> Vec<(f64, f64)> {

@@ -1,4 +1,5 @@
-//! A model against a reference: two bars a row, the deviation at their end, an axis with breaks.
+//! Model against reference: a chart with two bars per row, their deviation in percent, and an axis
+//! with breaks.
 
 use crate::canvas::{Anchor, Canvas, Figure, Rect, Words, solid};
 use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
@@ -8,41 +9,41 @@ use crate::text::{Weight, fit, width, wrap};
 use crate::theme::Theme;
 use crate::units::{Quantity, linear_ticks};
 
-/// A value of the model beside that of the reference.
+/// A value of the model with that of the reference.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Row {
     /// What was measured.
     pub name: String,
-    /// What the model says, in the unit of the chart's quantity.
+    /// The value of the model, in the unit of the chart's quantity.
     pub model: f64,
-    /// What the reference says.
+    /// The value of the reference, in the same unit.
     pub reference: f64,
 }
 
-/// Bars from zero. Where values lie far apart the axis is broken, at most twice, and the breaks are drawn through bars
-/// and axis.
+/// A chart of bars from zero. If values lie far apart, the axis is broken, at most twice, and the
+/// breaks are drawn through bars and axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reference {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// What is compared; its unit is that of the values.
+    /// The quantity that is compared. Its unit is the unit of the values.
     pub quantity: Quantity,
-    /// What the axis is called: `time of one call`.
+    /// The label of the axis, such as `time of one call`.
     pub label: String,
-    /// Names of the two: `kbc`, `published`.
+    /// The names of model and reference, such as `kbc` and `published`.
     pub names: [String; 2],
-    /// From top to bottom.
+    /// The rows, from top to bottom.
     pub rows: Vec<Row>,
 }
 
-/// A gap between neighbouring values that is worth a break: their ratio.
+/// The ratio of neighbouring values above which the axis may be broken between them.
 const GAP: f64 = 2.5;
-/// Width of a break.
+/// The width of a break.
 const BREAK: f64 = 16.0;
-/// Height of a bar.
+/// The height of a bar.
 const BAR: f64 = 13.0;
 
-/// A part of the axis.
+/// A part of the axis: values `lo` to `hi` at positions `from` to `to`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Segment {
     lo: f64,
@@ -52,10 +53,10 @@ struct Segment {
 }
 
 impl Reference {
-    /// Draws it.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// No row, a value that is not finite and above zero.
+    /// Fails if there are no rows, or if a value is not finite and positive.
     pub fn draw(&self) -> Result<Figure, Fault> {
         for row in &self.rows {
             positive(&format!("`{}` of the model", row.name), row.model)?;
@@ -171,8 +172,9 @@ impl Reference {
         y + BAR
     }
 
-    /// Parts of the axis: breaks in the widest gaps, two at most; room by how many values lie there, and behind the longest
-    /// bar of each for a label of that width.
+    /// Returns the parts of the axis. The axis is broken at the widest gaps, at most twice. The
+    /// width of a part depends on the number of values in it. Behind the longest bar of each part
+    /// there is room for a label of width `label`.
     fn segments(&self, plot: Rect, label: f64) -> Vec<Segment> {
         let mut values: Vec<f64> = self.rows.iter().flat_map(|r| [r.model, r.reference]).collect();
         values.sort_by(f64::total_cmp);
@@ -201,7 +203,7 @@ impl Reference {
         let mut out = vec![];
         for (i, (v, share)) in parts.iter().enumerate() {
             let (least, most) = (v[0], v[v.len() - 1]);
-            // Ends of bars keep off the breaks.
+            // Ends of bars keep a distance from the breaks.
             let before = if i == 0 { 0.0 } else { values[begins[i] - 1] };
             let to = from + room * share / total;
             let lo = match i {
@@ -222,13 +224,13 @@ impl Segment {
     }
 }
 
-/// Place of a value, which lies in one of the parts.
+/// Returns the position of a value, which lies in one of the parts.
 fn place(segments: &[Segment], value: f64) -> f64 {
     let inside = segments.iter().find(|s| value <= s.hi).or(segments.last());
     inside.map_or(0.0, |s| s.at(value))
 }
 
-/// Slanted lines, so that a bar is told from a full one without its colour.
+/// Draws slanted lines over a bar, so that it differs from a filled bar without its colour.
 fn hatch(canvas: &mut Canvas, area: Rect, colour: &str) {
     let mut x = area.x0 + 5.0;
     while x < area.x1 {
@@ -239,7 +241,7 @@ fn hatch(canvas: &mut Canvas, area: Rect, colour: &str) {
     }
 }
 
-/// Zigzags through everything between two parts of the axis.
+/// Draws zigzags through everything between two parts of the axis.
 fn breaks(canvas: &mut Canvas, segments: &[Segment], plot: Rect) {
     let theme: Theme = canvas.theme;
     for pair in segments.windows(2) {

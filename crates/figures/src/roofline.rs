@@ -1,4 +1,5 @@
-//! Roofline of matrix products: what limits each, memory or arithmetic, and how near it comes.
+//! Roofline charts: for each matmul, whether memory or arithmetic limits it, and how close it comes
+//! to that limit.
 
 use crate::canvas::{Anchor, Figure, Stroke, Words, solid};
 use crate::frame::{Axis, EDGE, Frame, LINE, SMALL};
@@ -11,43 +12,47 @@ use crate::units::Quantity;
 /// A limit of the machine.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Roof {
-    /// Which: `hbm`, `f16 cube`.
+    /// The name, such as `hbm` or `f16 cube`.
     pub name: String,
-    /// FLOP/s of arithmetic, B/s of a memory.
+    /// The rate: FLOP/s for arithmetic, B/s for a memory.
     pub rate: f64,
 }
 
-/// A matrix product, or another kernel.
+/// A measured matmul or other kernel.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Point {
-    /// Which: `256 x 256 x 256`.
+    /// The name, such as `256 x 256 x 256`.
     pub name: String,
-    /// FLOP a byte moved.
+    /// The arithmetic intensity, in FLOP per byte moved.
     pub intensity: f64,
-    /// FLOP/s reached.
+    /// The rate that was reached, in FLOP/s.
     pub rate: f64,
-    /// What it is an example of (a variant of staging), which gives its mark; may be empty.
+    /// The category of the point (such as a variant of staging), which determines its marker. May
+    /// be empty.
     pub kind: String,
 }
 
-/// Rate over intensity, both logarithmic.
+/// A chart of rate over intensity, on two logarithmic axes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Roofline {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// Limits of arithmetic; at least one.
+    /// Limits of arithmetic. There must be at least one.
     pub compute: Vec<Roof>,
-    /// Limits of memories; at least one.
+    /// Limits of memories. There must be at least one.
     pub memory: Vec<Roof>,
-    /// What was measured.
+    /// The measured points.
     pub points: Vec<Point>,
 }
 
 impl Roofline {
-    /// Draws it. A point's percent is of the highest roof over it: the least of arithmetic and of the fastest memory.
+    /// Draws the chart. The percentage at a point is relative to the highest roof over it, which is
+    /// the smaller of the highest arithmetic rate and the limit of the fastest memory at that
+    /// intensity.
     ///
     /// # Errors
-    /// No roof of one sort, no point, a value that is not finite and above zero.
+    /// Fails if there is no roof for arithmetic or none for memory, if there are no points, or if a
+    /// value is not finite and positive.
     pub fn draw(&self) -> Result<Figure, Fault> {
         for roof in self.compute.iter().chain(&self.memory) {
             positive(&format!("the roof `{}`", roof.name), roof.rate)?;
@@ -84,7 +89,8 @@ impl Roofline {
         Ok(frame.finish(&self.heading, "roofline"))
     }
 
-    /// Roofs with their names, and which side of the ridge is limited by what.
+    /// Draws the roofs with their names, and labels the two sides of the ridge with what limits
+    /// there.
     fn roofs(
         &self,
         frame: &mut Frame,
@@ -141,7 +147,8 @@ impl Roofline {
         }
     }
 
-    /// Points of one name and intensity are joined and named once; each has its percent beside it.
+    /// Draws the points. Points with the same name and intensity are joined and named once. Each
+    /// point has its percentage beside it.
     fn points(&self, frame: &mut Frame, placer: &mut Placer, kinds: &[&str], (peak, stream): (f64, f64)) {
         let theme = frame.theme();
         let mut groups: Vec<Vec<&Point>> = vec![];
@@ -198,7 +205,7 @@ impl Roofline {
     }
 }
 
-/// Marks of kinds in a line below the axis.
+/// Draws the markers of the categories in a line below the axis.
 fn legend(frame: &mut Frame, kinds: &[&str]) {
     let mut x = frame.plot.x0 + 6.0;
     let mut y = frame.bottom + 16.0;

@@ -1,18 +1,18 @@
-//! From values to places on the card.
+//! Scales: maps from values to positions on the card.
 
 use libm::log;
 
-/// How values lie along an axis.
+/// The map from values along an axis to positions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
     log: bool,
-    /// Values at the ends.
+    /// The value at the lower end.
     pub lo: f64,
-    /// The larger one.
+    /// The value at the upper end.
     pub hi: f64,
     from: f64,
     to: f64,
-    /// Values between these have no place.
+    /// The gap of a broken axis. Values inside it have no position.
     gap: Option<(f64, f64)>,
 }
 
@@ -20,22 +20,25 @@ pub struct Scale {
 const BREAK: (f64, f64) = (0.76, 0.80);
 
 impl Scale {
-    /// Logarithmic, values from `lo` to `hi` at `from` to `to`.
+    /// Returns a logarithmic scale for the values `lo` to `hi`, at the positions 0 to 1.
     pub fn log(lo: f64, hi: f64) -> Scale {
         Scale { log: true, lo, hi, from: 0.0, to: 1.0, gap: None }
     }
 
-    /// Linear.
+    /// Returns a linear scale for the values `lo` to `hi`, at the positions 0 to 1.
     pub fn linear(lo: f64, hi: f64) -> Scale {
         Scale { log: false, lo, hi, from: 0.0, to: 1.0, gap: None }
     }
 
-    /// Linear without the values of a gap, of which the larger part of the axis is below.
+    /// Returns a linear scale that leaves out the values of a gap. The larger part of the axis is
+    /// below the gap.
     pub fn broken(lo: f64, hi: f64, gap: (f64, f64)) -> Scale {
         Scale { gap: Some(gap), ..Scale::linear(lo, hi) }
     }
 
-    /// Logarithmic around some values, with room of this share of the axis at both ends; around one value a factor of two.
+    /// Returns a logarithmic scale around the values `lo` to `hi`, with a margin of this share of
+    /// their range at both ends. If there is only one value, the scale extends by a factor of two
+    /// to both sides.
     pub fn log_around(lo: f64, hi: f64, room: f64) -> Scale {
         if hi / lo < 1.01 {
             return Scale::log(lo / 2.0, hi * 2.0);
@@ -44,22 +47,22 @@ impl Scale {
         Scale::log(lo / more, hi * more)
     }
 
-    /// The same between these places.
+    /// Returns the same scale between these positions.
     pub fn between(self, from: f64, to: f64) -> Scale {
         Scale { from, to, ..self }
     }
 
-    /// Whether it is logarithmic.
+    /// Returns whether the scale is logarithmic.
     pub fn is_log(self) -> bool {
         self.log
     }
 
-    /// The values between which an axis is broken.
+    /// Returns the values between which the axis is broken.
     pub fn gap(self) -> Option<(f64, f64)> {
         self.gap
     }
 
-    /// Place of a value.
+    /// Returns the position of a value.
     pub fn at(self, value: f64) -> f64 {
         let share = if self.log {
             log(value / self.lo) / log(self.hi / self.lo)

@@ -1,41 +1,42 @@
-//! Scaling with ranks: time, share of the bound, or bandwidth as a machine grows.
+//! Scaling charts: time, share of the bound, or bandwidth over the number of ranks.
 
 use crate::canvas::Figure;
 use crate::curves::{Curves, Side};
 use crate::series::{Fault, Heading, Series, range};
 use crate::units::Quantity;
 
-/// What is shown over ranks.
+/// The measure that is shown over ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
-    /// ns of one call, logarithmic.
+    /// The time of one call in ns, on a logarithmic axis.
     #[default]
     Time,
-    /// Percent of the bound, 100 is the bound itself; linear.
+    /// The percentage of the bound, on a linear axis. 100 is the bound itself.
     Percent,
-    /// Bus bandwidth in GB/s; linear.
+    /// The bus bandwidth in GB/s, on a linear axis.
     Bandwidth,
 }
 
-/// Curves over the number of ranks.
+/// A chart of curves over the number of ranks.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Scaling {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// What is measured.
+    /// The measure of y.
     pub measure: Measure,
-    /// x in ranks, y as `measure` says.
+    /// The curves: x in ranks, y in the unit of `measure`.
     pub series: Vec<Series>,
-    /// Bounds in the same units. Of [`Measure::Percent`] the line at 100 is drawn if there are none.
+    /// Bounds in the same units. For [`Measure::Percent`] without bounds, a line at 100 is drawn.
     pub bounds: Vec<Series>,
 }
 
 impl Scaling {
-    /// Draws it.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// No series, one without points, two of one name or two points of one x, a value that is not finite, ranks that are
-    /// not above zero, a time that is not, another value below zero.
+    /// Fails if there is no series, if a series has no points, if two series have the same name, if
+    /// a series has two points with the same x, if a value is not finite, if a number of ranks or a
+    /// time is not positive, or if another value is negative.
     pub fn draw(&self) -> Result<Figure, Fault> {
         let mut bounds = self.bounds.clone();
         if self.measure == Measure::Percent && bounds.is_empty() {

@@ -1,17 +1,18 @@
-//! What charts are made of: headings, named rows of points, and what is wrong with them.
+//! Series: the data types that all charts share, which are headings, named series of points, and
+//! faults.
 
 use crate::theme::Theme;
 use std::fmt;
 
-/// Why a chart cannot be drawn; the words name the series and the value.
+/// The reason why a chart cannot be drawn. It names the series and the value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The reason, one sentence without a full stop.
+    /// The reason, as one sentence without a full stop.
     pub reason: String,
 }
 
 impl Fault {
-    /// A fault for this reason.
+    /// Returns a fault with this reason.
     pub fn new(reason: impl Into<String>) -> Fault {
         Fault { reason: reason.into() }
     }
@@ -25,57 +26,58 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What stands above a chart.
+/// The text above a chart.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Heading {
-    /// What is shown, a few words.
+    /// The title: what is shown, in a few words.
     pub title: String,
-    /// On what machine, and what was varied; lines are broken where they are too long.
+    /// The subtitle: the machine, and what was varied. Long lines are wrapped.
     pub subtitle: String,
-    /// Colours of the card.
+    /// The colours of the card.
     pub theme: Theme,
 }
 
 impl Heading {
-    /// Words on a light card.
+    /// Returns a heading on a light card.
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>) -> Heading {
         Heading { title: title.into(), subtitle: subtitle.into(), theme: Theme::default() }
     }
 
-    /// The same on a card of another theme.
+    /// Returns the same heading on a card of another theme.
     pub fn with_theme(self, theme: Theme) -> Heading {
         Heading { theme, ..self }
     }
 }
 
-/// A named row of points. Units of x and y are the chart's.
+/// A named series of points. The chart defines the units of x and y.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Series {
-    /// What the points belong to: an algorithm, a topology, a kind of memory.
+    /// What the points belong to, such as an algorithm, a topology or a kind of memory.
     pub name: String,
-    /// (x, y) in any order, no x twice.
+    /// The points (x, y) in any order. No x may occur twice.
     pub points: Vec<(f64, f64)>,
-    /// At some of the x, in a word or two, what limits there: `latency`, `links`.
+    /// What limits the value at some of the x, in a word or two, such as `latency` or `links`.
     pub bottleneck: Vec<(f64, String)>,
 }
 
 impl Series {
-    /// A series without bottlenecks.
+    /// Returns a series without bottlenecks.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.into(), points, bottleneck: vec![] }
     }
 
-    /// The same series with what limits it: one word for each point, in their order.
+    /// Returns the same series with its bottlenecks: one text for each point, in the order of the
+    /// points.
     pub fn with_bottleneck<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Series {
         self.bottleneck = self.points.iter().map(|p| p.0).zip(words.into_iter().map(Into::into)).collect();
         self
     }
 
-    /// The same series by rising x.
+    /// Returns the same series sorted by ascending x.
     ///
     /// # Errors
-    /// No point, a value that is not finite, an x or (where the axis is logarithmic) a y that is not above zero, an x
-    /// twice.
+    /// Fails if there are no points, if a value is not finite, if an x (or a y on a logarithmic
+    /// axis) is not positive, or if an x occurs twice.
     pub(crate) fn sorted(&self, y_log: bool) -> Result<Series, Fault> {
         let name = &self.name;
         if self.points.is_empty() {
@@ -103,8 +105,10 @@ impl Series {
     }
 }
 
+/// Checks that a value is finite and positive. A logarithmic axis cannot show others.
+///
 /// # Errors
-/// A value that is not finite and above zero, which a logarithmic axis cannot show.
+/// Fails if the value is not finite and positive.
 pub(crate) fn positive(what: &str, value: f64) -> Result<(), Fault> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
@@ -112,8 +116,10 @@ pub(crate) fn positive(what: &str, value: f64) -> Result<(), Fault> {
     Err(Fault::new(format!("{what} is {value}, and a logarithmic axis shows finite values above zero")))
 }
 
+/// Checks that a value is finite and not negative.
+///
 /// # Errors
-/// A value that is not finite, or below zero.
+/// Fails if the value is not finite or is negative.
 pub(crate) fn not_negative(what: &str, value: f64) -> Result<(), Fault> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
@@ -121,10 +127,10 @@ pub(crate) fn not_negative(what: &str, value: f64) -> Result<(), Fault> {
     Err(Fault::new(format!("{what} is {value}, and has to be finite and not below zero")))
 }
 
-/// All series by rising x.
+/// Returns all series, each sorted by ascending x.
 ///
 /// # Errors
-/// No series, two of one name, and those of one series.
+/// Fails if there is no series, if two have the same name, or as [`Series::sorted`] does.
 pub(crate) fn sorted(series: &[Series], y_log: bool) -> Result<Vec<Series>, Fault> {
     if series.is_empty() {
         return Err(Fault::new("there is no series to draw"));
@@ -137,7 +143,7 @@ pub(crate) fn sorted(series: &[Series], y_log: bool) -> Result<Vec<Series>, Faul
     series.iter().map(|s| s.sorted(y_log)).collect()
 }
 
-/// Smallest and largest of some values; None of none.
+/// Returns the smallest and the largest of some values, or None if there are no values.
 pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().fold(None, |r, v| match r {
         None => Some((v, v)),

@@ -1,4 +1,5 @@
-//! Rows of words below an axis: what is true from here to there.
+//! Strips: rows of labelled cells below an x axis, where each cell states what holds over a range
+//! of x.
 
 use crate::canvas::{Anchor, Rect, Words, solid};
 use crate::frame::{EDGE, Frame, LINE, SMALL};
@@ -7,33 +8,34 @@ use crate::text::{Weight, fit, width, wrap};
 use crate::theme::Style;
 use libm::sqrt;
 
-/// What a row belongs to.
+/// The owner of a row.
 #[derive(Clone, Copy)]
 pub enum Tag<'a> {
     /// The chart as a whole.
     None,
-    /// What these words say.
+    /// The description in these words.
     Words(&'a str),
-    /// A series of this look.
+    /// The series with this name and style.
     Series(&'a str, Style),
-    /// The bound of this number.
+    /// The bound with this name and number.
     Bound(&'a str, usize),
 }
 
-/// A row.
+/// A row of cells.
 pub struct Row<'a> {
-    /// What stands beside it.
+    /// The label beside the row.
     pub tag: Tag<'a>,
-    /// Words at some x, by rising x; each holds to the middle between its neighbours.
+    /// Texts at some x, by ascending x. Each text holds up to the middle between its x and the
+    /// neighbouring one.
     pub words: Vec<(f64, String)>,
-    /// Whether the ends of its cells are shown in the plot, too.
+    /// Whether dotted lines in the plot show the ends of the cells, too.
     pub guides: bool,
 }
 
-/// Height of a row.
+/// The height of a row.
 const ROW: f64 = 20.0;
 
-/// A word from one place to another.
+/// A text that holds from one position to another.
 struct Cell {
     from: f64,
     to: f64,
@@ -46,7 +48,7 @@ impl Cell {
     }
 }
 
-/// Cells of a row; neighbours with the same word are one.
+/// Returns the cells of a row. Neighbouring cells with the same text are merged.
 fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<Cell> {
     let mut out: Vec<Cell> = vec![];
     for (i, (x, word)) in words.iter().enumerate() {
@@ -62,7 +64,8 @@ fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<Cell> {
     out
 }
 
-/// Draws rows with a line of words above them. A word that fits none of its cells is a letter there, with a key below.
+/// Draws rows with a title above them. If a text does not fit into its cell, a letter replaces it
+/// there, and a key below explains the letter.
 pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
     let theme = frame.theme();
     let rows: Vec<(&Row<'_>, Vec<Cell>)> =

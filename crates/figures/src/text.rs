@@ -1,29 +1,30 @@
-//! How wide words are: advances of the embedded font.
+//! Text widths: computed from the glyph advances of the embedded font.
 //!
-//! The font is DejaVu Sans, which is wider than what browsers put in its place (Verdana is as wide, Arial and Helvetica
-//! are narrower), so words that fit here fit there.
+//! The font is DejaVu Sans. It is at least as wide as the fonts that browsers use instead (Verdana
+//! has the same width, Arial and Helvetica are narrower), so text that fits with this font also
+//! fits with those.
 
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider};
 use std::sync::OnceLock;
 
-/// Families in the order a browser tries them; the first is embedded for PNG.
+/// The font families in the order in which a browser tries them. The first one is embedded for PNG.
 pub const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
-/// Height of a capital above the baseline, of the size.
+/// The height of a capital letter above the baseline, as a share of the font size.
 pub const ASCENT: f64 = 0.76;
-/// What hangs below the baseline, of the size.
+/// The depth of letters below the baseline, as a share of the font size.
 pub const DESCENT: f64 = 0.24;
 
-/// Weight of words.
+/// The weight of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weight {
-    /// Of text.
+    /// For text.
     Regular,
-    /// Of titles.
+    /// For titles.
     Bold,
 }
 
-/// Advances of printable ASCII, of an em.
+/// The advances of printable ASCII characters, in em.
 struct Widths([f64; 128]);
 
 impl Widths {
@@ -51,13 +52,15 @@ fn widths(weight: Weight) -> &'static Widths {
     }
 }
 
-/// Width of a line of text. Letters outside ASCII count an em, which no letter of the font that is not a symbol exceeds.
+/// Returns the width of a line of text. A character outside ASCII counts as one em. No letter of
+/// the font is wider than that; only some symbols are.
 pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
     let table = widths(weight);
     text.chars().map(|c| table.0.get(c as usize).copied().unwrap_or(1.0)).sum::<f64>() * size
 }
 
-/// Lines no wider than `room`, broken at spaces; a word that is wider alone is cut with `..`.
+/// Breaks a text at spaces into lines no wider than `room`. A word that is wider than `room` is cut
+/// and ends with `..`.
 pub fn wrap(text: &str, size: f64, weight: Weight, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = vec![];
     for word in text.split_whitespace() {
@@ -72,7 +75,7 @@ pub fn wrap(text: &str, size: f64, weight: Weight, room: f64) -> Vec<String> {
     lines
 }
 
-/// The text, or as much of its beginning as fits, with `..` behind it.
+/// Returns the text, or as much of its beginning as fits into `room`, followed by `..`.
 pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
     if width(text, size, weight) <= room {
         return text.to_owned();
@@ -95,7 +98,7 @@ mod tests {
     fn widths_come_from_the_font() {
         assert!(width("W", 10.0, Weight::Regular) > 2.0 * width("i", 10.0, Weight::Regular));
         assert!(width("kbc", 10.0, Weight::Bold) > width("kbc", 10.0, Weight::Regular));
-        // Digits are tabular: 0.636 of an em.
+        // Digits have the same width: 0.636 em.
         assert!((width("0", 1000.0, Weight::Regular) - 636.0).abs() < 1.0);
     }
 

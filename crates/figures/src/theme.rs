@@ -1,20 +1,21 @@
-//! Colours, markers and dashes.
+//! Themes: colours, markers and dashes.
 //!
-//! Series colours are those of Okabe and Ito (Color Universal Design, 2008), which people with any of the common colour
-//! deficiencies tell apart; without the yellow on light cards and without the dark blue on dark ones, where they are
-//! faint. Every series has a marker, too, and from the eighth on a dash.
+//! The series colours are those of Okabe and Ito (Color Universal Design, 2008), which readers with
+//! any of the common colour deficiencies can distinguish. Light cards do without the yellow and
+//! dark cards do without the dark blue, because these are hard to see there. Every series also has
+//! a marker, and from the eighth on a dash pattern.
 
-/// Colours of a card.
+/// The colours of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Theme {
-    /// Dark words on a white card, for print and for pages.
+    /// Dark text on a white card, for print and for pages.
     #[default]
     Light,
-    /// Light words on a dark card.
+    /// Light text on a dark card.
     Dark,
 }
 
-/// Shapes of points.
+/// The shapes of markers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marker {
     /// A filled circle.
@@ -23,15 +24,15 @@ pub enum Marker {
     Square,
     /// A triangle that points up.
     Up,
-    /// A square on its corner.
+    /// A square that stands on a corner.
     Diamond,
     /// A triangle that points down.
     Down,
-    /// A circle that is not filled.
+    /// An unfilled circle.
     Ring,
-    /// Two strokes, upright.
+    /// An upright cross of two strokes.
     Plus,
-    /// Two strokes, slanted.
+    /// A slanted cross of two strokes.
     Cross,
 }
 
@@ -49,22 +50,22 @@ const MARKERS: [Marker; 8] = [
 const LIGHT: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 const DARK: [&str; 7] = ["#56b4e9", "#e69f00", "#2fc79a", "#e79ac4", "#f0e442", "#ff7f3f", "#ffffff"];
 
-/// Dashes of the first seven series, of the next seven, and so on.
+/// The dashes of the first seven series, of the next seven, and so on.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "8 3 2 3"];
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
-    /// Of lines and points.
+    /// The colour of lines and points.
     pub colour: &'static str,
-    /// Of points.
+    /// The marker of points.
     pub marker: Marker,
-    /// `stroke-dasharray`, empty for none.
+    /// The value of `stroke-dasharray`. Empty for a solid line.
     pub dash: &'static str,
 }
 
 impl Theme {
-    /// How series number `i` is drawn.
+    /// Returns the style of series number `i`.
     pub(crate) fn series(self, i: usize) -> Style {
         let colours = if self == Theme::Light { &LIGHT } else { &DARK };
         Style {
@@ -78,44 +79,46 @@ impl Theme {
         if self == Theme::Light { light } else { dark }
     }
 
-    /// The card.
+    /// Returns the colour of the card.
     pub(crate) fn card(self) -> &'static str {
         self.pick("#ffffff", "#14181f")
     }
 
-    /// Words.
+    /// Returns the colour of text.
     pub(crate) fn ink(self) -> &'static str {
         self.pick("#1a1a1a", "#f0f2f5")
     }
 
-    /// Words that matter less.
+    /// Returns the colour of secondary text.
     pub(crate) fn faint(self) -> &'static str {
         self.pick("#555555", "#b4bcc8")
     }
 
-    /// Lines of the grid.
+    /// Returns the colour of grid lines.
     pub(crate) fn grid(self) -> &'static str {
         self.pick("#e4e4e4", "#2c333e")
     }
 
-    /// Axes and borders.
+    /// Returns the colour of axes and borders.
     pub(crate) fn axis(self) -> &'static str {
         self.pick("#888888", "#7b8594")
     }
 
-    /// Bounds.
+    /// Returns the colour of bounds.
     pub(crate) fn bound(self) -> &'static str {
         self.pick("#666666", "#a8b0bc")
     }
 
-    /// Fill number `i` of cells with words in them.
+    /// Returns fill number `i` for cells that contain text.
     pub(crate) fn tint(self, i: usize) -> &'static str {
         const LIGHT: [&str; 6] = ["#dce8f4", "#f7e2c4", "#d9efe2", "#f1dcea", "#e6e6e6", "#f4f0c0"];
         const DARK: [&str; 6] = ["#22405c", "#5c4320", "#1f4b3a", "#54304a", "#3a4049", "#4d4a1c"];
         if self == Theme::Light { LIGHT[i % 6] } else { DARK[i % 6] }
     }
 
-    /// Colour of a use from 0 to 1: luminance falls (on a dark card rises) all the way, so it survives grey print.
+    /// Returns the colour of a utilisation from 0 to 1. The luminance falls monotonically on a
+    /// light card and rises on a dark one, so the colours remain distinguishable in greyscale
+    /// print.
     pub(crate) fn heat(self, share: f64) -> String {
         type Rgb = [f64; 3];
         const LIGHT: [Rgb; 5] = [

@@ -1,35 +1,35 @@
-//! Numbers as people read them: units, prefixes, significant digits.
+//! Units: formats numbers with units, prefixes and significant digits, and chooses ticks for axes.
 
 use libm::{exp2, floor, log2, log10, pow, round};
 
-/// What an axis measures, and in which unit its values come.
+/// The quantity on an axis, which defines the unit of its values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
-    /// Nanoseconds; shown as ns, us, ms or s.
+    /// A time in nanoseconds, shown as ns, us, ms or s.
     Time,
-    /// Bytes; shown as B, KB, MB, GB of 1000 each, as in all reports.
+    /// A number of bytes, shown as B, KB, MB or GB of 1000 each, as in all reports.
     Bytes,
-    /// Ranks, or something else that is counted; ticks at powers of two.
+    /// A number of ranks or of other things, with ticks at powers of two.
     Count,
-    /// FLOP/s; shown with G, T and P.
+    /// FLOP/s, shown with the prefixes G, T and P.
     Flops,
-    /// FLOP a byte; ticks at powers of two.
+    /// FLOP per byte, with ticks at powers of two.
     Intensity,
-    /// Percent.
+    /// A percentage.
     Percent,
-    /// GB/s, 1e9 bytes each.
+    /// A bandwidth in GB/s, of 1e9 bytes each.
     Bandwidth,
-    /// How many times as much.
+    /// A ratio.
     Ratio,
 }
 
 impl Quantity {
-    /// Whether its ticks are powers of two.
+    /// Returns whether the ticks are at powers of two.
     pub fn is_binary(self) -> bool {
         matches!(self, Quantity::Count | Quantity::Intensity)
     }
 
-    /// The value with its unit, rounded to some significant digits: `12 KB`, `1.68 us`.
+    /// Formats a value with its unit, rounded to `digits` significant digits: `12 KB`, `1.68 us`.
     pub fn show(self, value: f64, digits: usize) -> String {
         let value = significant(value, digits);
         let steps = |base: f64, names: &[&str]| {
@@ -51,13 +51,13 @@ impl Quantity {
     }
 }
 
-/// Rounded to so many significant digits.
+/// Rounds a value to this many significant digits.
 pub fn significant(value: f64, digits: usize) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
     let unit = digits as f64 - 1.0 - floor(log10(value.abs()));
-    // Of large numbers the unit is a whole number, and dividing by it is exact.
+    // For large numbers the unit is a whole number, and dividing by it is exact.
     if unit >= 0.0 {
         round(value * pow(10.0, unit)) / pow(10.0, unit)
     } else {
@@ -65,7 +65,7 @@ pub fn significant(value: f64, digits: usize) -> f64 {
     }
 }
 
-/// Without an exponent and without zeros behind the point.
+/// Formats a value without an exponent and without trailing zeros.
 fn plain(value: f64, digits: usize) -> String {
     let value = significant(value, digits);
     let whole = if value == 0.0 { 0.0 } else { floor(log10(value.abs())) };
@@ -74,17 +74,19 @@ fn plain(value: f64, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A place on an axis.
+/// A tick of an axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tick {
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// What stands there; empty for a line of the grid alone.
+    /// The label. Empty for a grid line without a label.
     pub label: String,
 }
 
-/// Ticks of a logarithmic axis from `lo` to `hi`, at most `most` of them with labels: powers of two for quantities that
-/// are counted so, otherwise 1, 2 and 5 times powers of ten, with the lines between them.
+/// Returns the ticks of a logarithmic axis from `lo` to `hi`, at most `most` of them with labels.
+/// They are at powers of two for quantities that are counted in these. Otherwise the labels are at
+/// 1, 2 and 5 times powers of ten, or more or less densely as room allows, and unlabelled grid
+/// lines lie between them.
 pub fn log_ticks(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
     if quantity.is_binary() {
         binary(quantity, lo, hi, most.max(2))
@@ -145,7 +147,8 @@ fn decimal(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
     out
 }
 
-/// Ticks of a linear axis from `lo` to `hi`, at most `most`: multiples of 1, 2, 2.5 or 5 times a power of ten.
+/// Returns the ticks of a linear axis from `lo` to `hi`, at most `most` of them, at multiples of 1,
+/// 2, 2.5 or 5 times a power of ten.
 pub fn linear_ticks(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
     let span = (hi - lo).max(f64::MIN_POSITIVE);
     let unit = pow(10.0, floor(log10(span / most.max(1) as f64)));

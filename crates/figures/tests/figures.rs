@@ -1,4 +1,5 @@
-//! All sample charts: words stay on the card and apart, PNG is what SVG says, the same input is the same picture.
+//! Tests of all sample charts: text stays on the card without overlaps, the PNG shows the same as
+//! the SVG, and the same input gives the same picture.
 
 use crate::samples;
 
@@ -30,7 +31,7 @@ fn no_words_cover_others() {
     each(|name, figure| {
         let labels = figure.labels();
         for (i, a) in labels.iter().enumerate() {
-            // Boxes hold accents and descenders that most words do not have.
+            // Boxes include accents and descenders that most words do not have.
             let small = a.area.grown(-0.6);
             if let Some(b) = labels[..i].iter().find(|b| b.area.grown(-0.6).overlaps(small)) {
                 panic!("{name}: `{}` and `{}` at {:?} and {:?}", a.text, b.text, a.area, b.area);
@@ -68,7 +69,7 @@ fn png_has_the_size_asked_for_and_shows_something() {
     }
 }
 
-/// Words are drawn with the embedded font: where the title stands there is ink, and nothing where it ends.
+/// Text is drawn with the embedded font: there is ink where the title is, and none where it ends.
 #[test]
 fn png_has_the_words_where_their_boxes_are() {
     let figure = samples::latency_long(Theme::Light).expect("a chart");

@@ -1,4 +1,4 @@
-//! What holds for any chart.
+//! Properties that hold for any chart.
 
 use crate::samples;
 
@@ -32,7 +32,7 @@ proptest! {
     ) {
         let (lo, hi) = (64.0f64, 1e7f64);
         let x = lo * (hi / lo).powf(share);
-        // The second one is steeper and meets the first at x.
+        // The second curve is steeper and meets the first at x.
         let t = s + more;
         let b = a * x.powf(s - t);
         let law = |n: i32, a: f64, s: f64| -> Vec<(f64, f64)> {
@@ -46,7 +46,7 @@ proptest! {
         prop_assert_eq!((found[0].from, found[0].to), (1, 0));
     }
 
-    /// Ticks are round, inside, rising and few; those of bytes are powers of two.
+    /// Ticks are round, inside the range, rising and few; those of bytes are powers of two.
     #[test]
     fn ticks_are_powers(lo in -3.0..9.0f64, span in 0.2..8.0f64, most in 4usize..12) {
         let (lo, hi) = (10f64.powf(lo), 10f64.powf(lo + span));
@@ -59,7 +59,7 @@ proptest! {
                 let rest = if quantity.is_binary() {
                     t.value.log2().fract()
                 } else {
-                    // A digit or two, and zeros.
+                    // One or two digits, then zeros.
                     let digits = t.value / 10f64.powf((t.value * 1.000_001).log10().floor()) * 10.0;
                     digits - digits.round()
                 };
@@ -70,7 +70,7 @@ proptest! {
         prop_assert!(ticks.len() <= most + 1 && ticks.len() >= 2, "{ticks:?}");
     }
 
-    /// Any series with names of any length: words stay apart and on the card.
+    /// For any series with names of any length, text stays on the card without overlaps.
     #[test]
     fn words_of_any_latency_chart_stay_apart(
         rows in prop::collection::vec((prop::collection::vec(0.1..8.0f64, 1..9), 1usize..40), 1..14),
@@ -94,7 +94,7 @@ proptest! {
         labels_are_fine(&chart.draw().expect("a chart"))?;
     }
 
-    /// Any graph.
+    /// The same for any graph.
     #[test]
     fn words_of_any_machine_stay_apart(n in 1usize..40, pairs in prop::collection::vec((0usize..40, 0usize..40), 0..80)) {
         let nodes: Vec<Node> = (0..n).map(|i| Node { name: format!("({i})"), ..Node::default() }).collect();
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// Two nodes of a layout by forces never stand on each other.
+/// Two nodes of a force-directed layout never overlap.
 #[test]
 fn nodes_of_a_graph_stand_apart() {
     let figure = samples::graph(Theme::Light).expect("a chart");

@@ -1,4 +1,4 @@
-//! Charts that cannot be drawn say why.
+//! Tests of charts that cannot be drawn: the error states the reason.
 
 use kbc_figures::algorithms::{Against, Algorithms};
 use kbc_figures::latency::Latency;

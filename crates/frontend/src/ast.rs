@@ -1,12 +1,14 @@
-//! Syntax tree of a `.kb` file: the items, and the nodes of the program half.
+//! Syntax tree of a `.kb` file: the items, and the nodes of the program half of the language.
 //!
-//! Nodes of the algorithm half (expressions, functions, collectives, algorithms) are those of [`kbc_rounds::ast`]; the
-//! grammar builds both directly. Every node carries its span. No semantics here: a data type is a name, a nested shape a call.
+//! Nodes of the algorithm half (expressions, functions, collectives, algorithms) are those of
+//! [`kbc_rounds::ast`]. The grammar builds both directly. Every node carries its span. The tree has
+//! no semantics: a data type is a name, and a nested shape is a call.
 
 use kbc_diag::{Span, Spanned};
 use kbc_rounds::ast::{AlgorithmDecl, BinaryOp, CollectiveDecl, Expr, FnDecl, Ident, Range};
 
-/// A file: its items in the order written. Items that could not be read are absent; their message was given.
+/// A file: its items in source order. Items that could not be parsed are absent; the parser has
+/// reported them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct File {
     /// The items.
@@ -41,7 +43,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The whole item.
+    /// Returns the span of the whole item.
     pub fn span(&self) -> Span {
         match self {
             Item::Use(i) => i.span,
@@ -58,7 +60,7 @@ impl Item {
         }
     }
 
-    /// The name it declares; a `use` declares none.
+    /// Returns the declared name. A `use` declares none.
     pub fn name(&self) -> Option<&Ident> {
         Some(match self {
             Item::Use(_) => return None,
@@ -76,69 +78,70 @@ impl Item {
     }
 }
 
-/// `use "path"`, relative to the file it stands in.
+/// `use "path"`, relative to the file that contains it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UseDecl {
     /// The path.
     pub path: Spanned<String>,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
 }
 
-/// `param name = value`
+/// A parameter: `param name = value`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParamDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// An integer or a number.
+    /// The value: an integer or a number.
     pub value: Expr,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
-/// `topology name = source`
+/// A topology: `topology name = source`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TopologyDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// A file or a generator.
+    /// The source: a file or a generator.
     pub source: TopologySource,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
-/// Where a topology comes from.
+/// The source of a topology.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TopologySource {
-    /// A machine file, relative to this one, with settings that win over its own.
+    /// A machine file, relative to this file, with settings that override those of the machine
+    /// file.
     File(Spanned<String>, Vec<Setting>),
     /// A generator with settings.
     Shape(Shape, Vec<Setting>),
 }
 
-/// `torus(3, 2)`, `hierarchy(full(8), switch(4))`.
+/// A generator call such as `torus(3, 2)` or `hierarchy(full(8), switch(4))`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shape {
-    /// The generator.
+    /// The name of the generator.
     pub name: Ident,
-    /// Its arguments. A nested shape is a call here (`ExprKind::Call`) whose name is a generator's.
+    /// The arguments. A nested shape is a call (`ExprKind::Call`) with the name of a generator.
     pub parts: Vec<Expr>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `link: 50 GB/s, 500 ns`
+/// A setting such as `link: 50 GB/s, 500 ns`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
-    /// Which.
+    /// The name.
     pub name: Ident,
-    /// One or more.
+    /// The values; at least one.
     pub values: Vec<Spanned<SettingValue>>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
@@ -153,16 +156,16 @@ pub enum SettingValue {
     Name(String),
 }
 
-/// A number with a unit, in the base unit of what it measures.
+/// A number with a unit, converted to the base unit of its dimension.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantity {
-    /// How many base units.
+    /// The number of base units.
     pub amount: f64,
-    /// Of what.
+    /// The dimension.
     pub dimension: Dimension,
 }
 
-/// What a quantity measures; the name is the base unit.
+/// The dimension of a quantity. The name of a variant is the base unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the name is the unit")]
 pub enum Dimension {
@@ -172,72 +175,72 @@ pub enum Dimension {
     FlopPerSecond,
 }
 
-/// `mesh name = topology[axes]`
+/// A mesh: `mesh name = topology[axes]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeshDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// The topology whose devices it names.
+    /// The name of the topology that provides the devices.
     pub topology: Ident,
-    /// Axes; one or more.
+    /// The axes; at least one.
     pub axes: Vec<MeshAxis>,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
-/// `tp` or `tp: 4`
+/// An axis of a mesh: `tp` or `tp: 4`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeshAxis {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Size, where written.
+    /// The size, if it is given.
     pub size: Option<Expr>,
 }
 
-/// `kernel name(params) = body`, elementwise.
+/// An elementwise kernel: `kernel name(params) = body`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Parameters: scalars.
+    /// The parameters, which are scalars.
     pub params: Vec<Ident>,
-    /// A scalar expression.
+    /// The body, a scalar expression.
     pub body: Expr,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
-/// `kernel name(args) -> result { .. }`: a loop nest over tiles.
+/// A tile kernel, which is a loop nest over tiles: `kernel name(args) -> result { .. }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TileKernelDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Arguments.
+    /// The arguments.
     pub args: Vec<Arg>,
-    /// Name and type of the result.
+    /// The name and type of the result.
     pub result: (Ident, Type),
-    /// Statements.
+    /// The statements.
     pub body: Vec<TileStmt>,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
 /// A statement of a tile kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TileStmt {
-    /// What it is.
+    /// The form of the statement.
     pub kind: TileStmtKind,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// Forms of a statement of a tile kernel.
+/// The forms of a statement of a tile kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TileStmtKind {
     /// `preload a, b`
@@ -252,27 +255,27 @@ pub enum TileStmtKind {
     Store(Ident, Vec<Expr>, TileExpr),
 }
 
-/// `i in tiles(extent, tile)`
+/// A loop over tiles: `i in tiles(extent, tile)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TileLoop {
-    /// Variable: the number of the tile.
+    /// The variable, which is the number of the tile.
     pub var: Ident,
-    /// What is cut.
+    /// The extent that is cut into tiles.
     pub extent: Expr,
-    /// Into tiles of this many.
+    /// The number of elements of a tile.
     pub tile: Expr,
 }
 
 /// An expression over tiles.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TileExpr {
-    /// What it is.
+    /// The form of the expression.
     pub kind: TileExprKind,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// Forms of an expression over tiles.
+/// The forms of an expression over tiles.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TileExprKind {
     /// `load a[i, k]`
@@ -287,7 +290,7 @@ pub enum TileExprKind {
     Int(i64),
     /// A number with a fraction.
     Float(f64),
-    /// `f(a, b)`: a cast, a scalar function or a kernel, element by element.
+    /// `f(a, b)`: a cast, a scalar function or an elementwise kernel.
     Call(Ident, Vec<TileExpr>),
     /// `-e`
     Neg(Box<TileExpr>),
@@ -297,149 +300,151 @@ pub enum TileExprKind {
     If(Box<TileExpr>, Box<TileExpr>, Box<TileExpr>),
 }
 
-/// `program name(args) -> results { .. } expect ..`
+/// A program: `program name(args) -> results { .. } expect ..`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProgramDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Arguments.
+    /// The arguments.
     pub args: Vec<Arg>,
-    /// Result types; one or more.
+    /// The result types; at least one.
     pub results: Vec<Type>,
-    /// What it computes.
+    /// The body.
     pub body: Body,
-    /// Stored results of another execution, one a result, where given.
+    /// Stored results of another execution to compare with, one per result. May be empty.
     pub expect: Vec<Data>,
-    /// From `program` to the end of the result types.
+    /// The range from `program` to the end of the result types.
     pub head: Span,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
-/// `name: type = data`
+/// An argument: `name: type = data`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arg {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Type.
+    /// The type.
     pub ty: Type,
-    /// Where its value comes from.
+    /// The source of its value, if it is given.
     pub data: Option<Data>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `"file.npz":key` or `normal(7)`
+/// The source of a value: `"file.npz":key` or `normal(7)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Data {
-    /// What it is.
+    /// The form of the data.
     pub kind: DataKind,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// Forms of data.
+/// The forms of data.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DataKind {
-    /// A file relative to this one, and the key of an array in it.
+    /// A file, relative to this file, and the key of an array in it.
     File(Spanned<String>, Option<Ident>),
     /// A generator with its arguments.
     Generator(Ident, Vec<Expr>),
-    /// A constant: the default of an argument that is no tensor, or a number in the place of one.
+    /// A constant: the default of an argument that is not a tensor, or a number that replaces a
+    /// tensor.
     Value(Expr),
 }
 
-/// `f32[25, 1536@tp] partial(sum@dp)`
+/// A type such as `f32[25, 1536@tp] partial(sum@dp)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Type {
-    /// Name of the element type, or of the kind of an argument, as written.
+    /// The name of the element type or of the kind of an argument, as written.
     pub dtype: Ident,
-    /// `..` before the dimensions: any number of others come first.
+    /// Whether `..` precedes the dimensions, which stands for any number of leading dimensions.
     pub any: bool,
-    /// Dimensions; none for a scalar.
+    /// The dimensions. Empty for a scalar.
     pub dims: Vec<Dim>,
-    /// What devices hold beside the splits.
+    /// The places `partial(..)` and `only(..)`.
     pub places: Vec<TypePlace>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `1536@tp`
+/// A dimension such as `1536@tp`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dim {
-    /// Size.
+    /// The size.
     pub size: Expr,
-    /// How it is split.
+    /// The split of the dimension over mesh axes, if there is one.
     pub cut: Option<Cut>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `@tp`, `@tp(ceil)`, `@tp(3, 0, 5, 2)`, `@(cube, pe)`
+/// A split of a dimension: `@tp`, `@tp(ceil)`, `@tp(3, 0, 5, 2)` or `@(cube, pe)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cut {
-    /// Axes, first one slowest.
+    /// The axes, slowest first.
     pub axes: Vec<Ident>,
-    /// Into which parts.
+    /// The rule that determines the parts.
     pub how: CutHow,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// The parts of a cut.
+/// The rule that determines the parts of a split dimension.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CutHow {
-    /// They differ by at most one.
+    /// The lengths of the parts differ by at most one.
     Even,
-    /// `ceil(n / p)` elements and a shorter tail.
+    /// Each part has `ceil(n / p)` elements, except for a shorter tail.
     Ceil,
-    /// `(3, 0, 5, 2)`, lengths one by one, or `(rows)`, a function that gives them or the matrix whose rows add up to them.
+    /// A list of lengths, such as `(3, 0, 5, 2)`, or a function name, such as `(rows)`. The
+    /// function returns the lengths, or a matrix whose row sums are the lengths.
     Lengths(Vec<Expr>),
 }
 
-/// `partial(..)` or `only(..)`
+/// A place of a type: `partial(..)` or `only(..)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TypePlace {
-    /// What it is.
+    /// The form of the place.
     pub kind: TypePlaceKind,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// Forms of a place of a type.
+/// The forms of a place of a type.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TypePlaceKind {
-    /// `partial(sum@tp)`: the value is the reduction of what the devices hold.
+    /// `partial(sum@tp)`: the value is the reduction of the values of the devices.
     Partial {
         /// The reduction as written.
         op: Ident,
-        /// Over these axes.
+        /// The axes over which the values are reduced.
         axes: Vec<Ident>,
     },
-    /// `only(0@tp)`: one coordinate holds it.
+    /// `only(0@tp)`: one coordinate holds the value.
     Only {
         /// The coordinate.
         rank: Expr,
-        /// On this axis.
+        /// The axis of the coordinate.
         axis: Ident,
     },
 }
 
-/// `{ let .. host read .. result }`
+/// The body of a program: `{ let .. host read .. result }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Body {
-    /// In the order written.
+    /// The statements, in source order.
     pub statements: Vec<Statement>,
-    /// The result; a tuple for several.
+    /// The result. It is a tuple if there are several.
     pub result: Tensor,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
 impl Body {
-    /// Its lets, those of loops included.
+    /// Returns all `let` statements, including those inside loops.
     pub fn lets(&self) -> Vec<&Let> {
         fn collect<'a>(list: &'a [Statement], out: &mut Vec<&'a Let>) {
             for s in list {
@@ -456,166 +461,166 @@ impl Body {
     }
 }
 
-/// What stands before the result of a program.
+/// A statement before the result of a program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Statement {
-    /// A value gets a name.
+    /// A `let`, which names a value.
     Let(Let),
-    /// Something the host does.
+    /// An action of the host.
     Host(HostAct),
     /// A loop of the host.
     For(HostLoop),
 }
 
-/// `host read y, z`, `host wait y`, `host drain`, `host write x = e`
+/// An action of the host: `host read y, z`, `host wait y`, `host drain` or `host write x = e`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostAct {
-    /// What it does.
+    /// The name of the action.
     pub word: Ident,
-    /// With these values.
+    /// The values that it names.
     pub names: Vec<Ident>,
-    /// What is written.
+    /// The value that is written.
     pub value: Option<Tensor>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `for i in 0..3 { .. }`
+/// A loop of the host: `for i in 0..3 { .. }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostLoop {
-    /// The variable.
+    /// The loop variable.
     pub var: Ident,
-    /// Its values.
+    /// The range of its values.
     pub range: Range,
-    /// Done for each.
+    /// The statements that are repeated.
     pub body: Vec<Statement>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `let (a, b): T = e`
+/// A `let` statement: `let (a, b): T = e`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Let {
-    /// One name, or those of a tuple.
+    /// One name, or the names of a tuple.
     pub names: Vec<Ident>,
-    /// Annotation.
+    /// The type annotation.
     pub ty: Option<Type>,
-    /// Value.
+    /// The value.
     pub value: Tensor,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
 /// A tensor expression.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tensor {
-    /// What it is.
+    /// The form of the expression.
     pub kind: TensorKind,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// Forms of a tensor expression.
+/// The forms of a tensor expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TensorKind {
-    /// A name: a value, or as an argument a word such as `sum`.
+    /// A name: a value, or, as an argument, a word such as `sum`.
     Name(String),
     /// An integer.
     Int(i64),
     /// A number with a fraction.
     Float(f64),
-    /// `(a, b)`: two or more.
+    /// `(a, b)`: a tuple of at least two.
     Tuple(Vec<Tensor>),
-    /// `[S, 12, D / 12]`: a shape or a permutation; only as an argument.
+    /// `[S, 12, D / 12]`: a shape or a permutation. It occurs only as an argument.
     List(Vec<Expr>),
     /// `-e`
     Neg(Box<Tensor>),
-    /// `a op b`: + - * / and comparisons.
+    /// `a op b`, where `op` is one of + - * / or a comparison.
     Binary(BinaryOp, Box<Tensor>, Box<Tensor>),
     /// `f(a, b, over: tp)`
     Call(Box<Call>),
-    /// `if c { a } else { b }`, decided when the program is lowered.
+    /// `if c { a } else { b }`, which is decided when the program is lowered.
     If(Box<Expr>, Box<Tensor>, Box<Tensor>),
-    /// A fault that was already reported.
+    /// An error that was already reported.
     Error,
 }
 
 /// A call: an operation, a collective, a cast, a kernel or a program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// What is called.
+    /// The name of the callee.
     pub name: Ident,
-    /// Arguments by position.
+    /// The positional arguments.
     pub args: Vec<Tensor>,
-    /// Arguments by name.
+    /// The named arguments.
     pub named: Vec<Named>,
 }
 
-/// `using: ring(pipeline: 4)`
+/// A named argument such as `using: ring(pipeline: 4)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Named {
-    /// Its name.
+    /// The name.
     pub name: Ident,
-    /// Its value.
+    /// The value.
     pub value: OptionValue,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
 /// The value of a named argument.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OptionValue {
-    /// A number, a name, a tuple of names, an expression.
+    /// A number, a name, a tuple of names, or another expression.
     Expr(Expr),
-    /// `ring(pipeline: 4)`; `ring` alone is a name.
+    /// `ring(pipeline: 4)`. A bare `ring` is a name.
     Use(Ident, Vec<(Ident, Expr)>),
-    /// `[(0, 1), (1, 0)]`
+    /// A list, such as `[(0, 1), (1, 0)]`.
     List(Vec<Expr>),
-    /// `[[3, 0], [1, 2]]`, each row with its place.
+    /// `[[3, 0], [1, 2]]`, each row with its source range.
     Rows(Vec<Spanned<Vec<Expr>>>),
 }
 
-/// `local program name over (x of tp) { groups parts }`
+/// A local program: `local program name over (x of tp) { groups parts }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LocalDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Coordinate and axis or size names.
+    /// The pairs of coordinate name and axis or size name.
     pub axes: Vec<(Ident, Ident)>,
-    /// `group` declarations.
+    /// The `group` declarations.
     pub groups: Vec<GroupDecl>,
-    /// `ranks` parts.
+    /// The `ranks` parts.
     pub parts: Vec<RanksPart>,
-    /// Whole item.
+    /// The whole item.
     pub span: Span,
-    /// `///` lines.
+    /// The text of its `///` lines.
     pub doc: String,
 }
 
-/// `group g = [0, 2]`
+/// A group declaration: `group g = [0, 2]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupDecl {
-    /// Name.
+    /// The name.
     pub name: Ident,
-    /// Members.
+    /// The members.
     pub ranks: Vec<Expr>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }
 
-/// `ranks 0..2, 4..6 (args) -> results { .. }`
+/// A part of a local program: `ranks 0..2, 4..6 (args) -> results { .. }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RanksPart {
-    /// Which ranks.
+    /// The ranks that execute the part.
     pub ranks: Vec<Range>,
-    /// Arguments.
+    /// The arguments.
     pub args: Vec<Arg>,
-    /// Result types.
+    /// The result types.
     pub results: Vec<Type>,
-    /// What each of them computes.
+    /// The body, which each of these ranks executes.
     pub body: Body,
-    /// Stored results of another execution, one a result, where given.
+    /// Stored results of another execution to compare with, one per result. May be empty.
     pub expect: Vec<Data>,
-    /// Where it stands.
+    /// The source range.
     pub span: Span,
 }

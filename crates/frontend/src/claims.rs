@@ -1,8 +1,9 @@
-//! What the documentation of an algorithm says to kbc: formulas of cost, and other arguments it is meant for.
+//! Claims: cost formulas and variants that the documentation of an algorithm states for kbc.
 //!
-//! Owns the form: a paragraph that begins with `Cost:`, figures separated by `;`, each a word (`rounds`, `sent`, `pair`) and
-//! a formula; a paragraph that begins with `Variants:`, lists of arguments separated by `;`. What a formula means and whether
-//! it is true, and the form of variants, is [`kbc_rounds::claim`]'s.
+//! This module owns their form in the documentation. A paragraph that begins with `Cost:` lists
+//! figures separated by `;`, each with a word (`rounds`, `sent`, `pair`) and a formula. A paragraph
+//! that begins with `Variants:` lists alternative arguments separated by `;`. [`kbc_rounds::claim`]
+//! defines the meaning of formulas, checks them, and defines the form of variants.
 
 use crate::ast::Item;
 use kbc_diag::Diagnostic;
@@ -10,13 +11,14 @@ use kbc_diag::nearest::nearest;
 use kbc_rounds::ast::AlgorithmDecl;
 use kbc_rounds::claim::{Claim, Figure};
 
-/// What begins the paragraph.
+/// The word at the beginning of the paragraph of costs.
 pub const COST: &str = "Cost:";
 
-/// The claims of an algorithm's documentation, in the order written; none without a paragraph `Cost:`.
+/// Returns the claims of an algorithm's documentation in source order. The list is empty if there
+/// is no paragraph `Cost:`.
 ///
 /// # Errors
-/// E119: a figure that does not exist or stands twice, a formula that cannot be read.
+/// Returns E119 if a figure does not exist or occurs twice, or if a formula cannot be parsed.
 pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
     let mut out: Vec<Claim> = vec![];
     let error =
@@ -35,7 +37,8 @@ pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
         if out.iter().any(|c| c.figure == figure) {
             return Err(error(format!("{word} are claimed twice")));
         }
-        // Functions are looked up from the algorithm's file; places are those of the formula alone.
+        // Functions are looked up from the algorithm's file, but the positions are relative to the
+        // formula.
         let (tree, found) = crate::parse(decl.span.file, &format!("fn formula() = {text}"));
         match (tree.items.into_iter().next(), found.list.first()) {
             (Some(Item::Function(f)), None) => {
@@ -50,7 +53,7 @@ pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
     Ok(out)
 }
 
-/// The paragraph that begins with a word, in one line and without it.
+/// Returns the paragraph that begins with a word, on one line and without that word.
 fn paragraph(doc: &str, word: &str) -> String {
     let mut lines =
         doc.lines().map(str::trim).skip_while(|l| !l.starts_with(word)).take_while(|l| !l.is_empty());

@@ -1,19 +1,20 @@
-//! The words of a syntax error: what was expected, what was found, and the likely slip.
+//! Syntax error messages: state what was expected, what was found, and the likely mistake.
 //!
-//! The parser knows terminals; a user knows statements, expressions and names. Here the one becomes the other.
+//! The parser reports terminals. This module translates them into the concepts of the user:
+//! statements, expressions and names.
 
 use crate::newcomers;
 use crate::token::{Number, Token, reserved_words};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
-/// What an explanation may look at.
+/// The information available to an explanation.
 pub struct Context<'s> {
     /// The file.
     pub file: FileId,
     /// Its text.
     pub text: &'s str,
-    /// Its tokens: start, token, end.
+    /// Its tokens, each with its start and end.
     pub tokens: &'s [(usize, Token<'s>, usize)],
 }
 
@@ -22,7 +23,8 @@ impl Context<'_> {
         self.tokens.get(index).map(|t| t.1)
     }
 
-    /// Where a token stands; past the last one, the last byte of text before the end.
+    /// Returns the span of a token. For an index past the last token, returns the empty span after
+    /// the last token.
     fn span(&self, index: usize) -> Span {
         match (self.tokens.get(index), self.tokens.last()) {
             (Some(t), _) => Span::new(self.file, t.0, t.2),
@@ -31,13 +33,13 @@ impl Context<'_> {
         }
     }
 
-    /// Whether two tokens touch.
+    /// Returns whether a token directly follows the previous one.
     fn touch(&self, index: usize) -> bool {
         index > 0
             && matches!((self.tokens.get(index - 1), self.tokens.get(index)), (Some(a), Some(b)) if a.2 == b.0)
     }
 
-    /// Indices of the brackets that are open just before a token, outermost first.
+    /// Returns the indices of the brackets that are open just before a token, outermost first.
     fn open(&self, index: usize) -> Vec<usize> {
         let mut open: Vec<usize> = vec![];
         for (i, t) in self.tokens.iter().enumerate().take(index) {
@@ -52,14 +54,16 @@ impl Context<'_> {
         open
     }
 
-    /// Whether a token begins an item or a statement on a line of its own: then what is wrong stands before it.
+    /// Returns whether a token begins an item or a statement on a new line. In that case the error
+    /// lies before it.
     pub fn begins_something(&self, index: usize) -> bool {
         let Some(token) = self.token(index) else { return false };
         let keyword = item_keyword(token) || statement_keyword(token);
         keyword && index > 0 && self.text[self.tokens[index - 1].2..self.tokens[index].0].contains('\n')
     }
 
-    /// The end of the innermost `( )` or `[ ]` around a token, in bytes; 0 without one.
+    /// Returns the byte at which the innermost `( )` or `[ ]` around a token ends, or 0 if there is
+    /// none.
     pub fn end_of_brackets(&self, index: usize) -> usize {
         let Some(&start) = self.open(index).last() else { return 0 };
         if self.token(start) == Some(Token::OpenBrace) {
@@ -70,7 +74,7 @@ impl Context<'_> {
             match t.1 {
                 Token::OpenParen | Token::OpenBracket => depth += 1,
                 Token::CloseParen | Token::CloseBracket => depth -= 1,
-                // a bracket that is never closed does not swallow the blocks after it
+                // An unclosed bracket must not extend over the following blocks.
                 Token::OpenBrace | Token::CloseBrace => return 0,
                 _ => {}
             }
@@ -82,7 +86,8 @@ impl Context<'_> {
     }
 }
 
-/// The message for an unexpected token (or the end of the file, `index` = number of tokens).
+/// Returns the message for an unexpected token. `index` is the number of tokens if the file ends
+/// unexpectedly.
 pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnostic {
     let expected: Vec<&str> = expected.iter().map(|e| e.trim_matches('"')).collect();
     let found = cx.token(index).map_or("the end of the file".to_string(), |t| t.words());
@@ -105,7 +110,8 @@ pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnosti
     }
 }
 
-/// Words for the terminals that could have come, the general ones first; `None` if there is nothing to say.
+/// Returns a phrase for the terminals that were expected, the general ones first, or `None` if
+/// there is no helpful phrase.
 fn describe(expected: &[&str]) -> Option<String> {
     const OPERATORS: &[&str] =
         &["||", "&&", "==", "!=", "<", "<=", ">", ">=", "|", "^", "&", "<<", ">>", "+", "-", "*", "/", "%"];
@@ -160,7 +166,8 @@ fn describe(expected: &[&str]) -> Option<String> {
     Some(if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) })
 }
 
-/// The bracket whose missing end explains the error: an item begins, the file ends or another bracket closes inside it.
+/// Returns the bracket whose missing end explains the error: an item begins, the file ends or a
+/// different bracket closes inside it.
 fn unclosed(cx: &Context<'_>, index: usize) -> Option<usize> {
     let open = *cx.open(index).last()?;
     let missing = match cx.token(index) {
@@ -169,14 +176,14 @@ fn unclosed(cx: &Context<'_>, index: usize) -> Option<usize> {
         Some(t @ (Token::CloseParen | Token::CloseBracket | Token::CloseBrace)) => {
             closer(cx.token(open)?) != Some(t)
         }
-        // a statement cannot begin inside round or square brackets
+        // A statement cannot begin inside round or square brackets.
         Some(t) if statement_keyword(t) => cx.token(open) != Some(Token::OpenBrace),
         _ => false,
     };
     missing.then_some(open)
 }
 
-/// Words that begin an item and nothing else in the algorithm half.
+/// Returns whether a token is a keyword that begins an item and nothing else in the algorithm half.
 fn item_keyword(t: Token<'_>) -> bool {
     matches!(
         t,
@@ -192,7 +199,7 @@ fn item_keyword(t: Token<'_>) -> bool {
     )
 }
 
-/// Words that begin a statement and nothing else.
+/// Returns whether a token is a keyword that begins a statement and nothing else.
 fn statement_keyword(t: Token<'_>) -> bool {
     matches!(
         t,
@@ -209,7 +216,7 @@ fn closer(open: Token<'_>) -> Option<Token<'static>> {
     }
 }
 
-/// The slip that is likely behind the error, as advice.
+/// Returns advice for the mistake that likely caused the error.
 fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     let wants = |t: &str| expected.contains(&t);
     if let Some(open) = unclosed(cx, index) {
@@ -349,13 +356,14 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     }
 }
 
-/// Whether a `for` before a token runs over `range(..)`.
+/// Returns whether a `for` before a token runs over `range(..)`.
 fn ranged(cx: &Context<'_>, index: usize) -> bool {
     let from = cx.tokens[..index].iter().rposition(|t| t.1 == Token::In);
     from.is_some_and(|i| cx.token(i + 1) == Some(Token::Name("range")))
 }
 
-/// Reserved words that, where an expression is missing, more likely belong to what is around it than being a name.
+/// Reserved words that, where an expression is missing, more likely belong to the surrounding
+/// construct than being used as a name.
 const STRUCTURE: &[&str] = &[
     "use",
     "param",

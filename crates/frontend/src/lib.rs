@@ -1,7 +1,8 @@
-//! From text to the graph level: the lexer, the grammar, the syntax tree of `.kb`, loading with the library behind, and
-//! lowering.
+//! Front end: from text to the graph level of the IR.
 //!
-//! Never prints and never reads a file. The algorithm half's tree belongs to `kbc-rounds`.
+//! This crate contains the lexer, the grammar, the syntax tree of `.kb`, the loading of files with
+//! the built-in library, and lowering. It never prints and never reads a file. `kbc-rounds` owns
+//! the syntax tree of the algorithm half.
 
 pub mod ast;
 pub mod claims;

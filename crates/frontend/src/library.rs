@@ -1,7 +1,8 @@
-//! The files of the built-in library.
+//! Built-in library: the `.kb` files that are compiled into kbc.
 //!
-//! Owns the one list of them: name as messages show it, and text; and reading one declaration of them at a time, by an
-//! index made when kbc is built. They are read by the same front end as the user's.
+//! This module owns the only list of these files, with the names that messages show and the texts.
+//! It parses single declarations on demand, with an index that is generated when kbc is built. The
+//! files go through the same front end as the user's files.
 
 use crate::ast::Item;
 use crate::parse;
@@ -9,7 +10,7 @@ use kbc_diag::{FileId, Span};
 use kbc_rounds::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use kbc_rounds::{Late, LateDecls};
 
-/// Name and text of every file of `specs/lib`, in the order they are added.
+/// The name and text of every file of `specs/lib`, in the order in which they are added.
 pub const LIBRARY: &[(&str, &str)] = &[
     ("<lib>/bruck.kb", include_str!("../../../specs/lib/bruck.kb")),
     ("<lib>/collectives.kb", include_str!("../../../specs/lib/collectives.kb")),
@@ -27,20 +28,20 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("<lib>/trees.kb", include_str!("../../../specs/lib/trees.kb")),
 ];
 
-/// What an item of the library is.
+/// The kind of an item of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Function,
     Collective,
     Algorithm,
-    /// Of the program half.
+    /// An item of the program half.
     Other,
 }
 
-/// An item of the library: its names with their first bytes, and the bytes to read it from.
+/// An item of the library: its names with their byte positions, and the byte range of its text.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Index in [`LIBRARY`].
+    /// The index in [`LIBRARY`].
     file: usize,
     kind: Kind,
     name: (&'static str, u32),
@@ -49,10 +50,10 @@ struct Entry {
     range: (u32, u32),
 }
 
-/// All items in the order of [`LIBRARY`] and of its texts (made by `build.rs`).
+/// All items in the order of [`LIBRARY`] and of its texts. `build.rs` generates the list.
 const INDEX: &[Entry] = include!(concat!(env!("OUT_DIR"), "/library_index.rs"));
 
-/// The declarations of file number `number`, which has this id.
+/// Returns the declarations of file number `number`, which has the id `file`.
 pub(crate) fn declared(number: usize, file: FileId) -> LateDecls {
     let ident = |(name, at): (&'static str, u32)| {
         let at = at as usize;
@@ -71,12 +72,12 @@ pub(crate) fn declared(number: usize, file: FileId) -> LateDecls {
     out
 }
 
-/// Whether file number `number` has items of the program half.
+/// Returns whether file number `number` has items of the program half.
 pub(crate) fn has_others(number: usize) -> bool {
     INDEX.iter().any(|e| e.file == number && e.kind == Kind::Other)
 }
 
-/// Whether file number `number` has an item of the program half of that name.
+/// Returns whether file number `number` has an item of the program half with this name.
 pub(crate) fn declares(number: usize, name: &str) -> bool {
     INDEX.iter().any(|e| e.file == number && e.kind == Kind::Other && e.name.0 == name)
 }
@@ -109,7 +110,8 @@ fn algorithm(file: FileId, number: u32) -> AlgorithmDecl {
 mod tests {
     use super::*;
 
-    /// The index names every declaration, each in its place, and what is read there is what the whole file says.
+    /// The index names every declaration at its position, and parsing it alone yields the same as
+    /// parsing the whole file.
     #[test]
     fn the_index_is_right() {
         for (number, (name, text)) in LIBRARY.iter().enumerate() {
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Names of the program half are looked up in the library for kernels and programs alone.
+    /// In the library, names of the program half are looked up only for kernels and programs.
     #[test]
     fn the_library_has_kernels_and_programs() {
         for (name, text) in LIBRARY {

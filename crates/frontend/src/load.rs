@@ -1,8 +1,9 @@
-//! A file and everything it uses, with the library behind it.
+//! Loading: reads a file and everything that it uses, with the built-in library behind it.
 //!
-//! Owns following `use` (once each, cycles are fine) and machine files, who sees whose names, and the checks that need no sizes: names
-//! declared twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; nothing here opens a file. Making a
-//! program of it is [`crate::lower`]'s.
+//! This module follows `use` (each file is read once, and cycles are allowed) and machine files,
+//! defines which file sees which names, and performs the checks that need no sizes: names declared
+//! twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; this module does not open
+//! files. [`crate::lower`] makes a program of the result.
 
 use crate::ast::{
     File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl,
@@ -18,40 +19,42 @@ use kbc_rounds::{Decls, LateDecls, Layer, Library, checks};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Where texts come from: the driver, or a test.
+/// A provider of source texts: the driver, or a test.
 pub trait Sources {
-    /// Takes a text that is built in and gives it an id.
+    /// Registers a built-in text and returns its id.
     fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId;
 
-    /// The file that `path` names in the file `from` (relative to it). One file has one id, by whatever path it is
-    /// named; that includes the file that was given to [`load`].
+    /// Returns the file that `path` names, relative to the file `from`. A file always has the same
+    /// id, whatever path names it; this includes the file that was given to [`load`].
     ///
     /// # Errors
-    /// It cannot be read; the place of the `use` is added here.
+    /// Returns an error if the file cannot be read. The caller adds the place of the `use`.
     fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic>;
 }
 
-/// One file.
+/// A file that has been loaded.
 #[derive(Clone, Debug)]
 pub struct LoadedFile {
-    /// Its id.
+    /// The id.
     pub id: FileId,
-    /// The user's or the library's.
+    /// The layer: user or library.
     pub layer: Layer,
-    /// The files it uses, in the order written.
+    /// The files that it uses, in source order.
     pub uses: Vec<FileId>,
     tree: OnceLock<File>,
-    /// Its number in [`LIBRARY`], if it is one of those.
+    /// The index in [`LIBRARY`], for a file of the library.
     built_in: usize,
 }
 
 impl LoadedFile {
-    /// Whether it may have an item of the program half of that name: a file of the library is asked without reading it.
+    /// Returns whether the file may have an item of the program half with this name. This does not
+    /// parse files of the library.
     fn may_declare(&self, name: &str) -> bool {
         self.layer == Layer::User || library::declares(self.built_in, name)
     }
 
-    /// Its tree, without the algorithm half, which is in [`Loaded::library`]. A file of the library is read now.
+    /// Returns the syntax tree without the algorithm half, which is in [`Loaded::library`]. A file
+    /// of the library is parsed on the first call.
     pub fn tree(&self) -> &File {
         self.tree.get_or_init(|| {
             let mut tree = File::default();
@@ -65,20 +68,21 @@ impl LoadedFile {
     }
 }
 
-/// Everything a run has read.
+/// Everything that a run has loaded.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The file that was asked for, if one was.
+    /// The file that the user named, if any.
     pub root: Option<FileId>,
-    /// User files in the order found, the root first; then the library's.
+    /// The user's files in the order in which they were found, the root first, and then the files
+    /// of the library.
     pub files: Vec<LoadedFile>,
-    /// Functions, collectives and algorithms of all of them.
+    /// The functions, collectives and algorithms of all files.
     pub library: Library,
-    /// Machine files by the place of their path.
+    /// The machine files, each with the source position of its path.
     pub machines: Vec<(Span, MachineFile)>,
 }
 
-/// What can be called by name in a program, beside the built-in operations.
+/// A declaration that a program can call by name, besides the built-in operations.
 #[derive(Clone, Copy, Debug)]
 pub enum Callable<'a> {
     /// An elementwise kernel.
@@ -92,13 +96,13 @@ pub enum Callable<'a> {
 }
 
 impl Loaded {
-    /// A file by its id.
+    /// Returns the file with this id.
     pub fn file(&self, id: FileId) -> Option<&LoadedFile> {
         self.files.iter().find(|f| f.id == id)
     }
 
-    /// Files in the order their names are looked up from `from`: itself, what it uses (each before what that uses in
-    /// turn), the library.
+    /// Returns the files in which names are looked up from `from`, in order: the file itself, the
+    /// files that it uses (each before the files that it uses in turn), and the library.
     pub fn order(&self, from: FileId) -> Vec<&LoadedFile> {
         let mut out: Vec<&LoadedFile> = vec![];
         let mut todo = vec![from];
@@ -117,7 +121,7 @@ impl Loaded {
         out
     }
 
-    /// The machine file whose path is written there.
+    /// Returns the machine file whose path is at this source position.
     pub fn machine(&self, path: Span) -> Option<&MachineFile> {
         self.machines.iter().find(|m| m.0 == path).map(|m| &m.1)
     }
@@ -130,7 +134,8 @@ impl Loaded {
         self.order(from).into_iter().flat_map(move |f| f.tree().items.iter().filter_map(pick))
     }
 
-    /// The same in the user's files alone: the library has kernels and programs and no other items of the program half.
+    /// Iterates over items of the user's files that a file sees. In the program half, the library
+    /// has kernels and programs but no other items.
     fn users<'a, T>(
         &'a self,
         from: FileId,
@@ -140,7 +145,7 @@ impl Loaded {
         own.flat_map(move |f| f.tree().items.iter().filter_map(pick))
     }
 
-    /// Parameters seen from a file, its own first.
+    /// Iterates over the parameters that a file sees, its own first.
     pub fn params(&self, from: FileId) -> impl Iterator<Item = &ParamDecl> {
         self.users(from, |i| match i {
             Item::Param(p) => Some(p),
@@ -148,7 +153,7 @@ impl Loaded {
         })
     }
 
-    /// Topologies seen from a file, its own first.
+    /// Iterates over the topologies that a file sees, its own first.
     pub fn topologies(&self, from: FileId) -> impl Iterator<Item = &TopologyDecl> {
         self.users(from, |i| match i {
             Item::Topology(t) => Some(t),
@@ -156,7 +161,7 @@ impl Loaded {
         })
     }
 
-    /// Meshes seen from a file, its own first.
+    /// Iterates over the meshes that a file sees, its own first.
     pub fn meshes(&self, from: FileId) -> impl Iterator<Item = &MeshDecl> {
         self.users(from, |i| match i {
             Item::Mesh(m) => Some(m),
@@ -164,7 +169,7 @@ impl Loaded {
         })
     }
 
-    /// The last mesh of a file, or of the first file it uses that has one.
+    /// Returns the last mesh of a file, or of the first file it uses that has one.
     pub fn mesh(&self, from: FileId) -> Option<&MeshDecl> {
         self.last(from, |i| match i {
             Item::Mesh(m) => Some(m),
@@ -172,7 +177,7 @@ impl Loaded {
         })
     }
 
-    /// The last topology of a file, or of the first file it uses that has one.
+    /// Returns the last topology of a file, or of the first file it uses that has one.
     pub fn topology(&self, from: FileId) -> Option<&TopologyDecl> {
         self.last(from, |i| match i {
             Item::Topology(t) => Some(t),
@@ -185,12 +190,13 @@ impl Loaded {
         own.into_iter().find_map(|f| f.tree().items.iter().filter_map(pick).next_back())
     }
 
-    /// Kernels and programs seen from a file, its own first.
+    /// Iterates over the kernels and programs that a file sees, its own first.
     pub fn callables(&self, from: FileId) -> impl Iterator<Item = Callable<'_>> {
         self.visible(from, callable)
     }
 
-    /// The kernel or program of that name seen from a file. Files of the library are read where they have it.
+    /// Returns the kernel or program with this name that a file sees. Files of the library are
+    /// parsed only if they declare the name.
     pub fn callable(&self, from: FileId, name: &str) -> Option<Callable<'_>> {
         let order = self.order(from).into_iter().filter(|f| f.may_declare(name));
         order.flat_map(|f| f.tree().items.iter().filter_map(callable)).find(|c| c.name().node == name)
@@ -198,7 +204,7 @@ impl Loaded {
 }
 
 impl Callable<'_> {
-    /// The name it declares.
+    /// Returns the declared name.
     pub fn name(&self) -> &Ident {
         match self {
             Callable::Kernel(k) => &k.name,
@@ -219,8 +225,8 @@ fn callable(item: &Item) -> Option<Callable<'_>> {
     })
 }
 
-/// Reads the library, the root file if there is one, and what that uses. The messages are sorted by place; with an
-/// error among them what is returned is incomplete.
+/// Loads the library, the root file if there is one, and everything that it uses. The messages are
+/// sorted by place. If they contain an error, the returned value is incomplete.
 pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loaded, Diagnostics) {
     let mut found = Diagnostics::new();
     let mut loaded =
@@ -268,7 +274,8 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     for (file, decls) in loaded.files.iter().zip(decls) {
         found.extend(loaded.library.add_late(file.id, file.layer, file.uses.clone(), decls));
     }
-    // An item that could not be read is missing: what refers to it would be blamed for nothing.
+    // These checks run only without errors: an item that could not be parsed is missing, and
+    // references to it would be reported wrongly.
     if !found.has_errors() {
         for file in loaded.files.iter().filter(|f| f.layer == Layer::User) {
             found.extend(checks::check_file(&loaded.library, file.id));
@@ -281,7 +288,7 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     (loaded, found.finish())
 }
 
-/// Takes the algorithm half out of a tree.
+/// Moves the algorithm half out of a tree.
 fn split(tree: &mut File) -> Decls {
     let mut decls = Decls::default();
     let mut rest = vec![];
@@ -297,7 +304,7 @@ fn split(tree: &mut File) -> Decls {
     decls
 }
 
-/// The name spaces of the program half: what an item declares a name of.
+/// Returns the name space of the program half in which an item declares its name.
 fn kind(item: &Item) -> Option<&'static str> {
     Some(match item {
         Item::Param(_) => "parameter",
@@ -308,7 +315,8 @@ fn kind(item: &Item) -> Option<&'static str> {
     })
 }
 
-/// E004: two of one name in one file, or the name of a built-in operation.
+/// Reports E004 for two declarations of one name in a file, and for the name of a built-in
+/// operation.
 fn twice(file: &LoadedFile, found: &mut Diagnostics) {
     let named = |i: &Item| Some((kind(i)?, i.name()?.clone()));
     let names: Vec<(&'static str, Ident)> = file.tree().items.iter().filter_map(named).collect();
@@ -333,11 +341,12 @@ fn twice(file: &LoadedFile, found: &mut Diagnostics) {
     }
 }
 
-/// Notes on what a file's kernels, programs, parameters and topologies hide in the files behind it.
+/// Adds notes about kernels, programs, parameters and topologies of a file that hide others in the
+/// files behind it.
 fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
     let behind = loaded.order(file.id);
     let items = &file.tree().items;
-    // The program that is compiled is called by nobody.
+    // Nothing calls the program that is compiled, so its name hides nothing.
     let compiled = items.iter().rfind(|i| matches!(i, Item::Program(_) | Item::Local(_)));
     for item in items {
         let (Some(of), Some(name)) = (kind(item), item.name()) else { continue };

@@ -1,4 +1,5 @@
-//! What the grammar's actions need: spans, documentation, and the few nodes that are checked while they are built.
+//! Support for the grammar's actions: spans, documentation, and the few nodes that are checked
+//! while they are built.
 
 use crate::ast::{Body, Call, CutHow, Named, Statement, Tensor, TensorKind};
 use crate::token::Token;
@@ -8,97 +9,99 @@ use lalrpop_util::ErrorRecovery;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// State of one parse.
+/// The state of one parse.
 #[derive(Debug)]
 pub struct Ctx<'s> {
     file: FileId,
     docs: BTreeMap<usize, String>,
-    /// Errors the parser recovered from, in the order found.
+    /// The errors from which the parser recovered, in the order in which they were found.
     pub recovered: Vec<ErrorRecovery<usize, Token<'s>, Infallible>>,
-    /// Messages of the actions.
+    /// The messages of the actions.
     pub diagnostics: Diagnostics,
-    /// What a formatter wants to know of the tokens.
+    /// Facts about tokens for the formatter.
     pub marks: Marks,
 }
 
-/// What the tokens of a file do not say of themselves, by byte of the text: where statements begin, which signs are
-/// unary, which names are called. For [`crate::fmt`].
+/// Facts about the tokens of a file that the tokens alone do not show, by byte position: where
+/// statements begin, which signs are unary, which names are called. [`crate::fmt`] uses them.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
-    /// First bytes of statements and clauses; `true` where a `;` may stand before. Of one byte the last entry counts.
+    /// The first bytes of statements and clauses, with `true` if a `;` may precede them. If a byte
+    /// has several entries, the last one counts.
     pub starts: Vec<(usize, bool)>,
     /// Operators with one operand.
     pub unary: Vec<usize>,
-    /// Ends of called names.
+    /// The ends of called names.
     pub calls: Vec<usize>,
-    /// Opening parentheses that belong to no name before them.
+    /// Opening parentheses that do not belong to the name before them.
     pub apart: Vec<usize>,
 }
 
 impl<'s> Ctx<'s> {
-    /// For a file with its documentation lines by the start of the token that follows them.
+    /// Returns the state for a file. `docs` has the documentation lines, by the start of the token
+    /// that follows them.
     pub fn new(file: FileId, docs: BTreeMap<usize, String>) -> Self {
         Ctx { file, docs, recovered: vec![], diagnostics: Diagnostics::new(), marks: Marks::default() }
     }
 
-    /// The bytes `l..r`.
+    /// Returns the span of the bytes `l..r`.
     pub fn span(&self, l: usize, r: usize) -> Span {
         Span::new(self.file, l, r.max(l))
     }
 
-    /// Documentation of the item that starts there.
+    /// Returns the documentation of the item that starts at `l`.
     pub fn doc(&mut self, l: usize) -> String {
         self.docs.remove(&l).unwrap_or_default()
     }
 
-    /// Keeps an error the parser recovered from.
+    /// Records an error from which the parser recovered.
     pub fn recover(&mut self, e: ErrorRecovery<usize, Token<'s>, Infallible>) {
         self.recovered.push(e);
     }
 
-    /// A statement begins there; a `;` may stand before it.
+    /// Records that a statement begins at `l`. A `;` may precede it.
     pub fn statement(&mut self, l: usize) {
         self.marks.starts.push((l, true));
     }
 
-    /// A part of an item begins there that no `;` separates from what is before.
+    /// Records that a part of an item begins at `l`. No `;` separates it from the text before.
     pub fn part(&mut self, l: usize) {
         self.marks.starts.push((l, false));
     }
 
-    /// A sign with one operand.
+    /// Records a sign with one operand.
     pub fn unary(&mut self, l: usize) {
         self.marks.unary.push(l);
     }
 
-    /// A name that is called ends there.
+    /// Records that the name of a callee ends at `r`.
     pub fn called(&mut self, r: usize) {
         self.marks.calls.push(r);
     }
 
-    /// A parenthesis that belongs to no name before it.
+    /// Records a parenthesis that does not belong to the name before it.
     pub fn apart(&mut self, l: usize) {
         self.marks.apart.push(l);
     }
 
-    /// A result that could not be read.
+    /// Returns the node for a result that could not be parsed.
     pub fn no_tensor(&self, span: Span) -> Tensor {
         Tensor { kind: TensorKind::Error, span }
     }
 
-    /// The body of a program, whose result begins a line of its own.
+    /// Returns the body of a program, and records that its result begins like a statement.
     pub fn body(&mut self, l: usize, statements: Vec<Statement>, result: Tensor, r: usize) -> Body {
         self.statement(result.span.start as usize);
         Body { statements, result, span: self.span(l, r) }
     }
 
-    /// `-e`, `!e`
+    /// Returns the node of a unary operator: `-e` or `!e`.
     pub fn unary_of(&mut self, l: usize, op: UnaryOp, e: Expr, r: usize) -> Expr {
         self.unary(l);
         Expr { kind: ExprKind::Unary(op, Box::new(e)), span: self.span(l, r) }
     }
 
-    /// `(a)` is `a` itself, `(a, b)` a tuple.
+    /// Returns `a` itself for `(a)`, and a tuple for `(a, b)`.
     pub fn tuple(&self, mut items: Vec<Tensor>, span: Span) -> Tensor {
         match (items.len(), items.pop()) {
             (1, Some(one)) => Tensor { kind: one.kind, span },
@@ -109,7 +112,7 @@ impl<'s> Ctx<'s> {
         }
     }
 
-    /// A call whose arguments by position come before those by name.
+    /// Returns a call. Its positional arguments must precede the named ones.
     pub fn call(&mut self, name: Ident, items: Vec<(Option<Named>, Option<Tensor>)>) -> TensorKind {
         self.called(name.span.end as usize);
         let (mut args, mut named): (Vec<Tensor>, Vec<Named>) = (vec![], vec![]);
@@ -128,7 +131,8 @@ impl<'s> Ctx<'s> {
         TensorKind::Call(Box::new(Call { name, args, named }))
     }
 
-    /// `ceil` is the only word in the place of lengths.
+    /// Returns the parts of a split. `ceil` is the only word with a special meaning in the position
+    /// of lengths.
     pub fn parts(&mut self, list: Vec<Expr>) -> CutHow {
         match &list[..] {
             [Expr { kind: ExprKind::Name(n), .. }] if n == "ceil" => CutHow::Ceil,
@@ -136,7 +140,8 @@ impl<'s> Ctx<'s> {
         }
     }
 
-    /// `for` takes one variable and no filter: it is a sequence of rounds, the same on every rank.
+    /// Returns a `for` statement. A `for` has one variable and no filter, because it is a sequence
+    /// of rounds that is the same on every rank.
     pub fn for_loop(&mut self, gens: Gens, body: Block) -> StmtKind {
         if let Some(cond) = &gens.cond {
             self.diagnostics.push(
@@ -152,7 +157,8 @@ impl<'s> Ctx<'s> {
                     .help("write one `for` inside the other, or use `each` if the steps happen at the same time"),
             );
         }
-        // taken as it was meant, so that the names in the body are known
+        // The filter is treated as an `if`, as the user meant it, so that the names in the body are
+        // known.
         let block =
             |kind: StmtKind, span: Span| Block { together: false, stmts: vec![Stmt { kind, span }], span };
         let span = body.span;
@@ -167,7 +173,7 @@ impl<'s> Ctx<'s> {
         })
     }
 
-    /// `else if ..` is an else block with one statement.
+    /// Returns the block for `else if ..`: an else block with one statement.
     pub fn else_if(&self, kind: StmtKind, span: Span) -> Block {
         Block { together: false, stmts: vec![Stmt { kind, span }], span }
     }

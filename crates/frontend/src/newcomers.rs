@@ -1,8 +1,10 @@
-//! Words that other libraries and languages use and this one does not, with what to write here instead.
+//! Newcomer hints: words of other libraries and languages that kbc does not have, with what to
+//! write instead.
 //!
-//! Owns the words. Where one of them is a fault is found by the parser ([`crate::explain`]) and by lowering.
+//! This module owns the list of words. The parser ([`crate::explain`]) and lowering decide where
+//! such a word is an error.
 
-/// What to write in an algorithm, where a statement is wanted.
+/// Returns what to write in an algorithm instead of this word, where a statement is expected.
 pub fn statement(word: &str) -> Option<&'static str> {
     Some(match word.to_lowercase().as_str() {
         "send" | "isend" | "send_to" | "copy" | "move" | "write" => {
@@ -32,7 +34,7 @@ pub fn statement(word: &str) -> Option<&'static str> {
     })
 }
 
-/// What to write in a program for an operation of that name.
+/// Returns what to write in a program instead of an operation with this name.
 pub fn operation(word: &str) -> Option<&'static str> {
     Some(match word.to_lowercase().as_str() {
         "send" | "recv" | "isend" | "irecv" | "receive" | "p2p" => {

@@ -1,7 +1,7 @@
-//! From text to the tree of a file and its messages.
+//! Parser driver: from text to the tree of a file and its messages.
 //!
-//! Owns the order of the steps, the limit on nesting, and which of the parser's complaints are worth a message of
-//! their own. The words of a message are in [`crate::explain`].
+//! This module owns the order of the steps, the limit on nesting, and the choice of parser errors
+//! that deserve a message of their own. [`crate::explain`] words these messages.
 
 use crate::ast::File;
 use crate::explain::{Context, explain};
@@ -13,23 +13,25 @@ use lalrpop_util::ParseError;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// Deepest nesting of expressions and blocks, so that no later recursion over the tree can run out of stack.
+/// The deepest allowed nesting of expressions and blocks. It protects all later recursions over the
+/// tree from stack overflow.
 pub const MAX_DEPTH: usize = 500;
 
-/// Reads a file: its tree, and messages with the codes E001 (character), E002 (syntax) and E003 (misuse of `for`),
-/// sorted by place. Items that could not be read are absent from the tree, statements are `Error` nodes.
+/// Parses a file. Returns its tree and the messages with the codes E001 (character), E002 (syntax)
+/// and E003 (misuse of `for`), sorted by place. Items that could not be parsed are absent from the
+/// tree; statements that could not be parsed are `Error` nodes.
 pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
     let (tree, _, found) = parse_marked(file, text);
     (tree, found)
 }
 
-/// Reads the items of a part of a text, which begins and ends between items.
+/// Parses the items of a part of a text. The part must begin and end between items.
 pub(crate) fn parse_part(file: FileId, text: &str, part: Range<usize>) -> (File, Diagnostics) {
     let (tree, _, found) = parse_lexed(file, text, lex_part(file, text, part));
     (tree, found)
 }
 
-/// As [`parse`], with what a formatter wants to know beside the tree.
+/// Parses a file as [`parse`] does, and also returns the marks for the formatter.
 pub(crate) fn parse_marked(file: FileId, text: &str) -> (File, Marks, Diagnostics) {
     parse_lexed(file, text, lex(file, text))
 }
@@ -56,9 +58,10 @@ fn parse_lexed(file: FileId, text: &str, lexed: Lexed<'_>) -> (File, Marks, Diag
     (tree, cx.marks, diagnostics.finish())
 }
 
-/// One message for each error that is not a consequence of the one before: not at a fault of the lexer (which has its own),
-/// not on the line of the last error (unless that only noticed that the line before had no end), and not inside the
-/// brackets the last error was in.
+/// Reports each error that is not a consequence of the previous one. It skips errors at an invalid
+/// token (the lexer has reported it), errors on the line of the last error (unless that error only
+/// showed that the line before had no end), and errors inside the brackets that contained the last
+/// error.
 fn report(cx: &Context<'_>, errors: Vec<ParseError<usize, Token<'_>, Infallible>>, out: &mut Diagnostics) {
     let mut places: Vec<(usize, Vec<String>)> = errors.into_iter().filter_map(|e| place(cx, e)).collect();
     places.sort();
@@ -81,7 +84,8 @@ fn report(cx: &Context<'_>, errors: Vec<ParseError<usize, Token<'_>, Infallible>
     }
 }
 
-/// The index of the token an error is at (the number of tokens for the end of the file) and what could have been there.
+/// Returns the index of the token at which an error occurred (the number of tokens for the end of
+/// the file), and the terminals that were expected.
 fn place(cx: &Context<'_>, e: ParseError<usize, Token<'_>, Infallible>) -> Option<(usize, Vec<String>)> {
     match e {
         ParseError::UnrecognizedToken { token, expected } => {
@@ -96,8 +100,8 @@ fn place(cx: &Context<'_>, e: ParseError<usize, Token<'_>, Infallible>) -> Optio
     }
 }
 
-/// The first token at which the tree could be deeper than [`MAX_DEPTH`]: open brackets and, in each, the operators of
-/// the expression at hand.
+/// Returns the first token at which the tree could become deeper than [`MAX_DEPTH`]. The depth
+/// counts the open brackets and, in each bracket, the operators of the current expression.
 fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s>, usize)> {
     let mut levels: Vec<usize> = vec![0];
     let mut depth = 0;
@@ -128,7 +132,7 @@ fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s
             | Token::Algorithm
             | Token::Collective
             | Token::Param => true,
-            // an `if` where no operand can stand begins a statement
+            // An `if` at a position where no operand can stand begins a statement.
             Token::If => matches!(
                 last,
                 Token::Name(_)
@@ -167,7 +171,8 @@ fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s
             }
             _ => false,
         };
-        // The operators of the expression before are over; the bracket around is still open.
+        // The operators of the previous expression no longer count, but the bracket around it is
+        // still open.
         let bracket = usize::from(levels.len() > 1);
         if let Some(level) = levels.last_mut().filter(|l| fresh && **l > bracket) {
             depth -= *level - bracket;

@@ -1,9 +1,10 @@
-//! Tokens of `.kb` and the words a message uses for them.
+//! Lexer: the tokens of `.kb`, and the words that messages use for them.
 //!
-//! Owns the text-to-token step of both halves of the language. Blanks and `//` comments vanish here, `///` lines
-//! are handed over beside the tokens, and everything that is no token (a stray character, an open string, a number
-//! too large) becomes [`Token::Error`] with its message (E001), so that the parser sees the gap and recovers.
-//! It leaves all structure to the grammar.
+//! This module turns the text of both halves of the language into tokens. Blanks and `//` comments
+//! are dropped, and `///` lines are passed along beside the tokens. Anything that is not a token (a
+//! stray character, an unterminated string, a number that is too large) becomes [`Token::Error`]
+//! with its own message (E001), so that the parser sees the gap and recovers. All structure is left
+//! to the grammar.
 
 use crate::ast::{Dimension, Quantity};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
@@ -11,7 +12,7 @@ use logos::{Lexer, Logos};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a number turned out to be once its tail was read.
+/// The value of a number, which its suffix determines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Number {
     /// Digits only.
@@ -24,36 +25,37 @@ pub enum Number {
 
 macro_rules! tokens {
     ($($variant:ident $text:literal $kind:ident,)*) => {
-        /// One token. Fixed tokens are listed once, in the table below, with their text and their kind.
+        /// A token. Fixed tokens are listed once, in the table below, with their text and their
+        /// kind.
         #[derive(Logos, Clone, Copy, PartialEq, Debug)]
         #[logos(skip r"[ \t\r\n]+")]
         #[expect(missing_docs, reason = "the fixed tokens are their text")]
         pub enum Token<'s> {
             $(#[token($text)] $variant,)*
-            /// An identifier that is no reserved word.
+            /// An identifier that is not a reserved word.
             #[regex("[A-Za-z_][A-Za-z0-9_]*")]
             Name(&'s str),
-            /// A number, its fraction, exponent or unit included.
+            /// A number, including its fraction, exponent and unit.
             #[regex("[0-9]", number)]
             Number(Number),
             /// A string without its quotes.
             #[token("\"", string)]
             String(&'s str),
-            /// Text in single quotes: never a token, but one fault and not two.
+            /// Text in single quotes. It is never valid, but yields one error and not two.
             #[token("'", quoted)]
             Quoted,
-            /// A `//` or `///` comment up to the end of the line; never reaches the parser.
+            /// A `//` or `///` comment up to the end of the line. It never reaches the parser.
             #[token("//", comment)]
             Comment(&'s str),
-            /// A place that is no token; its message was already given.
+            /// Text that is not a token. Its message has already been reported.
             Error,
         }
 
-        /// Fixed tokens: text, and whether it is a reserved word.
+        /// The fixed tokens: their text, and whether they are reserved words.
         const FIXED: &[(&str, Kind)] = &[$(($text, Kind::$kind),)*];
 
         impl Token<'_> {
-            /// The text of a fixed token.
+            /// Returns the text of a fixed token.
             fn fixed(&self) -> Option<&'static str> {
                 match self { $(Token::$variant => Some($text),)* _ => None }
             }
@@ -61,7 +63,7 @@ macro_rules! tokens {
     };
 }
 
-/// Reserved words and the others.
+/// The kind of a fixed token: reserved word or sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Word,
@@ -92,7 +94,8 @@ tokens! {
 }
 
 impl Token<'_> {
-    /// How a message names this token: `` `put` ``, the name `foo`, a number.
+    /// Returns how a message names this token, such as `` `put` ``, the name `foo`, or the number
+    /// 3.
     pub fn words(&self) -> String {
         match self {
             Token::Name(n) => format!("the name `{n}`"),
@@ -107,14 +110,14 @@ impl Token<'_> {
         }
     }
 
-    /// The text, if it is a reserved word.
+    /// Returns the text if the token is a reserved word.
     pub fn reserved(&self) -> Option<&'static str> {
         let text = self.fixed()?;
         FIXED.iter().any(|&(t, k)| t == text && k == Kind::Word).then_some(text)
     }
 }
 
-/// All reserved words, for "did you mean".
+/// Iterates over all reserved words, for "did you mean".
 pub fn reserved_words() -> impl Iterator<Item = &'static str> {
     FIXED.iter().filter(|f| f.1 == Kind::Word).map(|f| f.0)
 }
@@ -123,12 +126,13 @@ fn is_word(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_'
 }
 
-/// Length of the longest prefix of digits.
+/// Returns the length of the longest prefix of digits.
 fn digits(b: &[u8]) -> usize {
     b.iter().take_while(|c| c.is_ascii_digit()).count()
 }
 
-/// Reads the rest of a number: digits, a fraction (only with digits after the point), an exponent, a unit.
+/// Reads the rest of a number: digits, a fraction (only if digits follow the point), an exponent, a
+/// unit.
 fn number<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<Number, ()> {
     lex.bump(digits(lex.remainder().as_bytes()));
     let mut whole = true;
@@ -165,7 +169,8 @@ fn number<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<Number, ()> {
     }
 }
 
-/// Blanks and a unit at the start of `rest`: their length, the factor to the base unit and what it measures.
+/// Reads blanks and a unit at the start of `rest`. Returns their length, the factor to the base
+/// unit, and the dimension.
 fn unit(rest: &str) -> Option<(usize, f64, Dimension)> {
     const KI: f64 = 1024.0;
     let b = rest.as_bytes();
@@ -197,7 +202,7 @@ fn unit(rest: &str) -> Option<(usize, f64, Dimension)> {
     }
 }
 
-/// Reads up to the closing quote; a string ends with its line. `\` is an ordinary character.
+/// Reads up to the closing quote. A string must end on its line. `\` is an ordinary character.
 fn string<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<&'s str, ()> {
     let rest = lex.remainder();
     match rest.find(['"', '\n']) {
@@ -226,27 +231,28 @@ fn comment<'s>(lex: &mut Lexer<'s, Token<'s>>) -> &'s str {
     lex.slice()
 }
 
-/// The tokens of a file, and what was found beside them.
+/// The tokens of a file, with its documentation and its errors.
 #[derive(Debug)]
 pub struct Lexed<'s> {
-    /// Start, token, end (bytes).
+    /// The tokens, each with its start and end in bytes.
     pub tokens: Vec<(usize, Token<'s>, usize)>,
-    /// `///` lines by the start of the token that follows them; markers removed, joined by line ends.
+    /// The `///` lines, by the start of the token that follows them. Markers are removed, and the
+    /// lines are joined by line ends.
     pub docs: BTreeMap<usize, String>,
-    /// Faults (E001).
+    /// The errors (E001).
     pub diagnostics: Diagnostics,
 }
 
-/// The mark of the byte order some editors put before a text: no part of it.
+/// The byte order mark that some editors put before a text. It is not part of the text.
 pub const MARK: char = '\u{feff}';
 
-/// Cuts a text into tokens. Neighbouring characters that are no token are one error.
+/// Cuts a text into tokens. Neighbouring characters that are not tokens yield one error.
 pub fn lex(file: FileId, text: &str) -> Lexed<'_> {
     let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
     lex_part(file, text, mark..text.len())
 }
 
-/// As [`lex`], of a part of a text.
+/// Cuts a part of a text into tokens, as [`lex`] does for a whole text.
 pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_> {
     let mut out = Lexed { tokens: vec![], docs: BTreeMap::new(), diagnostics: Diagnostics::new() };
     let mut doc: Vec<&str> = vec![];
@@ -291,15 +297,17 @@ pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_
     out
 }
 
-/// Puts what was meant in the place of faults whose message is given already, so that the parser goes on as if nothing
-/// had happened: a word with foreign letters is a name, an arrow or operator is the one it looks like, a blank is none.
+/// Replaces invalid tokens whose message has already been reported by the token that was probably
+/// meant, so that the parser continues without further errors. A word with foreign letters becomes
+/// a name, an arrow or operator becomes the one that it resembles, and a special blank is dropped.
 fn mend<'s>(text: &'s str, tokens: &mut Vec<(usize, Token<'s>, usize)>) {
     let mark = |c: char| matches!(c, '\u{300}'..='\u{36f}');
     let letters = |s: &str| s.chars().all(|c| !c.is_ascii() && (c.is_alphanumeric() || mark(c)));
     let word =
         |t: &Token<'_>| matches!(t, Token::Name(_) | Token::Number(Number::Int(_))) || t.reserved().is_some();
     let mut out: Vec<(usize, Token<'s>, usize)> = vec![];
-    // Whether the last token is a name with foreign letters, which goes on with what touches it.
+    // Whether the last token is a name with foreign letters. Pieces that directly follow it
+    // continue the name.
     let mut foreign = false;
     for &(start, token, end) in tokens.iter() {
         let touching = out.last().copied().filter(|l| l.2 == start);
@@ -329,7 +337,7 @@ fn mend<'s>(text: &'s str, tokens: &mut Vec<(usize, Token<'s>, usize)>) {
     *tokens = out;
 }
 
-/// The message for a piece of text that is no token.
+/// Returns the message for a piece of text that is not a token.
 fn fault(text: &str, span: Span) -> Diagnostic {
     if text.starts_with('"') {
         return Diagnostic::error("E001", "this string has no end")
@@ -370,7 +378,7 @@ fn fault(text: &str, span: Span) -> Diagnostic {
     }
 }
 
-/// What people who typed this usually meant.
+/// Returns the ASCII token that users probably meant by this character.
 fn ascii_for(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{2190}' => "<-",

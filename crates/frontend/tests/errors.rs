@@ -1,4 +1,5 @@
-//! Faults in files: each `errors/*.kb` has a golden with its source and every message.
+//! Tests of errors in files: each `errors/*.kb` has a golden file with its source and every
+//! message.
 
 use kbc_diag::{SourceMap, render};
 use kbc_frontend::parse;

@@ -1,7 +1,8 @@
-//! Formatting: the form of a form is itself, the program is the same, every comment is there.
+//! Tests of formatting: it is idempotent, the program is the same, and every comment is kept.
 //!
-//! Texts are all of the repository that parse, and the same with blanks, line ends and comments put between their
-//! tokens at random. `fmt/*.kb` are cases by example: a golden each.
+//! The texts are all of the repository that parse, and the same texts with spaces, line ends and
+//! comments inserted between their tokens at random. `fmt/*.kb` are examples with a golden file
+//! each.
 
 use kbc_diag::FileId;
 use kbc_frontend::token::{Token, lex};
@@ -22,7 +23,7 @@ fn below(dir: &Path, out: &mut Vec<PathBuf>) {
     out.sort();
 }
 
-/// Every `.kb` text of the repository.
+/// Returns every `.kb` text of the repository.
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut paths = vec![];
@@ -37,7 +38,7 @@ fn texts() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The tree without its places.
+/// Returns the tree without its spans.
 fn tree(text: &str) -> String {
     let (tree, found) = parse(FILE, text);
     assert!(!found.has_errors(), "{found:?}\n{text}");
@@ -49,7 +50,7 @@ fn tree(text: &str) -> String {
         out += before;
         rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     }
-    // `head` is the only place with another name.
+    // `head` is the only span with another name.
     let mut parts = (out + rest).split("head: 0:").map(str::to_owned).collect::<Vec<_>>();
     for p in parts.iter_mut().skip(1) {
         *p = p.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned();
@@ -67,7 +68,7 @@ fn comments(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Formats a text that parses and holds the result against it.
+/// Formats a text that parses and checks the result.
 fn check(name: &str, text: &str) -> String {
     let out = fmt::format(FILE, text).unwrap_or_else(|d| panic!("{name}: {d:?}\n{text}"));
     assert_eq!(
@@ -102,13 +103,13 @@ fn every_text_keeps_its_meaning() {
     assert!(formed > 80, "{formed}");
 }
 
-/// The next of a sequence of numbers that look random (an LCG: Knuth's MMIX constants).
+/// Returns the next pseudo-random number (an LCG with Knuth's MMIX constants).
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*seed >> 33) as usize
 }
 
-/// The tokens and comments of a text with other blanks between them, and further comments.
+/// Returns the tokens and comments of a text with other spaces between them, and further comments.
 fn shaken(text: &str, seed: &mut u64) -> String {
     use logos::Logos;
     let mut out = String::new();
@@ -154,7 +155,7 @@ fn no_line_is_longer_than_it_must_be() {
     for (name, text) in texts() {
         let Ok(out) = fmt::format(FILE, &text) else { continue };
         for line in out.lines().filter(|l| l.chars().count() > fmt::WIDTH) {
-            // What stays long is a comment, or has no block and no comma to break at.
+            // A line that stays long is a comment, or has no block and no comma at which to break.
             let code = line.split("//").next().unwrap_or("").trim_end();
             let block = code.contains('{') && code.contains('}');
             assert!(code.chars().count() <= fmt::WIDTH || !block, "{name}: {line}");

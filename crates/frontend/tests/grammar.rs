@@ -1,7 +1,8 @@
-//! The joined grammar has no conflict, and a grammar with one is refused.
+//! Tests that the joined grammar has no conflict, and that a grammar with a conflict is rejected.
 //!
-//! lalrpop splits states where merging them would make a conflict, unless its environment says otherwise, and it writes
-//! its reports straight to the terminal: so each grammar is processed by a process of its own, once in each way.
+//! lalrpop splits states where merging would cause a conflict, unless its environment says
+//! otherwise, and it writes its reports directly to the terminal. Each grammar is therefore
+//! processed in a process of its own, once in each way.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +13,13 @@ const GRAMMAR: &str = include_str!("../src/grammar.lalrpop");
 /// How states are merged.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As the build does: only where that makes no conflict.
+    /// As in the build: only if that causes no conflict.
     Build,
-    /// As LALR(1) does: always. Refusing is quick here; the reports of the other way take seconds.
+    /// As in LALR(1): always. A rejection is fast here; the reports of the other way take seconds.
     Lalr,
 }
 
-/// Whether lalrpop makes a parser of this text.
+/// Checks whether lalrpop makes a parser of this text.
 fn accepted(way: Way, name: &str, text: &str) -> bool {
     let (way, lanes) = match way {
         Way::Build => ("build", "enabled"),
@@ -39,7 +40,8 @@ fn accepted(way: Way, name: &str, text: &str) -> bool {
     out.exists()
 }
 
-/// The child of the other tests, in the folder they name; by itself it processes the grammar as it is.
+/// The child process of the other tests, in the folder they name. Run alone, it processes the
+/// unchanged grammar.
 #[test]
 fn process_one() {
     let dir = std::env::var_os("KBC_GRAMMAR_DIR").unwrap_or_else(|| {
@@ -66,7 +68,7 @@ fn no_conflict() {
     assert!(accepted(Way::Lalr, "whole", GRAMMAR));
 }
 
-/// The form that PROGRAMS.md's words allow literally: a call in the bounds of `ranks`, with `(` after it either way.
+/// A call in the bounds of `ranks` would be ambiguous, because `(` may follow in either case.
 #[test]
 fn calls_in_bounds_of_ranks_are_ambiguous() {
     let text = GRAMMAR.replace(r#"RangeOf<Or<"plain">>"#, "RangeOf<Expr>");
@@ -74,7 +76,7 @@ fn calls_in_bounds_of_ranks_are_ambiguous() {
     assert!(!accepted(Way::Lalr, "ranks", &text));
 }
 
-/// A result that begins with `(` right after a let without `;`.
+/// A result that begins with `(` right after a let without `;` would be ambiguous.
 #[test]
 fn results_in_parentheses_after_a_let_are_ambiguous() {
     let text = GRAMMAR.replace(

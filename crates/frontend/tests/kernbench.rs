@@ -1,5 +1,5 @@
-//! Files of a simulator of packages as they are (TOPO-2, TOPO-3, TOPO-7): two versions of `topology.yaml` that nest alike things
-//! differently, and `ccl.yaml`.
+//! Tests of files of a package simulator, read unchanged (TOPO-2, TOPO-3, TOPO-7): two versions of
+//! `topology.yaml` that nest the same settings differently, and `ccl.yaml`.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
 use kbc_frontend::machine::ccl::{self, Asked, Backpressure, Origin, RunRanks};
@@ -21,7 +21,7 @@ fn built(file: &MachineFile) -> Topology {
     Topology::build(shape, file.settings, kbc_diag::Span::NONE).unwrap_or_else(|d| panic!("{d:#?}"))
 }
 
-/// Line and column, from 1, of where a message points.
+/// Returns line and column, from 1, of the place to which a message points.
 fn place(text: &str, d: &Diagnostic) -> (usize, usize) {
     let at = d.labels.first().expect("a place").span.start as usize;
     (text[..at].matches('\n').count() + 1, at - text[..at].rfind('\n').map_or(0, |i| i + 1) + 1)
@@ -52,7 +52,8 @@ fn a_topology_is_a_package() {
 fn nesting_says_nothing() {
     let (flat, deep) = (machine(&text("flat.yaml")), machine(&text("deep.yaml")));
     assert_eq!(deep.warnings.list, []);
-    // But for the corners, which only the second one places: 3-4-5 triangles, and one further off.
+    // They differ only in the corners, which only the second one places: 3-4-5 triangles, and one
+    // further away.
     let (a, b) = (built(&flat).to_string(), built(&deep).to_string());
     let (before, after) = b.split_once("pe_wire: 5, 5, 5, ").expect("four lengths");
     let rest = after.split_once("; ").expect("more settings").1;
@@ -67,7 +68,8 @@ fn what_is_absent_is_as_the_table_has_it() {
     assert_eq!(t.settings().package.get("ns_per_mm"), 0.01);
     let of = |text: &str| machine(text).shape.expect("a shape").node.to_string();
     assert_eq!(of("system: {sips: {count: 5}}"), "package(ring(5), mesh(1, 1), 1)");
-    // Explicit sides win, a square has its root, and three by two is not two by three.
+    // Explicit sides win, a square count gives equal sides, and three by two differs from two by
+    // three.
     for (sips, shape) in [
         ("count: 6, topology: torus_2d, w: 3, h: 2", "torus(2, 3)"),
         ("count: 6, topology: torus_2d, w: 2, h: 3", "torus(3, 2)"),
@@ -89,7 +91,7 @@ fn what_is_absent_is_as_the_table_has_it() {
     let ring = machine("system: {sips: {count: 2, topology: ring_1d, w: 3, h: 2}}");
     assert_eq!(ring.shape.as_ref().expect("a shape").node.to_string(), "package(ring(2), mesh(1, 1), 1)");
     assert!(ring.warnings.list.len() == 1 && ring.warnings.list[0].title.contains("sips.w/h"));
-    // No bandwidth, no limit.
+    // Without a bandwidth there is no limit.
     let none = machine("cube: {links: {sram_to_router_bw_gbs: 0, ucie_bw_gbs: 0}}");
     assert!(none.settings.package == Settings::default().package, "{:?}", none.settings.package);
 }
@@ -116,7 +118,7 @@ fn unknown_keys_are_kept_with_a_warning() {
         assert!(w.title.contains(to.split([':', ' ']).next().unwrap_or("")), "{to}: {}", w.title);
         assert!(file.shape.is_some());
     }
-    // What is understood and makes no difference here is said, too.
+    // A setting that is understood but has no effect here is reported, too.
     let costly = flat.replace(
         "pe_cpu: {impl: builtin.pe_cpu, attrs: {overhead_ns: 0.0}}",
         "pe_cpu: {attrs: {overhead_ns: 7}}",
@@ -142,12 +144,12 @@ fn controllers_are_channels_of_bursts() {
     assert_eq!(with("num_pcs: 8", "num_pcs: 16").0, some("hbm_channels: 16, 32 GB/s, 256 B"));
     assert_eq!(with("burst_bytes: 256", "burst_bytes: 64").0, some("hbm_channels: 8, 32 GB/s, 64 B"));
     assert_eq!(with(", burst_bytes: 256", "").0, some("hbm_channels: 8, 32 GB/s, 256 B"));
-    // As a bandwidth, nothing is no limit.
+    // A bandwidth of zero means no limit.
     assert_eq!(with("pc_bw_gbs: 32", "pc_bw_gbs: 0").0, None);
     assert_eq!(with("num_pcs: 8, ", "").0, None);
     assert_eq!(with("num_pcs: 8", "num_pcs: 4").1, None);
     assert_eq!(with("switch_penalty_ns: 0", "switch_penalty_ns: 4").1, some("hbm_switch: 4 ns"));
-    // Bytes of a burst are whole.
+    // Bursts have a whole number of bytes.
     let d = errors(&flat.replacen("burst_bytes: 256", "burst_bytes: 0.5", 1));
     assert_eq!((d.list[0].code, d.list.len()), ("E445", 1));
     // kbc's own keys win.
@@ -198,11 +200,11 @@ fn what_must_be_there_or_is_of_another_kind_has_a_place() {
         assert!(changed[start..].starts_with(at.1), "{to}: {shown:#?}");
         assert!(d.list[0].help.is_some());
     }
-    // All of HBM's places in a file that has HBM.
+    // All locations of HBM are removed from a file that has HBM.
     let none = flat.replace("  memory_map:\n    hbm_total_gb_per_cube: 48\n    hbm_slices_per_cube: 8\n", "");
     assert_eq!(errors(&none).list.iter().map(|d| d.code).collect::<Vec<_>>(), ["E463", "E463"]);
     assert_eq!(errors("{system: {}, shape: ring(4)}").list[0].code, "E461");
-    // What has keys is no value; of a component that says less, so it is kept.
+    // A mapping is not a value. A component states less, so a mapping is kept there.
     for section in ["{system: 6}", "{system: {sips: 6}}", "{cube: {pe_layout: 8}}"] {
         assert_eq!(errors(section).list[0].code, "E462", "{section}");
     }
@@ -234,7 +236,7 @@ fn ccl(text: &str) -> ccl::CclFile {
     ccl::read(text, FileId(0)).unwrap_or_else(|d| panic!("{text}\n{d:#?}"))
 }
 
-/// What replaces parts of a file: `n_elem=9 buffer_kind=hbm`.
+/// Parses replacements of parts of a file: `n_elem=9 buffer_kind=hbm`.
 fn asked(words: &str) -> Asked {
     let mut out = Asked::default();
     for word in words.split_whitespace() {
@@ -275,7 +277,8 @@ fn an_entry_lies_over_the_defaults() {
     assert_eq!((root.buffer_kind, root.root_cube.as_deref(), root.n_elem), (MemKind::Hbm, Some("(2,2)"), 9));
 }
 
-/// TOPO-7: entry, defaults, number of SIPs; any other number is of PEs.
+/// TOPO-7: the world size comes from the entry, the defaults, or the number of SIPs; any other
+/// number counts PEs.
 #[test]
 fn the_world_size_and_where_it_comes_from() {
     let of = |defaults: &str, entry: &str, words: &str| {
@@ -331,7 +334,7 @@ fn a_ccl_file_has_its_mistakes_named() {
     assert!(d.code == "E005" && d.help.is_some_and(|h| h.contains("The entries are a")));
 }
 
-/// No text is too broken, and no number too large, for messages.
+/// Any broken text or large number gives messages.
 #[test]
 fn broken_texts_and_large_numbers_are_errors() {
     for name in ["flat.yaml", "deep.yaml", "ccl.yaml"] {

@@ -1,4 +1,4 @@
-//! Every listing of the language's design parses without a message.
+//! Tests that every listing of the language's design parses without a message.
 
 use kbc_diag::FileId;
 use kbc_frontend::parse;

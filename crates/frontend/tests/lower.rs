@@ -1,7 +1,9 @@
-//! From `.kb` to the graph level: each `lower/good/*.kb` and every file of `specs` has its graph as a snapshot.
+//! Tests of lowering from `.kb` to the graph level: each `lower/good/*.kb` and every file of
+//! `specs` has its graph as a snapshot.
 //!
-//! To add a case, copy a file. A line `//@ -D tp=2 --topology ring(7)` runs the case with these options; several lines,
-//! several runs. Every graph passes the verifier and comes back from its text.
+//! To add a case, copy a file. A line `//@ -D tp=2 --topology ring(7)` runs the case with these
+//! options; each such line is a run. Every graph passes the verifier and survives a round trip
+//! through its text.
 
 use crate::common;
 
@@ -10,7 +12,7 @@ use kbc_diag::{FileId, render};
 use kbc_ir::text::{self, PrintOptions};
 use std::path::Path;
 
-/// All runs of a file as text.
+/// Returns all runs of a file as text.
 fn graphs(path: &Path) -> String {
     let text = std::fs::read_to_string(path).expect("found by a glob");
     let mut out = String::new();

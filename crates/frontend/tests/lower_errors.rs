@@ -1,9 +1,10 @@
-//! Faults of programs: each `lower/errors/*.kb` marks the lines of its messages.
+//! Tests of errors in programs: each `lower/errors/*.kb` marks the lines of its messages.
 //!
-//! A marker `//~ E005 "text"` stands at the end of the line the message is about; several messages of one line have a
-//! marker each. A marker on a line of its own is for a message about no place in the file. The text must occur in the
-//! title, at a place, in a note or in the help. Every message has a marker and every marker its message. To add a case,
-//! copy a file; `//@` gives options as in `lower.rs`.
+//! A marker `//~ E005 "text"` is at the end of the line of the message; several messages of one
+//! line have a marker each. A marker on a line of its own is for a message without a place in the
+//! file. The text must occur in the title, at a place, in a note or in the help. Every message has
+//! a marker, and every marker has a message. To add a case, copy a file; `//@` gives options as in
+//! `lower.rs`.
 
 use crate::common;
 
@@ -11,7 +12,7 @@ use common::{compile, runs};
 use kbc_diag::{Diagnostic, Severity, render};
 use std::path::Path;
 
-/// Line (0 for none), code and text of the markers of a file.
+/// Returns line (0 for none), code and text of the markers of a file.
 fn markers(text: &str) -> Vec<(usize, String, String)> {
     let mut out = vec![];
     for (i, line) in text.lines().enumerate() {
@@ -35,7 +36,7 @@ fn all_words(d: &Diagnostic) -> String {
     out.join("\n")
 }
 
-/// What is wrong with the messages of a file, one line each.
+/// Returns the differences between messages and markers of a file, one line each.
 fn differences(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("found by a glob");
     let mut open = markers(&text);
@@ -43,7 +44,7 @@ fn differences(path: &Path) -> Vec<String> {
     let lines = runs(&text);
     let [line] = &lines[..] else { panic!("{}: one run", path.display()) };
     let (disk, result) = compile(path, line);
-    // Without an error, warnings are what a case is about.
+    // A case without errors is about its warnings.
     let found = result.map_or_else(|found| found, |lowered| lowered.warnings);
     let worst = if found.has_errors() { Severity::Error } else { Severity::Warning };
     let mut wrong = vec![];

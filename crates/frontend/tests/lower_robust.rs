@@ -1,4 +1,5 @@
-//! Nothing that parses makes loading or lowering panic: damaged programs, deep ones, long chains.
+//! Tests that no text that parses makes loading or lowering panic: damaged programs, deep ones,
+//! long chains.
 
 use crate::common;
 
@@ -7,7 +8,7 @@ use kbc_diag::Diagnostics;
 use kbc_frontend::load::load;
 use kbc_frontend::lower::{LowerOptions, lower};
 
-/// All messages about a text; what is not wrong is lowered.
+/// Returns all messages about a text; a text without errors is lowered.
 fn messages(text: &str) -> Diagnostics {
     let mut disk = Disk::default();
     let id = disk.map.add("damaged.kb", text);
@@ -28,7 +29,7 @@ fn damaged_programs() {
             let text = std::fs::read_to_string(path).expect("found by a glob");
             let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with("//")).collect();
             for i in 0..lines.len() {
-                // A line left out, a line twice.
+                // Drops a line, or repeats it.
                 for repeated in [0, 2] {
                     let kept = lines
                         .iter()
@@ -38,7 +39,7 @@ fn damaged_programs() {
                     texts += 1;
                 }
             }
-            // A word replaced by another one.
+            // Replaces a word by another one.
             let joined = lines.join("\n");
             let starts: Vec<usize> = joined
                 .char_indices()

@@ -1,7 +1,7 @@
-//! Machine files: what they say, and every mistake with its place.
+//! Tests of machine files: their contents, and every error with its place.
 //!
-//! Files of tests/machine: an error is marked on its line, `#~ CODE "words of the title" help "words of the help"`; a file
-//! without a mark is right. To add a case, add a file.
+//! In files of tests/machine, an error is marked on its line, `#~ CODE "words of the title" help
+//! "words of the help"`; a file without a mark is correct. To add a case, add a file.
 
 use kbc_diag::{FileId, Severity, Span};
 use kbc_frontend::machine::{MachineFile, read, read_perturb};
@@ -17,7 +17,7 @@ fn files() -> Vec<(PathBuf, String)> {
     out.into_iter().map(|p| (p.clone(), std::fs::read_to_string(p).expect("a text"))).collect()
 }
 
-/// Line from 1, code, words of the title, words of the help.
+/// Returns line from 1, code, words of the title, words of the help.
 fn marks(text: &str) -> Vec<(usize, String, String, String)> {
     let mark = |(i, line): (usize, &str)| {
         let mark = line.split("#~ ").nth(1)?;
@@ -110,7 +110,7 @@ fn a_section_stands_alone_too() {
     }
 }
 
-/// No text is too broken for messages with places.
+/// Any broken text gives messages with places.
 #[test]
 fn broken_texts_are_errors() {
     for (_, text) in files() {

@@ -1,4 +1,5 @@
-//! The two files of every page about the algorithm language: one yields exactly its code, the other nothing.
+//! Tests of the two examples of every page about the algorithm language: one yields exactly its
+//! code, the other no message.
 
 use kbc_diag::codes::{CODES, Example};
 use kbc_diag::{Diagnostics, SourceMap, render};
@@ -18,7 +19,8 @@ fn decls(items: Vec<Item>) -> Decls {
     d
 }
 
-/// The messages of an example: of its text, then of its names, then of its algorithms on its number of ranks and root 0.
+/// Returns the messages of an example: of its text, then of its names, then of its algorithms on
+/// its number of ranks and root 0.
 fn messages(e: &Example, map: &mut SourceMap) -> Diagnostics {
     let mut lib = Library::new();
     insta::glob!("../../../specs/lib", "*.kb", |path| {
@@ -52,7 +54,8 @@ fn messages(e: &Example, map: &mut SourceMap) -> Diagnostics {
 #[test]
 fn every_page_is_right() {
     let (mut pages, mut wrong) = (0, vec![]);
-    // E033..E039 are raised by passes, E119, E2xx and above by others: the driver's tests run those pages
+    // Passes raise E033 to E039, other parts E119 and E2xx and above; the driver's tests run those
+    // pages.
     let rounds = |c: &str| c < "E033" || ("E040".."E200").contains(&c) && c != "E119";
     for c in CODES.iter().filter(|c| rounds(c.code)) {
         let examples = c.examples();

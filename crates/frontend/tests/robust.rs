@@ -1,4 +1,4 @@
-//! No text makes the parser panic, run out of stack, or point outside the text.
+//! Tests that no text makes the parser panic, exhaust the stack, or point outside the text.
 
 use kbc_diag::{SourceMap, render};
 use kbc_frontend::parse;
@@ -22,7 +22,7 @@ fn check(text: &str) -> bool {
     diagnostics.is_empty()
 }
 
-/// The next of a sequence of numbers that look random (an LCG: Knuth's MMIX constants).
+/// Returns the next pseudo-random number (an LCG with Knuth's MMIX constants).
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*seed >> 33) as usize
@@ -63,7 +63,7 @@ fn damaged_files() {
     assert!(broken > 200, "the damage must be real: {broken}");
 }
 
-/// Every spec, damaged and with foreign text: an error, or a text that has a form.
+/// Every spec, damaged and with foreign text, gives an error or can be formatted.
 #[test]
 fn damaged_specs() {
     let mut texts = vec![];
@@ -126,7 +126,7 @@ fn nothing_is_too_deep_or_too_long() {
         let text = open + &close;
         assert!(!check(&text), "{}..", &text[..40]);
     }
-    // long but flat is fine
+    // Long but flat texts are accepted.
     let flat = "if r == 1 && p > 2 { put [r] -> r + 1 } ".repeat(n);
     assert!(check(&format!("algorithm a: c over (r of p) {{ {flat} }}")));
     assert!(check(&"fn f(a, b) = a + b * 2\n".repeat(n)));

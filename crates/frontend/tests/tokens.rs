@@ -1,10 +1,10 @@
-//! Text to tokens: numbers and their tails, quantities, strings, comments, faults.
+//! Tests of tokens: numbers and their suffixes, quantities, strings, comments, errors.
 
 use kbc_diag::FileId;
 use kbc_frontend::ast::Quantity;
 use kbc_frontend::token::{Number, Token, lex};
 
-/// The tokens of a text as words, with their byte ranges where asked for.
+/// Returns the tokens of a text as words, with their byte ranges if requested.
 fn words(text: &str) -> String {
     let show = |t: &Token<'_>| match t {
         Token::Number(Number::Quantity(Quantity { amount, dimension })) => format!("{amount}:{dimension:?}"),

@@ -1,4 +1,5 @@
-//! What the tree of a text is: precedence, spans, documentation, the forms that are rewritten while they are built.
+//! Tests of the syntax tree: precedence, spans, documentation, and forms that are rewritten during
+//! construction.
 
 use kbc_diag::{FileId, Span};
 use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind};
@@ -35,7 +36,7 @@ fn sign(op: BinaryOp) -> &'static str {
     }
 }
 
-/// An expression with all its parentheses.
+/// Prints an expression with all its parentheses.
 fn show(e: &Expr) -> String {
     let list = |v: &[Expr]| v.iter().map(show).collect::<Vec<_>>().join(", ");
     match &e.kind {
@@ -156,7 +157,7 @@ fn a_let_ends_where_the_result_begins() {
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };
         assert_eq!((p.body.lets().len(), tensor(&p.body.result).as_str()), (lets, result), "{text}");
     }
-    // without `;` these are one expression, and then there is no result
+    // Without `;` these are one expression, and then there is no result.
     for text in ["let a = x (b)", "let a = x -b"] {
         let (_, d) = parse(FileId(0), &format!("program f(x: f32) -> f32 {{ {text} }}"));
         assert!(d.has_errors(), "{text}");

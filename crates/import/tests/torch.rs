@@ -1,7 +1,9 @@
-//! Programs of PyTorch that are right or wrong (row TP-8): every folder of `torch/right` and `torch/wrong`.
+//! Tests of PyTorch programs that are right or wrong (row TP-8): every folder of `torch/right` and
+//! `torch/wrong`.
 //!
-//! `EXPECT` of a right one says the ranks and the collectives in the order in which they meet, `2 ranks; all_reduce`; of a
-//! wrong one the code and what the messages say, `E533 rank 0 issues; never does`. Adding a case is copying a folder.
+//! `EXPECT` of a right one states the number of ranks and the collectives in the order in which
+//! they meet, such as `2 ranks; all_reduce`. `EXPECT` of a wrong one states the code and words of
+//! the messages, such as `E533 rank 0 issues; never does`. To add a case, copy a folder.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
 use kbc_import::torch::groups::{Table, World, world};
@@ -57,7 +59,7 @@ fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<Met>), Diagnosti
     Ok((world, met))
 }
 
-/// `2 ranks; all_reduce all_gather`
+/// Returns text such as `2 ranks; all_reduce all_gather`.
 fn words(world: &World, met: &[Met]) -> String {
     let mut names: Vec<&str> = vec![];
     for c in summary::collectives(world, met) {
@@ -87,7 +89,8 @@ fn right_programs_are_accepted() {
     assert!(cases.len() >= 10);
 }
 
-/// `model.kb` of a right one is what it is as `.kb`, or why it is none; `KBC_BLESS=1` writes it.
+/// `model.kb` of a right one is its `.kb` text, or the reason why it has none; `KBC_BLESS=1` writes
+/// it.
 #[test]
 fn right_programs_become_kb() {
     let bless = std::env::var_os("KBC_BLESS").is_some();
@@ -119,7 +122,8 @@ fn right_programs_become_kb() {
     assert!(made >= 10);
 }
 
-/// A graph of DTensors whose inputs come in another order than the table names them, with methods.
+/// The inputs of a graph of DTensors may come in another order than the table names them, and it
+/// may have methods.
 #[test]
 fn graphs_of_dtensors_have_names_and_methods() {
     let text = r#"class GraphModule(torch.nn.Module):
@@ -141,7 +145,7 @@ fn graphs_of_dtensors_have_names_and_methods() {
     let mut given = kb::Given { path: "global.npz".into(), ..kb::Given::default() };
     let arrays = [("in__x", vec![4, 2, 16]), ("in__up.weight", vec![32, 16])];
     given.arrays.push(arrays.map(|(k, s)| (k.to_owned(), (kbc_import::torch::dtype::DType::F32, s))).into());
-    // by the place in this list x would be the weight
+    // By its position in this list, x would be the weight.
     let args = vec!["x".to_owned(), "up.weight".to_owned()];
     let it = kb::global::write(p, &[("tp".into(), 2)], args, "global", &given);
     let it = it.unwrap_or_else(|d| panic!("{:?}", d.list.iter().map(|d| &d.title).collect::<Vec<_>>()));
@@ -155,7 +159,8 @@ fn graphs_of_dtensors_have_names_and_methods() {
     }
 }
 
-/// An input of a lifted program: its name, sizes of the whole, where its parts are, and how many whole numbers it may be.
+/// An input of a lifted program: its name, the sizes of the whole, its placement, and how many
+/// whole numbers it may take.
 struct Input {
     name: String,
     sizes: Vec<i64>,
@@ -177,7 +182,7 @@ fn inputs(dir: &Path) -> Vec<Input> {
     text.lines().map(one).collect()
 }
 
-/// Data of the ranks that says where the parts are.
+/// Returns data of the ranks from which the placements follow.
 fn given(world: &World, of: &[Input]) -> kb::Given {
     let mut out = kb::Given { path: "rank*.npz".into(), ..kb::Given::default() };
     for (rank, p) in world.programs.iter().enumerate() {
@@ -196,8 +201,9 @@ fn given(world: &World, of: &[Input]) -> kb::Given {
     out
 }
 
-/// Programs with rows, constants, slices or shares of a rank's own: `model.kb` is the global program, the placements are
-/// shown, and results are those of `model/model.readable.py`, the unsharded model. `KBC_BLESS=1` writes the text.
+/// Tests lifting of programs with rows, constants, slices or shares of a rank's own. `model.kb` is
+/// the global program, the placements are shown, and the results are those of
+/// `model/model.readable.py`, the unsharded model. `KBC_BLESS=1` writes the text.
 #[test]
 fn right_programs_are_lifted() {
     let bless = std::env::var_os("KBC_BLESS").is_some();
@@ -231,7 +237,7 @@ fn right_programs_are_lifted() {
                 continue;
             }
         };
-        // an average is shown to be none of a sum
+        // An average cannot be shown to be a sum.
         if !verdict.shown() && !dir.ends_with("average") {
             wrong.push(format!("{}: {:?}", dir.display(), verdict.doubts));
         }
@@ -263,8 +269,8 @@ fn right_programs_are_lifted() {
     assert!(cases.len() >= 9);
 }
 
-/// What is said of programs together, with the data that `INPUTS` says: `EXPECT` is `shown`, `not shown: WHY`, or a code and
-/// a part of its message. Adding a case is copying a folder.
+/// Tests the verdicts on programs together, with the data that `INPUTS` describes. `EXPECT` is
+/// `shown`, `not shown: WHY`, or a code and a part of its message. To add a case, copy a folder.
 #[test]
 fn programs_together_are_judged() {
     let mut wrong = vec![];
@@ -313,7 +319,7 @@ fn wrong_programs_are_rejected_for_what_is_wrong() {
     assert!(codes.len() >= 17, "{codes:?}");
 }
 
-/// Nothing panics, whatever is in a file.
+/// No content of a file causes a panic.
 #[test]
 fn changed_texts_are_refused_or_read() {
     let mut tried = 0;
@@ -341,7 +347,7 @@ fn changed_texts_are_refused_or_read() {
         for n in (0..text.len()).step_by(7) {
             attempt(&text[..n]);
         }
-        // every number becomes others, every letter another one
+        // Every number becomes others, every letter another one.
         for (at, c) in text.char_indices() {
             for new in [
                 "-1",
@@ -365,7 +371,7 @@ fn changed_texts_are_refused_or_read() {
     assert!(tried > 4_000, "{tried}");
 }
 
-/// The zip crate writes no archive here: one with a stored entry, made by hand.
+/// Returns an archive with a stored entry, made by hand: the zip crate cannot write archives here.
 fn stored(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory) = (vec![], vec![]);
     for (name, data) in entries {
@@ -423,7 +429,7 @@ fn archives_of_both_layouts() {
         panic!("none")
     };
     assert!(why.contains("serialized_state_dict.pt: it is no archive"), "{why}");
-    // a state dict with a parameter whose storage has steps
+    // A state dict with a parameter whose storage has strides.
     let pickle = b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x05tQK\x01K\x02K\x02\x86K\x01K\x02\x86\x89}tRs.";
     let dict = stored(&[("a/data.pkl", pickle), ("a/byteorder", b"little"), ("a/data/0", b"aabbccddee")]);
     let old = stored(&[("serialized_exported_program.json", &text), ("serialized_state_dict.pt", &dict)]);
@@ -453,7 +459,8 @@ fn archives_of_both_layouts() {
     }
 }
 
-/// Every row of the table names an operation of a name space, and no two arguments are called alike.
+/// Every row of the table names an operation of a name space, and no two arguments have the same
+/// name.
 #[test]
 fn the_table_is_sound() {
     for name in ops::names() {
@@ -469,7 +476,7 @@ fn the_table_is_sound() {
     assert!(json::parse("[]").is_ok());
 }
 
-/// The same of texts: cut off, and with every character changed.
+/// The same for texts: truncated, and with every character changed.
 #[test]
 fn changed_prints_are_refused_or_read() {
     let mut tried = 0;

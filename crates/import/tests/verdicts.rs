@@ -1,8 +1,8 @@
-//! Every schedule of `tests/msccl` has the verdict beside it (row IO-1).
+//! Tests that every schedule of `tests/msccl` has the verdict beside it (row IO-1).
 //!
-//! `NAME.verdict` says `accepted`, or `rejected: KIND, ..` with the kinds `hang at this depth`, `hang at any depth`,
-//! `postcondition`, `uninitialised`, `race` that there are, and may say `safe: any size`, `safe: up to N B` or `safe: no size`.
-//! Adding a case is copying two files.
+//! `NAME.verdict` contains `accepted`, or `rejected: KIND, ..` with all kinds that occur: `hang at
+//! this depth`, `hang at any depth`, `postcondition`, `uninitialised`, `race`. It may contain
+//! `safe: any size`, `safe: up to N B` or `safe: no size`. To add a case, copy two files.
 
 use kbc_diag::{Diagnostics, FileId};
 use kbc_import::msccl::fifo::Safe;
@@ -30,7 +30,8 @@ fn found(text: &str) -> Result<Finding, Diagnostics> {
     Ok(judge(&algo, &build(&algo, &options), &options, false, &|_| None))
 }
 
-/// In the words of a `.verdict` file; kinds that these do not tell apart are left out.
+/// Returns a finding in the words of a `.verdict` file. Kinds that these do not distinguish are
+/// left out.
 fn words(f: &Finding) -> [String; 2] {
     let kinds: Vec<String> = f
         .kinds
@@ -85,7 +86,7 @@ fn wrong_schedules_are_rejected_for_what_is_wrong() {
     assert!(all_agree("wrong") >= 50);
 }
 
-/// Nothing panics, whatever the bytes; a reader of text gets text.
+/// No bytes cause a panic; a reader of text gets text.
 #[test]
 fn truncated_and_flipped_texts_are_refused_or_read() {
     let path = folder("right").join("simple_custom_collective_3.xml");
@@ -114,7 +115,8 @@ fn truncated_and_flipped_texts_are_refused_or_read() {
     assert!(tried > 20_000, "{tried}");
 }
 
-/// Operations in flight, and chunks that one operation moves.
+/// The number of operations in flight, and of chunks that one operation moves, follow from protocol
+/// and count.
 #[test]
 fn sizes_follow_from_protocol_and_count() {
     use kbc_import::msccl::Proto;

@@ -1,7 +1,7 @@
-//! Graphs and schedules as DOT, for Graphviz.
+//! DOT output: graphs and schedules as pictures for Graphviz.
 //!
-//! Owns the pictures of both levels. Nodes and edges come in the order of the module, so that two runs give the same
-//! bytes; everything a picture leaves out is in the text form.
+//! The module draws both levels. Nodes and edges come in the order of the module, so that two runs
+//! produce the same bytes. The text form contains everything that a picture leaves out.
 
 use crate::graph::{Graph, OpKind};
 use crate::host::{touches, writes};
@@ -29,7 +29,8 @@ fn open(name: &str) -> String {
     format!("digraph \"{}\" {{\n  node [shape=box, fontname=\"monospace\"];\n", escape(name))
 }
 
-/// A graph: operations as nodes with their types, operands as edges; collectives are filled.
+/// Returns the picture of a graph: operations with their types as nodes, operands as edges.
+/// Collectives are filled.
 pub fn graph_dot(g: &Graph) -> String {
     named(g, g.name.as_ref().map_or("graph", |n| n.as_str()))
 }
@@ -74,14 +75,15 @@ fn named(g: &Graph, name: &str) -> String {
     out + "}\n"
 }
 
-/// A local program: the graph of each part, one after another, each with the name of its first rank behind the program's.
+/// Returns the pictures of a local program: the graph of each part, one after another. The name of
+/// each is that of the program with the part's first rank.
 pub fn local_dot(l: &Local) -> String {
     let name = l.name.as_ref().map_or("local", |n| n.as_str());
     let part = |p: &LocalPart| named(&p.graph, &format!("{name}_r{}", p.ranks.first().copied().unwrap_or(0)));
     l.parts.iter().map(part).collect()
 }
 
-/// What the bodies of a region read and write, by buffer, and how many operations they have.
+/// Buffers that the bodies of a region read and write, and the number of their operations.
 #[derive(Default)]
 struct Touched {
     reads: BTreeSet<u32>,
@@ -125,7 +127,7 @@ fn touched(r: &Region) -> Touched {
             SOp::Recv { dst, .. } => t.writes.extend(buffer(dst, r)),
             SOp::Local(l) => {
                 t.reads.extend(l.srcs().iter().map(|b| b.0));
-                // One block of a line leaves the others as they were.
+                // Writing one block of a line keeps the other blocks, which counts as a read.
                 if let LocalOp::Pack { dst, at: Some(_), .. } = l {
                     t.reads.insert(dst.0);
                 }
@@ -141,13 +143,14 @@ fn touched(r: &Region) -> Touched {
     t
 }
 
-/// A schedule: regions as nodes with what they promise and by which algorithm, `after` as solid edges, buffers that one
-/// region writes and a later one reads as dashed edges; inputs and outputs of the program are ellipses; the host's
-/// launches, by number, and reads are dotted.
+/// Returns the picture of a schedule. Regions are nodes with their contract and algorithm; inputs
+/// and outputs of the program are ellipses. `after` is a solid edge. A dashed edge leads from the
+/// last region that writes a buffer to a region that reads it. Dotted edges are the host's:
+/// launches, with their number, reads and writes.
 pub fn schedule_dot(s: &Schedule) -> String {
     let mut out = open(&s.name);
     let mut edges = String::new();
-    // Who wrote a buffer last.
+    // Last writer of each buffer.
     let mut writer: BTreeMap<u32, String> = BTreeMap::new();
     for (i, b) in s.buffers.iter().enumerate() {
         if let BufferRole::Input(n) = b.role {
@@ -211,7 +214,7 @@ pub fn schedule_dot(s: &Schedule) -> String {
     out + &edges + "}\n"
 }
 
-/// Launches by number, reads by what is read.
+/// Draws the host's launches with their number, and its reads and writes with the buffers.
 fn host(list: &[SStmt], launches: &mut usize, s: &Schedule, edges: &mut String) {
     for st in list {
         match st {

@@ -1,54 +1,55 @@
 //! Integer expressions over rank coordinates, loop steps and the call number.
 //!
-//! Peers, chunks, slots, signals, epochs and extents of a schedule are such expressions, which is what keeps a
-//! schedule as short for 10,000 ranks as for four. Truth is 1 and 0. Division rounds down and `mod` takes the sign
-//! of the divisor, as in the algorithm language.
+//! Peers, chunks, slots, signals, epochs and extents of a schedule are such expressions, so that a
+//! schedule is as short for 10,000 ranks as for four. Truth values are 1 and 0. Division rounds
+//! down and `mod` has the sign of the divisor, as in the algorithm language.
 
 use crate::name::Name;
 use std::fmt;
 
-/// Greatest common divisor; `gcd(0, n) = n`. Periods and grains of expressions are made of it.
+/// Returns the greatest common divisor; `gcd(0, n) = n`. The analyses of periods and alignments of
+/// expressions use it.
 pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// An expression.
+/// An integer expression.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Expr {
     /// A constant.
     Int(i64),
-    /// A coordinate, a step, `call`, or a mesh axis.
+    /// A variable: a coordinate, a step, `call`, or a mesh axis.
     Var(Name),
-    /// One operand.
+    /// An operation on one operand.
     Un(UnOp, Box<Expr>),
-    /// Two operands.
+    /// An operation on two operands.
     Bin(BinOp, Box<Expr>, Box<Expr>),
-    /// `select(c, a, b)`: `a` where `c` is not 0; only the chosen side is evaluated.
+    /// `select(c, a, b)`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
     /// `@name[index]`: an entry of a table of the schedule.
     Table(Name, Box<Expr>),
 }
 
-/// Operations on one operand.
+/// Operation on one operand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum UnOp {
-    /// `-a`
+    /// `-a`.
     Neg,
-    /// `!a`: 1 where a is 0.
+    /// `!a`: 1 if a is 0, otherwise 0.
     Not,
-    /// `log2(a)`, rounded down; an error for a < 1.
+    /// `log2(a)`, rounded down; an error if a < 1.
     Log2,
-    /// `ceil_log2(a)`; an error for a < 1.
+    /// `ceil_log2(a)`: the logarithm rounded up; an error if a < 1.
     CeilLog2,
-    /// `popcount(a)`
+    /// `popcount(a)`: the number of one bits.
     Popcount,
-    /// `abs(a)`
+    /// `abs(a)`.
     Abs,
-    /// `sign(a)`
+    /// `sign(a)`: -1, 0 or 1.
     Sign,
 }
 
-/// Operations on two operands.
+/// Operation on two operands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the operators")]
 pub enum BinOp {
@@ -57,7 +58,7 @@ pub enum BinOp {
     Mul,
     /// Rounds down.
     Div,
-    /// Sign of the divisor.
+    /// Has the sign of the divisor.
     Mod,
     Min,
     Max,
@@ -76,14 +77,15 @@ pub enum BinOp {
     Ge,
 }
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EvalError {
-    /// No such variable here.
+    /// The variable is not bound.
     Unbound(Name),
-    /// No such table, or an index outside it.
+    /// The table does not exist, or the index is outside it.
     Table(Name, i64),
-    /// Division or `mod` by zero, logarithm of less than one, shift outside 0..63, overflow.
+    /// Division or `mod` by zero, logarithm of a value less than one, shift by an amount outside
+    /// 0..63, or overflow.
     Arithmetic(String),
 }
 
@@ -97,11 +99,11 @@ impl fmt::Display for EvalError {
     }
 }
 
-/// Where the variables and tables of an expression get their values.
+/// Values of the variables and tables of an expression.
 pub trait Env {
-    /// The value of a variable.
+    /// Returns the value of a variable.
     fn var(&self, name: &Name) -> Option<i64>;
-    /// An entry of a table.
+    /// Returns an entry of a table.
     fn table(&self, _name: &Name, _index: i64) -> Option<i64> {
         None
     }
@@ -176,7 +178,7 @@ pub fn apply_bin(op: BinOp, a: i64, b: i64) -> Result<i64, EvalError> {
 }
 
 impl BinOp {
-    /// How it is written.
+    /// Returns the operator or function name in the text.
     pub fn symbol(self) -> &'static str {
         match self {
             BinOp::Add => "+",
@@ -202,7 +204,8 @@ impl BinOp {
         }
     }
 
-    /// Binding strength, larger binds tighter; `min` and `max` are written as calls.
+    /// Returns the binding strength; a larger one binds tighter. `min` and `max` are written as
+    /// calls.
     pub fn strength(self) -> u8 {
         match self {
             BinOp::Or => 1,
@@ -220,7 +223,8 @@ impl BinOp {
 }
 
 impl UnOp {
-    /// How it is written; `-` and `!` as prefix, others as calls.
+    /// Returns the operator or function name in the text: `-` and `!` are prefixes, the others are
+    /// calls.
     pub fn symbol(self) -> &'static str {
         match self {
             UnOp::Neg => "-",
@@ -241,17 +245,17 @@ impl From<i64> for Expr {
 }
 
 impl Expr {
-    /// A variable.
+    /// Creates a variable.
     pub fn var(name: impl Into<Name>) -> Expr {
         Expr::Var(name.into())
     }
 
-    /// `a op b`, folded where constants allow.
+    /// Creates `a op b`, folded if constants allow it.
     pub fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
         fold_bin(op, a, b)
     }
 
-    /// `op a`, folded where constants allow.
+    /// Creates `op a`, folded if `a` is a constant.
     pub fn un(op: UnOp, a: Expr) -> Expr {
         if let Expr::Int(v) = a
             && let Ok(v) = apply_un(op, v)
@@ -261,7 +265,7 @@ impl Expr {
         Expr::Un(op, Box::new(a))
     }
 
-    /// `select(c, a, b)`, folded where the condition is known.
+    /// Creates `select(c, a, b)`, folded if the condition is a constant or both operands are equal.
     pub fn select(c: Expr, a: Expr, b: Expr) -> Expr {
         match c {
             Expr::Int(0) => b,
@@ -271,37 +275,37 @@ impl Expr {
         }
     }
 
-    /// `a mod k`.
+    /// Creates `self mod k`.
     pub fn modulo(self, k: impl Into<Expr>) -> Expr {
         Expr::bin(BinOp::Mod, self, k.into())
     }
 
-    /// `ceil(self / k)` for k > 0.
+    /// Creates `ceil(self / k)` for k > 0.
     pub fn ceil_div(self, k: i64) -> Expr {
         (self + Expr::Int(k - 1)) / Expr::Int(k)
     }
 
-    /// Both true.
+    /// Creates the conjunction `self && other`.
     pub fn and(self, other: Expr) -> Expr {
         Expr::bin(BinOp::And, self, other)
     }
 
-    /// Equal.
+    /// Creates the comparison `self == other`.
     pub fn equals(self, other: Expr) -> Expr {
         Expr::bin(BinOp::Eq, self, other)
     }
 
-    /// The constant it is, if it is one.
+    /// Returns the value if the expression is a constant.
     pub fn as_int(&self) -> Option<i64> {
         if let Expr::Int(v) = self { Some(*v) } else { None }
     }
 
-    /// Whether it is the constant "true".
+    /// Checks whether the expression is a constant other than 0.
     pub fn is_true(&self) -> bool {
         matches!(self, Expr::Int(v) if *v != 0)
     }
 
-    /// Its value.
+    /// Evaluates the expression.
     pub fn eval(&self, env: &impl Env) -> Result<i64, EvalError> {
         Ok(match self {
             Expr::Int(v) => *v,
@@ -324,7 +328,8 @@ impl Expr {
         })
     }
 
-    /// Every variable replaced where `f` gives something, folded on the way.
+    /// Returns the expression with every variable replaced for which `f` returns an expression. The
+    /// result is folded.
     pub fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Expr {
         match self {
             Expr::Int(_) => self.clone(),
@@ -336,7 +341,8 @@ impl Expr {
         }
     }
 
-    /// The same value in a simpler form: sums with like terms joined and the constant last, conditions said once.
+    /// Returns an equal expression in simpler form: like terms of sums are combined, the constant
+    /// comes last, and repeated operands of conjunctions and disjunctions are removed.
     pub fn simplify(&self) -> Expr {
         match self {
             Expr::Int(_) | Expr::Var(_) => self.clone(),
@@ -347,7 +353,7 @@ impl Expr {
         }
     }
 
-    /// Calls `f` with each variable.
+    /// Calls `f` with each occurrence of a variable.
     pub fn vars(&self, f: &mut impl FnMut(&Name)) {
         match self {
             Expr::Int(_) => {}
@@ -365,14 +371,14 @@ impl Expr {
         }
     }
 
-    /// Whether the variable occurs.
+    /// Checks whether the variable occurs.
     pub fn mentions(&self, name: &str) -> bool {
         let mut hit = false;
         self.vars(&mut |n| hit |= n == name);
         hit
     }
 
-    /// Whether a table is read.
+    /// Checks whether the expression reads a table.
     pub fn has_table(&self) -> bool {
         match self {
             Expr::Int(_) | Expr::Var(_) => false,
@@ -410,7 +416,7 @@ fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
         (Sub, _, Int(v)) if *v < 0 && *v != i64::MIN => return fold_bin(Add, a, Int(-v)),
         (Add, _, Expr::Un(UnOp::Neg, y)) => return fold_bin(Sub, a.clone(), (**y).clone()),
         (Sub, _, Expr::Un(UnOp::Neg, y)) => return fold_bin(Add, a.clone(), (**y).clone()),
-        // (x + c) + d, (x - c) + d and so on: one constant.
+        // (x + c) + d, (x - c) + d and so on: combine the constants.
         (Add | Sub, Expr::Bin(inner @ (Add | Sub), x, c), Int(d)) => {
             if let Int(c) = **c {
                 let c = if *inner == Add { c } else { -c };
@@ -425,7 +431,7 @@ fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
     Expr::Bin(op, Box::new(a), Box::new(b))
 }
 
-/// `a op b` of simple operands, simplified.
+/// Returns `a op b` in simplified form, for simplified operands.
 pub fn join(op: BinOp, a: Expr, b: Expr) -> Expr {
     match (op, &a, &b) {
         (BinOp::Add | BinOp::Sub, _, _) => {
@@ -443,7 +449,8 @@ pub fn join(op: BinOp, a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// Whether `e` is a conjunction (disjunction) that has `part` among its operands.
+/// Checks whether `e` is the operand `part`, or a conjunction (disjunction) that has it among its
+/// operands.
 fn has_operand(op: BinOp, e: &Expr, part: &Expr) -> bool {
     match e {
         Expr::Bin(o, x, y) if *o == op => has_operand(op, x, part) || has_operand(op, y, part),
@@ -451,7 +458,8 @@ fn has_operand(op: BinOp, e: &Expr, part: &Expr) -> bool {
     }
 }
 
-/// Terms of a sum with their coefficients, in order of appearance; none on overflow.
+/// Collects the terms of a sum with their coefficients, in order of appearance. Returns `None` on
+/// overflow.
 fn add_terms(e: &Expr, sign: i64, terms: &mut Vec<(i64, Expr)>, constant: &mut i64) -> Option<()> {
     match e {
         Expr::Int(v) => *constant = constant.checked_add(v.checked_mul(sign)?)?,
@@ -478,7 +486,7 @@ fn sum_of(terms: &[(i64, Expr)], constant: i64) -> Expr {
         c => fold_bin(BinOp::Mul, t.clone(), Expr::Int(c)),
     };
     let mut rest: Vec<&(i64, Expr)> = terms.iter().filter(|t| t.0 != 0).collect();
-    // A positive term or the constant goes first, so that no sum begins with a minus sign.
+    // A positive term or the constant comes first, so that no sum begins with a minus sign.
     let mut constant = constant;
     let mut out = match rest.iter().position(|t| t.0 > 0) {
         Some(i) => {
@@ -535,7 +543,7 @@ fn write_expr(e: &Expr, outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let paren = outer > 10;
             f.write_str(if paren { "(" } else { "" })?;
             f.write_str(op.symbol())?;
-            // An operand that is itself a constant keeps its own parentheses, so that `-(3)` and `-3` differ.
+            // A constant operand keeps its own parentheses, so that `-(3)` and `-3` differ.
             if matches!(**a, Expr::Int(_)) {
                 write!(f, "({a})")?
             } else {

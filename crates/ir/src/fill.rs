@@ -1,36 +1,38 @@
-//! Values that follow from their place alone: one number everywhere, or how far along a dimension an element is.
+//! Fills: tensors whose elements follow from their position alone. They hold one number everywhere,
+//! or the index along a dimension.
 //!
-//! Owns what they are and which numbers a type has. Every rank can make any part of one, so they have no placement of
-//! their own: `place` makes them where they are wanted.
+//! The module owns their definition and the check of which numbers an element type can represent.
+//! Every rank can create any part of a fill, so fills have no placement of their own; `place`
+//! creates them where they are wanted.
 
 use crate::types::DType;
 use std::fmt;
 
-/// A tensor filled with something.
+/// A tensor that is filled by position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fill {
     /// Element type.
     pub dtype: DType,
     /// Sizes.
     pub sizes: Vec<u64>,
-    /// With what.
+    /// Content.
     pub with: With,
 }
 
-/// What the elements are.
+/// Content of a fill.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum With {
     /// A number, rounded once to the element type.
     Number(f64),
-    /// The index along a dimension, from 0.
+    /// The index along this dimension, from 0.
     Place(usize),
 }
 
 impl Fill {
-    /// What is wrong with it: a dimension that is not there, a number that the type does not have.
+    /// Checks that the fill's dimension exists and that the element type can represent its numbers.
     ///
     /// # Errors
-    /// To be read after `fill gives %x, but`.
+    /// Returns a message, to be printed after `fill gives %x, but`.
     pub fn fault(&self) -> Result<(), String> {
         match self.with {
             With::Number(v) => has(self.dtype, v),
@@ -48,7 +50,7 @@ impl Fill {
     }
 }
 
-/// The largest number up to which a type has every integer.
+/// Returns the largest n such that the type represents every integer from 0 to n.
 pub fn counts_to(dtype: DType) -> u64 {
     match dtype {
         DType::F32 => 1 << 24,
@@ -62,13 +64,14 @@ pub fn counts_to(dtype: DType) -> u64 {
     }
 }
 
-/// Whether a type has a number, rounded where it is a floating-point type: an integer type has only its integers.
+/// Checks that a type can represent a number. Floating-point types round, so they accept every
+/// number; integer types accept the integers in their range.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a message if the type cannot represent the number.
 pub fn has(dtype: DType, v: f64) -> Result<(), String> {
     let most = match dtype {
-        // All integers of an f64 that are so small.
+        // 2^53: up to this magnitude, f64 represents every integer.
         DType::I64 => 9_007_199_254_740_992.0,
         d => counts_to(d) as f64,
     };
@@ -79,7 +82,7 @@ pub fn has(dtype: DType, v: f64) -> Result<(), String> {
     }
 }
 
-/// What is written in `.kir`: `f32[25, 8] number 0.5`, `i32[25, 8] place dim 1`.
+/// Writes the fill as in `.kir`: `f32[25, 8] number 0.5`, `i32[25, 8] place dim 1`.
 impl fmt::Display for Fill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.dtype)?;

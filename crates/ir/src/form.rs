@@ -1,29 +1,33 @@
 //! Forms of a counter: what a wait asks for, and what it leaves behind.
 //!
-//! Owns the arithmetic of counters, for whoever proves or executes a schedule; what a form is good for and when it is right
-//! is `docs/adr/019-barrier-forms.md`.
+//! The module owns the arithmetic of counters, for all code that proves or executes a schedule.
+//! `docs/adr/019-barrier-forms.md` states what each form is for and when its use is correct.
+//!
+//! The functions below count the notifies of one counter since its allocation. `landed` is the
+//! number of notifies that have reached the counter, and `spent` the number that earlier waits have
+//! used up.
 
 use std::fmt;
 
-/// What a wait for a counter asks for. A notify adds 1 in every form.
+/// Form of a counter, which determines the condition of a wait. A notify adds 1 in every form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Form {
-    /// `wait s >= n`: n notifies since the allocation, where the counter was zero.
+    /// `wait s >= n`: passes after n notifies since the allocation, when the counter was zero.
     Epoch,
-    /// `wait s & 1 == e`: the lowest bit is e.
+    /// `wait s & 1 == e`: passes when the lowest bit is e.
     Sense {
-        /// Zero when the domain is allocated.
+        /// Whether the counter is zero when the domain is allocated.
         fresh: bool,
     },
-    /// `wait s -= n`: at least n, which are then subtracted in the same step.
+    /// `wait s -= n`: passes when the counter is at least n, and subtracts n in the same step.
     Clearing {
-        /// Zero when the domain is allocated.
+        /// Whether the counter is zero when the domain is allocated.
         fresh: bool,
     },
 }
 
 impl Form {
-    /// The word of its declaration; an epoch has none.
+    /// Returns the name of the form. In a declaration, epoch is the default and has no word.
     pub fn name(self) -> &'static str {
         match self {
             Form::Epoch => "epoch",
@@ -32,7 +36,7 @@ impl Form {
         }
     }
 
-    /// The same with an article.
+    /// Returns the name of the form with its article.
     pub fn article(self) -> &'static str {
         match self {
             Form::Epoch => "an epoch",
@@ -41,7 +45,7 @@ impl Form {
         }
     }
 
-    /// Whether the counter is known to be zero when the domain is allocated.
+    /// Checks whether the counter is known to be zero when the domain is allocated.
     pub fn fresh(self) -> bool {
         match self {
             Form::Epoch => true,
@@ -49,7 +53,8 @@ impl Form {
         }
     }
 
-    /// Whether a wait may ask for that: a sense is 0 or 1, and nothing below zero is taken.
+    /// Checks whether a wait may ask for `value`: a sense is 0 or 1, and the amount to subtract is
+    /// not negative.
     pub fn allows(self, value: i64) -> bool {
         match self {
             Form::Epoch => true,
@@ -58,7 +63,8 @@ impl Form {
         }
     }
 
-    /// How many notifies in all a wait for `value` is about, where the waits before it were about `spent`.
+    /// Returns the total number of notifies that a wait for `value` requires, if earlier waits used
+    /// up `spent`.
     pub fn target(self, spent: u64, value: i64) -> u64 {
         let value = u64::try_from(value).unwrap_or(0);
         match self {
@@ -68,7 +74,7 @@ impl Form {
         }
     }
 
-    /// Whether a wait passes when so many notifies have landed in all.
+    /// Checks whether a wait for `value` passes when `landed` notifies have reached the counter.
     pub fn passes(self, landed: u64, spent: u64, value: i64) -> bool {
         match self {
             Form::Sense { .. } => (landed & 1) as i64 == value,
@@ -76,7 +82,8 @@ impl Form {
         }
     }
 
-    /// What is spent once a wait has passed when so many notifies have landed: those it has heard of.
+    /// Returns how many notifies are used up after a wait for `value` has passed. For a sense these
+    /// are all that have landed.
     pub fn spends(self, landed: u64, spent: u64, value: i64) -> u64 {
         match self {
             Form::Sense { .. } => landed,
@@ -84,7 +91,7 @@ impl Form {
         }
     }
 
-    /// What follows the counter in a wait, up to the value.
+    /// Returns the text between the counter and the value in a wait.
     pub fn asks(self) -> &'static str {
         match self {
             Form::Epoch => ">=",
@@ -95,7 +102,7 @@ impl Form {
 }
 
 impl fmt::Display for Form {
-    /// As in a declaration, with a blank before; nothing for an epoch.
+    /// Writes the form as in a declaration, with a leading space; nothing for an epoch.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Form::Epoch => Ok(()),
@@ -110,7 +117,7 @@ impl fmt::Display for Form {
 mod tests {
     use super::*;
 
-    /// What is spent and what is asked for next, in each form.
+    /// The notifies used up and the next target, in each form.
     #[test]
     fn forms_count_as_they_say() {
         let (sense, clearing) = (Form::Sense { fresh: true }, Form::Clearing { fresh: true });

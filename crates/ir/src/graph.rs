@@ -1,8 +1,8 @@
-//! Graph level: tensor operations with types and placements; a collective is one operation.
+//! Graph level: tensor operations with types and placements. A collective is one operation.
 //!
-//! petgraph holds the dependences and stays private: iteration, printing and hashing use issue order, so that two
-//! runs give the same bytes. Types are absent until `infer` fills them; an annotation that the program states is kept
-//! beside them as `want`.
+//! petgraph holds the dependencies and stays private. Iteration, printing and hashing follow the
+//! issue order, so that two runs produce the same bytes. Types are absent until `infer` fills them
+//! in; an annotation that the program states is kept beside the type as `want`.
 
 use crate::fill::Fill;
 use crate::grouped::Runs;
@@ -20,29 +20,29 @@ use petgraph::visit::EdgeRef;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An operation of a graph.
+/// Number of an operation in its graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OpId(pub u32);
 
-/// Where an input's data comes from.
+/// Source of an input's data.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DataSource {
-    /// A file as written in the program (relative to it), and a key in it.
+    /// A file, and a key in it.
     File {
-        /// Path as written.
+        /// Path as written in the program, relative to the program's file.
         path: String,
-        /// Key of an archive.
+        /// Key, if the file is an archive of several tensors.
         key: Option<String>,
-        /// Where it is written.
+        /// Source location.
         span: Span,
     },
-    /// A generator: `exact()`, `ones()`, `normal(7)`.
+    /// A generator with its arguments: `exact()`, `ones()`, `normal(7)`.
     Generator {
-        /// Name.
+        /// Name of the generator.
         name: Name,
         /// Arguments.
         args: Vec<f64>,
-        /// Where it is written.
+        /// Source location.
         span: Span,
     },
 }
@@ -52,15 +52,15 @@ pub enum DataSource {
 pub struct Input {
     /// Name.
     pub name: Name,
-    /// Global type with placement.
+    /// Global type with its placement.
     pub ty: TensorType,
-    /// Its own data, if it names some.
+    /// Data that the declaration names, if any.
     pub data: Option<DataSource>,
-    /// Where it is declared.
+    /// Source location of the declaration.
     pub span: Span,
 }
 
-/// A collective, or a change of placement without communication.
+/// Kind of a collective, or of a change of placement without communication.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the collectives")]
 pub enum CollKind {
@@ -72,16 +72,17 @@ pub enum CollKind {
     Reduce,
     Gather,
     Scatter,
-    /// Replicated to split: no communication.
+    /// Replicated to split, without communication.
     Slice,
-    /// Nobody goes on before everybody has arrived; values stay as they are.
+    /// A barrier: no rank goes on before all ranks have arrived. Values stay as they are.
     Barrier,
-    /// A collective that is its promise alone: of a user, or one of the library's that moves parts about.
+    /// A collective that is defined by its contract alone: a user-defined one, or one of the
+    /// library that moves parts between ranks.
     Own,
 }
 
 impl CollKind {
-    /// Those that have a name of their own.
+    /// The kinds with a name of their own, which are all but `Own`.
     pub const ALL: [CollKind; 10] = [
         CollKind::AllReduce,
         CollKind::ReduceScatter,
@@ -95,7 +96,7 @@ impl CollKind {
         CollKind::Barrier,
     ];
 
-    /// Name in `.kb` and `.kir`.
+    /// Returns the name in `.kb` and `.kir`.
     pub fn name(self) -> &'static str {
         match self {
             CollKind::AllReduce => "all_reduce",
@@ -112,60 +113,61 @@ impl CollKind {
         }
     }
 
-    /// The collective of that name.
+    /// Returns the kind of that name. `own` is not among them.
     pub fn parse(s: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == s)
     }
 
-    /// Whether it has a root.
+    /// Checks whether the collective has a root.
     pub fn rooted(self) -> bool {
         matches!(self, CollKind::Broadcast | CollKind::Reduce | CollKind::Gather | CollKind::Scatter)
     }
 
-    /// Whether it combines contributions.
+    /// Checks whether the collective combines contributions.
     pub fn reduces(self) -> bool {
         matches!(self, CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce)
     }
 }
 
-/// The value of an argument in `using: ring(d: -1, a: pairwise)`.
+/// Value of an argument in `using: ring(d: -1, a: pairwise)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum UsingArg {
     /// An integer.
     Int(i64),
-    /// The name of an algorithm, or of an option's value.
+    /// Name of an algorithm, or of a value of an option.
     Name(Name),
 }
 
-/// `using: ALG(args)`: the algorithm of a collective and the options of this use.
+/// `using: ALG(args)`: the algorithm of a collective and its options in this use.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Using {
     /// The algorithm.
     pub alg: Name,
     /// Parameters and options, as written.
     pub args: Vec<(Name, UsingArg)>,
-    /// Where it is written; none if `select` chose it.
+    /// Source location; [`Span::NONE`] if `select` chose the algorithm.
     pub span: Span,
 }
 
-/// A collective that is known by its promise.
+/// A collective that is defined by its contract.
 ///
-/// Every rank's part of the operand, along the one dimension that the axis splits, is what the rank starts with; its
-/// part of the result is what it ends with.
+/// Each rank starts with its part of the operand, along the one dimension that the axis splits, and
+/// ends with its part of the result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Own {
-    /// The collective's name, as the program's file sees it.
+    /// Name of the collective, as the program's file refers to it.
     pub name: Name,
-    /// Ranks of the axis; 0 until `infer` has filled in both.
+    /// Number of ranks of the axis. It is 0 until `infer` fills in this field and `promise`.
     pub ranks: u64,
-    /// Its clauses with the root put in.
+    /// Clauses of the contract, with the root substituted.
     pub promise: Option<Promise>,
-    /// Whose part each rank ends with, where the use of the collective says it; empty where the collective does.
+    /// For each rank, the rank whose part it ends with, if the use of the collective states it;
+    /// otherwise empty, and the declaration states it.
     pub part_of: Vec<u64>,
 }
 
 impl Own {
-    /// A collective of that name, not looked up yet.
+    /// Creates a reference to the collective of that name, not resolved yet.
     pub fn named(name: impl Into<Name>) -> Own {
         Own { name: name.into(), ranks: 0, promise: None, part_of: vec![] }
     }
@@ -174,35 +176,38 @@ impl Own {
 /// A collective operation on a global value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collective {
-    /// Which.
+    /// Kind of the collective.
     pub kind: CollKind,
-    /// Which one, if the kind does not say.
+    /// The collective itself, if the kind is [`CollKind::Own`].
     pub own: Option<Box<Own>>,
-    /// The combiner, for those that combine.
+    /// Combiner, for collectives that combine.
     pub red: Option<ReduceOp>,
-    /// The mesh axis it runs over.
+    /// Mesh axis over which the collective runs.
     pub axis: Name,
-    /// Axes that are joined with it into one group, in this order; in local programs alone.
+    /// Further axes, which form one group together with `axis`, in this order. Only local programs
+    /// have them.
     pub joined: Vec<Name>,
-    /// Split dimension of the result (reduce_scatter, all_to_all `to`, scatter, slice) or of the operand
-    /// (all_gather, gather), or of both (own ones).
+    /// Dimension that is split: of the result (reduce_scatter, all_to_all `to`, scatter, slice), of
+    /// the operand (all_gather, gather), or of both (`own`).
     pub dim: Option<usize>,
-    /// Split dimension of the operand of an all_to_all (`from`).
+    /// Dimension along which the operand of an all_to_all is split (`from`).
     pub from_dim: Option<usize>,
-    /// Coordinate of the root.
+    /// Coordinate of the root on the axis.
     pub root: Option<u64>,
-    /// Of an all_to_all: how many rows each rank (a row of the matrix) has for each, instead of the cuts of two dimensions.
+    /// For an all_to_all with counts: how many rows each rank (row of the matrix) has for each rank
+    /// (column). The counts replace the cuts of the two dimensions.
     pub counts: Option<Parts>,
-    /// The algorithm, asked for or selected.
+    /// Algorithm, whether the program asks for it or `select` chose it.
     pub using: Option<Using>,
-    /// The stream it runs on, beside what follows it in issue order; none for the one that everything else runs on.
+    /// Stream of the collective, which runs concurrently with what follows in issue order; `None`
+    /// for the main stream.
     pub stream: Option<Name>,
-    /// Written in the program (or inserted by `place`).
+    /// Whether the program contains the collective; false if a pass inserted it.
     pub explicit: bool,
 }
 
 impl Collective {
-    /// Name of the collective.
+    /// Returns the name of the collective, which for `own` is the name in the program.
     pub fn name(&self) -> &str {
         self.own.as_ref().map_or(self.kind.name(), |o| o.name.as_str())
     }
@@ -211,71 +216,79 @@ impl Collective {
 /// What an operation does.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OpKind {
-    /// Input by position.
+    /// The input of the program with this number.
     Input(usize),
-    /// `[.., M, K] x [.., K, N] -> [.., M, N]`; rounded once from its f32 (i32) accumulation.
+    /// `[.., M, K] x [.., K, N] -> [.., M, N]`, accumulated in f32 (i32) and rounded once.
     Matmul {
-        /// The result is f32 whatever the operands are.
+        /// Whether the result is f32, whatever the element type of the operands.
         accumulate_f32: bool,
     },
-    /// An elementwise function, operands broadcast from the right.
+    /// An elementwise function; operands are broadcast from the right.
     Map(ScalarFn),
-    /// Reduction of one dimension; `mean` is a sum and one division at the end.
+    /// Reduction of one dimension. A mean is a sum with one division at the end.
     ReduceDim {
-        /// The combiner.
+        /// Combiner.
         op: ReduceOp,
-        /// Divide by the number of elements afterwards.
+        /// Whether to divide by the number of elements at the end.
         mean: bool,
-        /// The dimension.
+        /// Dimension that is reduced.
         dim: usize,
-        /// Keep it with size 1.
+        /// Whether to keep the dimension, with size 1.
         keep: bool,
     },
-    /// Cast, nearest even.
+    /// Conversion to an element type, rounded to nearest even.
     Cast(DType),
-    /// Rows of a table `[V, ..]` by their numbers `[..]`, i32 or i64: `[.., ..]`. A number that is no row is an error.
+    /// Rows of a table `[V, ..]`, selected by row numbers `[..]` of type i32 or i64; the result is
+    /// `[.., ..]`. A number outside the table is an error.
     Embedding,
-    /// Rows `[T, D]`, each with its matrix of `[G, D, F]`: `[T, F]`, rounded as a matmul.
+    /// Rows `[T, D]`, each multiplied by its matrix of `[G, D, F]`; the result is `[T, F]`, rounded
+    /// as a matmul.
     Grouped(Runs),
-    /// A kernel over tiles, its operands in order.
+    /// A kernel over tiles; the operands are in the kernel's order.
     Tiles(Arc<TileKernel>),
-    /// A value that follows from its place alone.
+    /// A value whose elements follow from their position alone.
     Fill(Fill),
-    /// Elements moved: transpose, reshape, slice, pad, concat.
+    /// Movement of elements: transpose, reshape, slice, pad, concat.
     Shape(ShapeOp),
-    /// A change of placement.
+    /// A collective, or a change of placement without communication.
     Collective(Collective),
-    /// The same value with a demanded placement (`let y: TYPE = ..`, a result type); `place` resolves and removes it.
+    /// The same value with a demanded placement (`let y: TYPE = ..`, a result type). `place`
+    /// resolves and removes it.
     Demand,
-    /// A demand of a called program on all but these dimensions of the type it wants, in order: they are as the value has
-    /// them. `infer` makes a [`OpKind::Demand`] of it.
+    /// A demand of a called program on every dimension of the wanted type except the listed ones,
+    /// which keep the placement of the value. The list is in ascending order. `infer` turns it into
+    /// an [`OpKind::Demand`].
     Ask(Vec<usize>),
-    /// The result of a collective, once it is there: in local programs alone.
+    /// The result of a collective once it has completed. Only local programs have it.
     Wait,
-    /// What the host does once the operations before are launched: the value of the first operand, as it is then.
+    /// An action of the host, after it has launched the operations before it. The result is the
+    /// value of the operand given by [`HostOp::value`], at that time.
     Host(HostOp),
-    /// Result by position.
+    /// The result of the program with this number.
     Output(usize),
 }
 
-/// What the host of every rank does at a place of a program.
+/// Action of each rank's host at one point of a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HostOp {
-    /// It takes the value, once what makes it is over on its rank.
+    /// The host takes the value once the operations of its rank that produce it have completed.
     Read,
-    /// It stores the second value in the place of the first, once what uses that is over on its rank; the result is that place.
+    /// The host stores the second operand in place of the first, once the operations of its rank
+    /// that use the first or produce the second have completed. The result is the overwritten
+    /// place.
     Write,
-    /// It waits until what makes the value is over on its rank.
+    /// The host waits until the operations of its rank that produce the value have completed.
     Wait,
-    /// It waits until all that was launched is over on its rank; the value is any one.
+    /// The host waits until everything that it has launched on its rank has completed. The operand
+    /// may be any value.
     Drain,
 }
 
 impl HostOp {
-    /// All of them.
+    /// All actions.
     pub const ALL: [HostOp; 4] = [HostOp::Read, HostOp::Write, HostOp::Wait, HostOp::Drain];
 
-    /// Its name behind `host`.
+    /// Returns the word after `host` in the text.
     pub fn word(self) -> &'static str {
         match self {
             HostOp::Read => "read",
@@ -285,12 +298,12 @@ impl HostOp {
         }
     }
 
-    /// The operand whose value its own is.
+    /// Returns the position of the operand whose value is the result.
     pub fn value(self) -> usize {
         self.arity() - 1
     }
 
-    /// Values that it takes.
+    /// Returns the number of operands.
     pub fn arity(self) -> usize {
         match self {
             HostOp::Write => 2,
@@ -299,76 +312,77 @@ impl HostOp {
     }
 }
 
-/// An operation.
+/// An operation of a graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Op {
-    /// What it does.
+    /// What the operation does.
     pub kind: OpKind,
     /// Name of its value, as a hint.
     pub name: Name,
-    /// Type of its value, once inferred.
+    /// Type of its value, once it is inferred.
     pub ty: Option<TensorType>,
-    /// The type an annotation, an argument or a result asks for.
+    /// Type that an annotation, an argument or a result asks for.
     pub want: Option<TensorType>,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
-/// Stored results of another execution to compare with, one an output.
+/// Stored results of another execution, to compare with.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expect {
-    /// The data, one an output.
+    /// The data, one entry per output.
     pub data: Vec<DataSource>,
 }
 
-/// A call of a program whose operations stand in the place of the call.
+/// A call of a program whose operations have been inlined at the call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Called {
-    /// The program.
+    /// Name of the called program.
     pub program: Name,
-    /// Where it is called.
+    /// Source location of the call.
     pub at: Span,
-    /// The call inside whose operations this call is.
+    /// The enclosing call, if this call belongs to an inlined program itself.
     pub within: Option<CallId>,
 }
 
-/// A call of a graph.
+/// Number of a call in its graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(pub u32);
 
-/// The place of an operation that is not there.
+/// Position of an operation that is not in the graph.
 const NOWHERE: u32 = u32::MAX;
 
 /// A program at graph level.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// Name.
+    /// Name of the graph, if it has one of its own.
     pub name: Option<Name>,
-    /// Inputs.
+    /// Inputs of the program.
     pub inputs: Vec<Input>,
-    /// Declared result types.
+    /// Declared types of the results.
     pub results: Vec<TensorType>,
-    /// Stored results, if the program names them.
+    /// Stored results to compare with, if the program names them.
     pub expect: Option<Expect>,
     g: StableDiGraph<Op, u8>,
     order: Vec<OpId>,
-    /// Places in that order, by number of the operation; what is removed has none.
+    /// Position in `order` by number of the operation; `NOWHERE` for removed operations.
     places: Vec<u32>,
-    /// Calls of programs, and the innermost one that each operation came through. For messages: not in the text.
+    /// Inlined calls, and for each operation the innermost call that it came from. They serve
+    /// diagnostics and are not part of the text.
     calls: Vec<Called>,
     within: BTreeMap<OpId, CallId>,
-    /// What operations made from now on are within.
+    /// Call to which new operations are attributed.
     inside: Option<CallId>,
 }
 
 impl Graph {
-    /// Appends an operation with its operands and returns its id.
+    /// Appends an operation with its operands and returns its number.
     pub fn push(&mut self, op: Op, operands: &[OpId]) -> OpId {
         let at = self.order.len();
         self.insert(at, op, operands)
     }
 
-    /// Inserts an operation at a place of the issue order.
+    /// Inserts an operation at a position of the issue order and returns its number.
     pub fn insert(&mut self, at: usize, op: Op, operands: &[OpId]) -> OpId {
         let node = self.g.add_node(op);
         for (i, o) in operands.iter().enumerate() {
@@ -384,34 +398,36 @@ impl Graph {
         id
     }
 
-    /// Notes a call inside the one that operations are made within.
+    /// Records a call, nested in the call to which new operations are attributed.
     pub fn call(&mut self, program: Name, at: Span) -> CallId {
         self.calls.push(Called { program, at, within: self.inside });
         CallId(self.calls.len() as u32 - 1)
     }
 
-    /// Operations made from now on are within that call. Returns what they were within before.
+    /// Attributes new operations to this call. Returns the call to which they were attributed
+    /// before.
     pub fn enter(&mut self, call: Option<CallId>) -> Option<CallId> {
         std::mem::replace(&mut self.inside, call)
     }
 
-    /// All calls of programs, in order.
+    /// Returns all inlined calls, in the order in which they were recorded.
     pub fn called(&self) -> &[Called] {
         &self.calls
     }
 
-    /// The innermost call that an operation came through.
+    /// Returns the innermost call that an operation came from.
     pub fn within(&self, id: OpId) -> Option<CallId> {
         self.within.get(&id).copied()
     }
 
-    /// The calls that an operation came through, the innermost first.
+    /// Returns the calls that an operation came from, innermost first.
     pub fn calls(&self, id: OpId) -> Vec<&Called> {
         let called = |c: CallId| self.calls.get(c.0 as usize);
         std::iter::successors(self.within(id).and_then(called), |c| c.within.and_then(called)).collect()
     }
 
-    /// Adds to a message about an operation where the programs were called that it came through.
+    /// Adds to a diagnostic about an operation the locations of the calls that the operation came
+    /// from.
     pub fn told(&self, id: OpId, mut d: Diagnostic) -> Diagnostic {
         for c in self.calls(id) {
             d = d.secondary(c.at, format!("`{}` is called here", c.program));
@@ -419,7 +435,9 @@ impl Graph {
         d
     }
 
-    /// Of an input whose elements number rows of tables, by which its way there does not change: the tables.
+    /// Returns the embedding tables that the elements of an input index. Between the input and the
+    /// embedding there are only operations that leave the values of elements unchanged:
+    /// collectives, demands, casts, and movements other than padding.
     pub fn numbered(&self, input: usize) -> Vec<OpId> {
         let same = |kind: &OpKind| match kind {
             OpKind::Collective(_) | OpKind::Demand | OpKind::Cast(_) => true,
@@ -439,28 +457,29 @@ impl Graph {
         tables
     }
 
-    /// The fewest rows of those tables: its elements are below that. None for another input.
+    /// Returns the row count of the smallest table that the elements of an input index; the
+    /// elements must be less than it. Returns `None` for an input that indexes no table.
     pub fn rows_numbered(&self, input: usize) -> Option<u64> {
         let rows = |t: &OpId| self.op(*t).ty.as_ref()?.sizes().first().copied();
         self.numbered(input).iter().filter_map(rows).min()
     }
 
-    /// Ids in issue order, which is a topological order.
+    /// Returns the numbers of all operations in issue order, which is a topological order.
     pub fn order(&self) -> &[OpId] {
         &self.order
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub fn op(&self, id: OpId) -> &Op {
         &self.g[NodeIndex::new(id.0 as usize)]
     }
 
-    /// The operation, to change it.
+    /// Returns the operation for modification.
     pub fn op_mut(&mut self, id: OpId) -> &mut Op {
         &mut self.g[NodeIndex::new(id.0 as usize)]
     }
 
-    /// Operands by position.
+    /// Returns the operands by position.
     pub fn operands(&self, id: OpId) -> Vec<OpId> {
         let mut edges: Vec<(u8, OpId)> = self
             .g
@@ -471,7 +490,7 @@ impl Graph {
         edges.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Users of a value with the operand position, in issue order.
+    /// Returns the users of a value with the operand position, in issue order.
     pub fn users(&self, id: OpId) -> Vec<(OpId, u8)> {
         let mut users: Vec<(usize, OpId, u8)> = self
             .g
@@ -485,22 +504,25 @@ impl Graph {
         users.into_iter().map(|(_, id, i)| (id, i)).collect()
     }
 
-    /// Place of an operation in issue order; behind the last one for what is not there.
+    /// Returns the position of an operation in the issue order, or the length of the order if it is
+    /// not in the graph.
     pub fn position(&self, id: OpId) -> usize {
         self.places.get(id.0 as usize).map_or(self.order.len(), |p| (*p as usize).min(self.order.len()))
     }
 
-    /// Writes down the places of operations from one place on.
+    /// Updates `places` from one position on.
     fn number(&mut self, from: usize) {
         for (place, id) in self.order.iter().enumerate().skip(from) {
             self.places[id.0 as usize] = place as u32;
         }
     }
 
-    /// Another issue order of the same operations.
+    /// Replaces the issue order by another order of the same operations.
     ///
     /// # Panics
-    /// If it is not one: something is missing, or comes before what it needs.
+    ///
+    /// If the order does not contain exactly the operations of the graph, or (in debug builds) if
+    /// an operation precedes one of its operands.
     pub fn reorder(&mut self, order: Vec<OpId>) {
         let mut sorted = [self.order.clone(), order.clone()];
         sorted.iter_mut().for_each(|o| o.sort_unstable());
@@ -510,7 +532,7 @@ impl Graph {
         debug_assert!(self.order_is_topological(), "an order of dependences");
     }
 
-    /// Makes operand `index` of `user` be `value`.
+    /// Replaces operand `index` of `user` by `value`.
     pub fn set_operand(&mut self, user: OpId, index: u8, value: OpId) {
         let node = NodeIndex::new(user.0 as usize);
         let old =
@@ -521,7 +543,7 @@ impl Graph {
         self.g.add_edge(NodeIndex::new(value.0 as usize), node, index);
     }
 
-    /// Removes an operation that nobody uses any more.
+    /// Removes an operation that has no users any more.
     pub fn remove(&mut self, id: OpId) {
         let at = self.position(id);
         if at == self.order.len() {
@@ -534,7 +556,7 @@ impl Graph {
         self.within.remove(&id);
     }
 
-    /// Whether the issue order is a topological order of the dependences.
+    /// Checks whether the issue order is a topological order of the dependencies.
     pub fn order_is_topological(&self) -> bool {
         petgraph::algo::toposort(&self.g, None).is_ok()
             && self
@@ -566,7 +588,7 @@ mod tests {
         g.set_operand(b, 0, a);
         g.remove(c);
         assert_eq!((g.order(), places(&g), g.position(c)), (&[a, b][..], vec![0, 1], 2));
-        // The number of what was removed may be given again.
+        // petgraph may give the number of a removed operation to a new one.
         let d = g.insert(0, op("d"), &[]);
         assert_eq!((g.order(), places(&g)), (&[d, a, b][..], vec![0, 1, 2]));
         assert!(g.order_is_topological());

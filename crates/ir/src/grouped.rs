@@ -1,32 +1,35 @@
-//! Rows in groups: runs of neighbouring rows that are multiplied with one matrix each.
+//! Grouped rows: runs of consecutive rows, each multiplied by one matrix.
 //!
-//! Owns what a list of runs says: whose matrix a row meets, and which rows a rank needs that has some of the matrices.
+//! The module owns the list of runs. It computes which matrix a row is multiplied by, and which
+//! rows a rank needs if it holds some of the matrices.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Runs of rows, one after another: the number of the matrix that they meet, and how many they are.
+/// Runs of rows, one after another: the number of the matrix, and the number of rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Runs(Arc<[(u64, u64)]>);
 
 impl Runs {
-    /// Of pairs of a matrix and a number of rows; none where rows cannot be counted.
+    /// Creates the runs from pairs of a matrix and a number of rows. Returns `None` if the total
+    /// number of rows overflows.
     pub fn new(list: Vec<(u64, u64)>) -> Option<Runs> {
         list.iter().try_fold(0u64, |n, run| n.checked_add(run.1))?;
         Some(Runs(list.into()))
     }
 
-    /// The pairs.
+    /// Returns the pairs.
     pub fn list(&self) -> &[(u64, u64)] {
         &self.0
     }
 
-    /// Rows of all runs.
+    /// Returns the number of rows of all runs.
     pub fn rows(&self) -> u64 {
         self.0.iter().map(|run| run.1).sum()
     }
 
-    /// The matrix of each of `n` rows from `first` on; shorter where the runs end before.
+    /// Returns the matrix of each of `n` rows from `first` on. The list is shorter if the runs end
+    /// before.
     pub fn matrices(&self, first: u64, n: u64) -> Vec<u64> {
         let mut out = vec![];
         let mut at = 0u64;
@@ -38,8 +41,9 @@ impl Runs {
         out
     }
 
-    /// Rows of each part where the matrices are cut at these boundaries and every part has the rows that meet its own; none
-    /// where those of a part do not lie together, in the order of the parts.
+    /// Returns the number of rows of each part if the matrices are cut at these boundaries and
+    /// every part has the rows of its own matrices. Returns `None` if the rows of a part are not
+    /// contiguous, or not in the order of the parts.
     pub fn lengths(&self, boundaries: &[u64]) -> Option<Vec<u64>> {
         let mut out = vec![0; boundaries.len().checked_sub(1)?];
         let mut last = 0;
@@ -54,10 +58,10 @@ impl Runs {
         Some(out)
     }
 
-    /// What is wrong with them for so many rows and matrices.
+    /// Checks that the runs fit this number of rows and matrices.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns a message if they do not.
     pub fn fit(&self, rows: u64, matrices: u64) -> Result<(), String> {
         if self.rows() != rows {
             return Err(format!("the counts add up to {}, and there are {rows} rows", self.rows()));
@@ -69,7 +73,7 @@ impl Runs {
     }
 }
 
-/// `[[0, 3], [1, 2]]`
+/// Writes the runs as in `.kir`: `[[0, 3], [1, 2]]`.
 impl fmt::Display for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<String> = self.0.iter().map(|(m, n)| format!("[{m}, {n}]")).collect();

@@ -1,8 +1,10 @@
-//! The host's program of a schedule: what a rank's host launches, reads, writes and waits for, in order.
+//! The host's program of a schedule: what a rank's host launches, reads, writes and waits for, in
+//! order.
 //!
-//! Owns its data model and what it means: [`spelled`] writes it as a region of its own, on a stream of its own, with
-//! `record`, `await` and `copy`, so that everybody who walks schedules sees nothing new but the read itself. Which programs are
-//! well-formed is [`crate::verify`]'s to say (rule V21).
+//! The module owns the data model and its meaning. [`spelled`] rewrites the host's program as an
+//! additional region with a stream of its own, using `record`, `await` and `copy`. Code that walks
+//! schedules therefore meets only one new operation, the read itself. [`crate::verify`] decides
+//! which host programs are well-formed (rule V21).
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
@@ -13,25 +15,27 @@ use kbc_diag::{Diagnostic, Span};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// The stream of the host's program, and the name of its region once it is spelled out.
+/// Name of the stream of the host's program, and of its region in spelled form.
 pub const HOST: &str = "host";
 
-/// What the host of every rank does in each call: `launch`, `host.wait`, `host.read`, `host.write`, `drain`, and `if` on
-/// the rank.
+/// Program of every rank's host in each call: `launch`, `host.wait`, `host.read`, `host.write`,
+/// `drain`, and `if` on the rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Host {
-    /// Its statements.
+    /// Statements.
     pub body: Vec<SStmt>,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
-/// The schedule with its host's program spelled out, for [`crate::walk::Program::compile`]; itself where it has none.
+/// Returns the schedule with its host's program spelled out, for [`crate::walk::Program::compile`].
+/// A schedule without one is returned unchanged.
 ///
-/// Every stream of a region begins with `await` of the region's launch and ends with `record` of its end there. The
-/// host's program is the last region, local, with one stream [`HOST`]: `launch` is the `record`, a wait is an `await`
-/// for every stream that the rank has in the region, and a read or write is preceded by `fence.acquire`, because peers may
-/// have written the buffer directly. A write is a local `copy`. Regions keep their numbers.
+/// Every stream of a region begins with an `await` of the region's launch and ends with a `record`
+/// of its end there. The host's program is the last region; it is local and has one stream,
+/// [`HOST`]. `launch` becomes the `record`. A wait becomes an `await` for every stream that the
+/// rank has in the region. A read or write is preceded by `fence.acquire`, because peers may have
+/// written the buffer directly; a write is a local `copy`. Regions keep their numbers.
 pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
     let Some(host) = s.host.as_ref().filter(|_| !is_spelled(s)) else { return Cow::Borrowed(s) };
     let names = Names::new(s);
@@ -62,7 +66,7 @@ pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
     Cow::Owned(out)
 }
 
-/// Whether the last region is the host's program spelled out.
+/// Checks whether the last region is the spelled form of the host's program.
 pub fn is_spelled(s: &Schedule) -> bool {
     let of_host = |r: &Region| {
         let mut streams = r.roles.iter().flat_map(|x| &x.streams);
@@ -71,24 +75,26 @@ pub fn is_spelled(s: &Schedule) -> bool {
     s.host.is_some() && s.regions.last().is_some_and(of_host)
 }
 
-/// A host's program where only its spelled form has a meaning.
+/// Creates E330 for an operation of the host's program outside of it.
 pub(crate) fn unspelled(span: Span) -> Diagnostic {
     Diagnostic::error("E330", "an operation of the host outside its program")
         .primary(span, "here")
         .help("`launch`, `host.read`, `host.write`, `host.wait` and `drain` stand in the section `host` of a schedule")
 }
 
-/// Whether a region's operations write a buffer on some rank: as a destination here, or at a peer.
+/// Checks whether operations of a region write a buffer on some rank: their own rank's, or a
+/// peer's.
 pub fn writes(r: &Region, b: BufferId) -> bool {
     any(r, b, |_, write| write)
 }
 
-/// Whether a region's operations read or write a buffer on some rank.
+/// Checks whether operations of a region read or write a buffer on some rank.
 pub fn touches(r: &Region, b: BufferId) -> bool {
     any(r, b, |read, write| read || write)
 }
 
-/// Whether some operation of a region reads or writes a buffer such that `asked` says so of the two.
+/// Checks whether `asked` holds for some operation of a region. Its arguments are whether the
+/// operation reads, and whether it writes, the buffer.
 fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
     let of = |x: &Ref| match x {
         Ref::Chunk { operand, .. } => r.operands.get(operand.0 as usize).is_some_and(|o| o.buffer == b),
@@ -103,7 +109,7 @@ fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
             SOp::Send { src, .. } => (of(src), false),
             SOp::Recv { dst, .. } => (false, of(dst)),
             SOp::Local(l) => (l.srcs().contains(&b), l.dst() == b),
-            // These stand in the host's program, and not in regions.
+            // These stand only in the host's program.
             SOp::HostRead(src) => (*src == b, false),
             SOp::HostWrite { dst, src } => (*src == b, *dst == b),
             SOp::Room { .. }
@@ -131,7 +137,7 @@ fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
     r.roles.iter().flat_map(|x| &x.streams).any(|st| list(&st.body, &one))
 }
 
-/// Names of the events of launches and ends, different from all events of the schedule.
+/// Names of the events of launches and ends, distinct from all events of the schedule.
 struct Names {
     mark: String,
 }
@@ -168,7 +174,8 @@ impl Names {
         Names { mark }
     }
 
-    /// Regions of one name are told apart by number.
+    /// Returns the printed name of a region. Regions that share a name are distinguished by a
+    /// number.
     fn region(s: &Schedule, r: RegionId) -> String {
         let name = &s.regions[r.0 as usize].name;
         let earlier = s.regions[..r.0 as usize].iter().filter(|x| x.name == *name).count();
@@ -190,7 +197,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Statements spelled out; `launched` is what was launched before, and after.
+    /// Spells out statements. `launched` lists the regions launched before them, and is extended by
+    /// those that they launch.
     fn body(&self, list: &[SStmt], launched: &mut Vec<RegionId>) -> Vec<SStmt> {
         let mut out = vec![];
         for st in list {
@@ -245,7 +253,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Awaits the end of a region on every stream that the rank has there.
+    /// Appends an `await` of the region's end for every stream that the rank has there.
     fn over(&self, r: RegionId, span: Span, out: &mut Vec<SStmt>) {
         let region = &self.s.regions[r.0 as usize];
         let mut rest: Vec<SStmt> = vec![];
@@ -260,7 +268,8 @@ impl Writer<'_> {
         out.extend(rest);
     }
 
-    /// Who is in a role, by mesh coordinates; none for everybody.
+    /// Returns the condition, in mesh coordinates, for a rank to have a role; `None` if all ranks
+    /// have it.
     fn member(&self, region: &Region, ranks: &RankSet) -> Option<Expr> {
         match ranks {
             RankSet::All => None,
@@ -276,7 +285,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Index in the group by mesh coordinates.
+    /// Returns the linear index in the region's group, as an expression in mesh coordinates.
     fn index(&self, region: &Region) -> Expr {
         let mesh = &self.s.mesh;
         let all: Vec<Name> = mesh.axes.iter().map(|a| a.name.clone()).collect();
@@ -287,7 +296,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The region's coordinates by mesh coordinates.
+    /// Returns the region's coordinates as expressions in mesh coordinates.
     fn coords(&self, region: &Region) -> Vec<(Name, Expr)> {
         let index = self.index(region);
         let mut stride = 1i64;

@@ -1,7 +1,9 @@
-//! The intermediate representation: types, expressions, programs as graphs, and schedules.
+//! The intermediate representation (IR) of kbc: types, expressions, programs as graphs, and
+//! schedules.
 //!
-//! Owns the data model, its text form, its verifier and the walk that every reader of schedules shares. It knows nothing of files, colours, the clock,
-//! of `.kb` syntax or of any backend; it never prints.
+//! The crate owns the data model, its text form (`.kir`), its verifier, and the walk through which
+//! every reader of schedules learns what a rank does. It depends on no file, terminal or clock,
+//! knows no `.kb` syntax and no backend, and never prints.
 
 pub mod dot;
 pub mod expr;

@@ -1,26 +1,28 @@
-//! Which elementwise functions commute with a pending reduction.
+//! Linearity of elementwise functions: decides which functions commute with a pending reduction,
+//! and which functions exist only for floating-point types.
 //!
-//! A value that is `partial(sum@tp)` may pass through a function without being reduced first if the function of the
-//! sums is the sum of the functions: adding two such values, scaling by something that is the same on all ranks.
-//! Adding a bias is not: it would be counted once a rank. And which functions exist for floats only.
+//! A value that is `partial(sum@tp)` may pass through a function without being reduced first if the
+//! function of the sum is the sum of the functions. Examples are adding two such values, and
+//! scaling by a factor that is the same on all ranks. Adding a bias is a counterexample, because
+//! the bias would be counted once per rank.
 
 use crate::scalar::{Scalar, ScalarBin, ScalarUn};
 use crate::types::{DType, ReduceOp};
 
-/// How an expression depends on the partial arguments.
+/// Dependence of an expression on the partial arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Not at all.
+    /// It does not depend on them.
     Free,
-    /// Not at all, and it is the constant 0.
+    /// It does not depend on them, and is the constant 0.
     Zero,
-    /// It commutes with the combiner.
+    /// It depends on them and commutes with the combiner.
     Through,
-    /// Neither.
+    /// It depends on them and is not known to commute with the combiner.
     Neither,
 }
 
-/// Whether `body` commutes with combining its partial arguments with `op`.
+/// Checks whether `body` commutes with combining its partial arguments with `op`.
 pub fn commutes(body: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> bool {
     kind(body, partial, op, dtype) == Kind::Through
 }
@@ -49,7 +51,7 @@ fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Kind {
             let through = match (op, f) {
                 (ReduceOp::Sum, ScalarBin::Add | ScalarBin::Sub) => both || one && with_zero,
                 (ReduceOp::Sum, ScalarBin::Mul) => one,
-                // Division of integers rounds, so only a float quotient is linear.
+                // Integer division rounds, so only a floating-point quotient is linear.
                 (ReduceOp::Sum, ScalarBin::Div) => x == Kind::Through && free(y) && dtype.is_float(),
                 (ReduceOp::Prod, ScalarBin::Mul) => both,
                 (ReduceOp::Min, ScalarBin::Min) | (ReduceOp::Max, ScalarBin::Max) => both || one,
@@ -78,7 +80,7 @@ fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Kind {
     }
 }
 
-/// The first function in an expression that exists for floats only.
+/// Returns the first function in an expression that exists only for floating-point types.
 pub fn float_function(e: &Scalar) -> Option<ScalarUn> {
     match e {
         Scalar::Num(_) | Scalar::Arg(_) => None,

@@ -1,7 +1,8 @@
-//! Operations on whole local buffers: what a rank does between collectives.
+//! Local operations: operations on whole local buffers, which a rank performs between collectives.
 //!
-//! Owns what each reads and writes, and which part of a line or a tensor a rank's is. What they compute is the engines'; how they are
-//! written is [`crate::text`]'s.
+//! The module owns which buffers each operation reads and writes, and the expression that selects
+//! the rank's part of a line or tensor. The engines define what the operations compute, and
+//! [`crate::text`] how they are written.
 
 use crate::expr::Expr;
 use crate::grouped::Runs;
@@ -11,169 +12,170 @@ use crate::tiles::TileKernel;
 use crate::types::{CutRule, ReduceOp};
 use std::sync::Arc;
 
-/// What elements are filled with.
+/// Content of a fill.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Filling {
     /// A number, rounded once to the element type.
     Number(f64),
     /// The index along a dimension.
     Place {
-        /// The dimension.
+        /// Dimension.
         dim: u32,
-        /// The index of its first element here: an expression in mesh coordinates.
+        /// Index of the first element of the rank's part: an expression in mesh coordinates.
         first: Expr,
     },
 }
 
-/// Operations on whole local tensors.
+/// An operation on whole local tensors.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LocalOp {
-    /// Elementwise, operands broadcast from the right.
+    /// An elementwise function; operands are broadcast from the right.
     Compute {
-        /// The function.
+        /// Function.
         func: ScalarFn,
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read.
+        /// Operands.
         args: Vec<BufferId>,
     },
-    /// `[.., M, K] x [.., K, N]`; accumulated in f32 (i32), rounded once to the type of `dst`.
+    /// `[.., M, K] x [.., K, N]`, accumulated in f32 (i32) and rounded once to the type of `dst`.
     Matmul {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Left.
+        /// Left operand.
         a: BufferId,
-        /// Right.
+        /// Right operand.
         b: BufferId,
     },
-    /// Reduction of one dimension (of the local part), in index order, in f32 (i32), rounded once.
+    /// Reduction of one dimension of the local part, in index order, accumulated in f32 (i32) and
+    /// rounded once.
     ReduceDim {
         /// Combiner.
         op: ReduceOp,
-        /// Divide by this global count afterwards.
+        /// Global number of elements, by which to divide at the end.
         mean: Option<u64>,
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read.
+        /// Source.
         src: BufferId,
-        /// The dimension of `src`.
+        /// Dimension of `src` that is reduced.
         dim: u32,
     },
-    /// Conversion, nearest even.
+    /// Conversion of the element type, rounded to nearest even.
     Cast {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read.
+        /// Source.
         src: BufferId,
     },
-    /// The same elements in the same order (shapes may differ).
+    /// Copy of the elements in the same order. The shapes may differ.
     Copy {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read.
+        /// Source.
         src: BufferId,
     },
-    /// Tensor to line: the parts of `dim`'s cut one after another, each row-major. With `at`, `src` is the one part
-    /// `at` and only that block of `dst` is written.
+    /// Tensor to line: the parts of `dim` one after another, each row-major. With `at`, `src` is
+    /// only the part number `at`, and only that block of `dst` is written.
     Pack {
-        /// The line.
+        /// Destination, a line.
         dst: BufferId,
-        /// The tensor.
+        /// Source, a tensor.
         src: BufferId,
-        /// Cut dimension.
+        /// Dimension that is cut.
         dim: u32,
-        /// Parts.
+        /// Number of parts.
         parts: u64,
-        /// How it is cut.
+        /// Rule by which the dimension is cut.
         rule: CutRule,
-        /// Which part `src` is.
+        /// Number of the part that `src` is.
         at: Option<Expr>,
     },
-    /// Line to tensor, the inverse of `Pack`; with `at`, `dst` is that part alone.
+    /// Line to tensor, the inverse of `Pack`. With `at`, `dst` is only the part number `at`.
     Unpack {
-        /// The tensor.
+        /// Destination, a tensor.
         dst: BufferId,
-        /// The line.
+        /// Source, a line.
         src: BufferId,
-        /// Cut dimension.
+        /// Dimension that is cut.
         dim: u32,
-        /// Parts.
+        /// Number of parts.
         parts: u64,
-        /// How it is cut.
+        /// Rule by which the dimension is cut.
         rule: CutRule,
-        /// Which part `dst` is.
+        /// Number of the part that `dst` is.
         at: Option<Expr>,
     },
-    /// Dimension i of `dst` is dimension `perm[i]` of `src`.
+    /// Transposition: dimension i of `dst` is dimension `perm[i]` of `src`.
     Transpose {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read.
+        /// Source.
         src: BufferId,
-        /// A permutation of the dimensions.
+        /// Permutation of the dimensions.
         perm: Vec<u32>,
     },
     /// Row `id - first` of a table for each id; zeros where the table has no such row.
     Embedding {
-        /// Written: the sizes of `ids`, then those of a row.
+        /// Destination: the sizes of `ids`, then those of a row.
         dst: BufferId,
-        /// Read: rows along dimension 0.
+        /// Table, with its rows along dimension 0.
         table: BufferId,
-        /// Read: i32 or i64.
+        /// Row numbers, of type i32 or i64.
         ids: BufferId,
-        /// The number of the first row: an expression in mesh coordinates.
+        /// Number of the table's first row: an expression in mesh coordinates.
         first: Expr,
     },
-    /// Rows, each with its matrix.
+    /// Rows, each multiplied by the matrix of its group.
     Grouped {
-        /// Written: `[rows, F]`.
+        /// Destination: `[rows, F]`.
         dst: BufferId,
-        /// Read: `[rows, D]`.
+        /// Rows: `[rows, D]`.
         x: BufferId,
-        /// Read: `[matrices, D, F]`.
+        /// Matrices: `[matrices, D, F]`.
         w: BufferId,
-        /// Which matrix each row meets, of all ranks.
+        /// Matrix of each row, for the rows of all ranks.
         runs: Runs,
-        /// The first row and the first matrix of each of a list of places.
+        /// List of places; each place is the number of the first row and of the first matrix.
         places: Vec<(u64, u64)>,
-        /// Which place this rank's is: an expression in mesh coordinates.
+        /// Index of this rank's place in the list: an expression in mesh coordinates.
         at: Expr,
     },
     /// A kernel over tiles.
     Tiles {
-        /// Which.
+        /// Kernel.
         kernel: Arc<TileKernel>,
-        /// Written, all of it.
+        /// Destination, which is written completely.
         dst: BufferId,
-        /// Read.
+        /// Operands.
         args: Vec<BufferId>,
     },
-    /// Elements by their place alone.
+    /// Elements that follow from their position alone.
     Fill {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// What they are.
+        /// Content.
         with: Filling,
     },
-    /// Part `index` of `of` along a dimension.
+    /// Part `index` of `of` parts along a dimension.
     Slice {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read.
+        /// Source.
         src: BufferId,
-        /// Cut dimension.
+        /// Dimension that is cut.
         dim: u32,
-        /// Which part: an expression in mesh coordinates.
+        /// Number of the part: an expression in mesh coordinates.
         index: Expr,
-        /// Parts.
+        /// Number of parts.
         of: u64,
-        /// How it is cut.
+        /// Rule by which the dimension is cut.
         rule: CutRule,
     },
 }
 
 impl LocalOp {
-    /// The buffer it writes.
+    /// Returns the buffer that the operation writes.
     pub fn dst(&self) -> BufferId {
         match self {
             LocalOp::Compute { dst, .. }
@@ -192,7 +194,7 @@ impl LocalOp {
         }
     }
 
-    /// The buffers it reads.
+    /// Returns the buffers that the operation reads.
     pub fn srcs(&self) -> Vec<BufferId> {
         match self {
             LocalOp::Compute { args, .. } | LocalOp::Tiles { args, .. } => args.clone(),
@@ -210,7 +212,8 @@ impl LocalOp {
         }
     }
 
-    /// Which part of a line or of a tensor this rank's is: its expression in mesh coordinates.
+    /// Returns the expression in mesh coordinates that selects this rank's part of a line or
+    /// tensor, if the operation has one.
     pub fn part(&self) -> Option<&Expr> {
         match self {
             LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),

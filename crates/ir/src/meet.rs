@@ -1,39 +1,42 @@
-//! Members of groups that meet in the order in which each issues its collectives.
+//! Order of meetings: matches collectives that the members of groups issue one after another.
 //!
-//! Owns three questions about such sequences, whatever the programs are: where the members of one group first differ, in what
-//! order all groups can meet, and who waits for whom where they cannot. What is said about the answers is the caller's.
+//! The module answers three questions about such sequences, for programs of any kind: where the
+//! members of one group first differ, in which order all groups can meet, and which members wait
+//! for each other if they cannot. The caller turns the answers into diagnostics.
 
-/// The first difference between the sequences of a group's members.
+/// First difference between the sequences of a group's members. Numbers start at 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Difference<T> {
-    /// Member `most` issues its number `step`, and `other` never does.
+    /// Member `most` issues its collective number `step`, and `other` never does.
     Never {
-        /// The member with most collectives.
+        /// Member with the most collectives.
         most: usize,
-        /// Which of them.
+        /// Number of the collective.
         step: usize,
-        /// The member that lacks it.
+        /// Member that lacks it.
         other: usize,
     },
-    /// At number `step` both issue one, and not the same.
+    /// Both members issue a collective number `step`, but not the same one.
     Another {
-        /// The member with most collectives.
+        /// Member with the most collectives.
         most: usize,
-        /// Which of them.
+        /// Number of the collective.
         step: usize,
-        /// The member that issues another.
+        /// Member that issues a different one.
         other: usize,
     },
-    /// What the caller found about a number at which all issue the same.
+    /// Result of the caller's check, at a step at which all members issue the same collective.
     At(T),
 }
 
-/// The first difference between sequences, one a member. `agrees` is asked about every number at which all are equal.
+/// Returns the first difference between sequences, one per member. `agrees` is called for every
+/// step at which all members issue the same collective, and may return a difference of its own.
 pub fn first_difference<S: PartialEq, T>(
     all: &[Vec<S>],
     mut agrees: impl FnMut(usize) -> Option<T>,
 ) -> Option<Difference<T>> {
-    // The member with most is the measure: a missing one is the likelier mistake than one too many.
+    // The longest sequence is the reference: a missing collective is a likelier mistake than a
+    // superfluous one.
     let most = (0..all.len()).max_by_key(|k| (all[*k].len(), usize::MAX - k))?;
     for step in 0..all[most].len() {
         for (other, list) in all.iter().enumerate() {
@@ -53,20 +56,23 @@ pub fn first_difference<S: PartialEq, T>(
     None
 }
 
-/// Why not all collectives meet: each of these waits for the next, the last for the first.
+/// A circular wait, because of which not all collectives can meet: each program waits for the next,
+/// and the last for the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Circle {
-    /// Programs in that order.
+    /// Programs of the circle, in that order.
     pub programs: Vec<usize>,
-    /// For each program the number of the collective it has come to.
+    /// For each program, the number of the collective that it has reached.
     pub next: Vec<usize>,
 }
 
-/// The groups in an order in which they can meet: `members[g]` are the programs of group g, sorted; `issues[i]` the groups
-/// whose collectives program i issues, in order. Sequences of one group have equal length.
+/// Returns the groups in an order in which they can meet, each as often as its members issue its
+/// collectives. `members[g]` are the programs of group g, sorted. `issues[i]` are the groups whose
+/// collectives program i issues, in order. The members of a group must issue its collectives
+/// equally often.
 ///
 /// # Errors
-/// A circle.
+/// Returns a circular wait if not all collectives can meet.
 pub fn meet(members: &[Vec<usize>], issues: &[Vec<usize>]) -> Result<Vec<usize>, Circle> {
     let mut next = vec![0; issues.len()];
     let mut arrived = vec![0; members.len()];
@@ -94,7 +100,8 @@ pub fn meet(members: &[Vec<usize>], issues: &[Vec<usize>]) -> Result<Vec<usize>,
         }
     }
     let Some(start) = (0..issues.len()).find(|i| next[*i] < issues[*i].len()) else { return Ok(out) };
-    // Every stuck program waits for a member whose next collective is of another group: going on leads into a circle.
+    // Every blocked program waits for a member whose next collective belongs to another group, so
+    // following these members ends in a circle.
     let mut path = vec![start];
     loop {
         let i = path[path.len() - 1];
@@ -127,7 +134,8 @@ mod tests {
     fn a_missing_one_is_told_from_another_one() {
         assert_eq!(first(&[&[1, 2], &[1, 2]]), None);
         assert_eq!(first(&[&[1, 2], &[1]]), Some(Difference::Never { most: 0, step: 1, other: 1 }));
-        // The second lacks the first's 1: what it issues is the first's next one.
+        // The second member lacks the first member's 1: it issues the first member's next
+        // collective instead.
         assert_eq!(first(&[&[1, 2], &[2]]), Some(Difference::Never { most: 0, step: 0, other: 1 }));
         assert_eq!(first(&[&[1, 2], &[3, 2]]), Some(Difference::Another { most: 0, step: 0, other: 1 }));
     }
@@ -136,7 +144,7 @@ mod tests {
     fn groups_meet_or_wait_in_a_circle() {
         let members = [vec![0, 1], vec![1, 2]];
         assert_eq!(meet(&members, &[vec![0], vec![0, 1], vec![1]]), Ok(vec![0, 1]));
-        // Program 0 waits in group 0 for 1, which waits in group 1 for 0.
+        // Program 0 waits in group 0 for program 1, which waits in group 1 for program 0.
         let members = [vec![0, 1], vec![0, 1]];
         let circle = meet(&members, &[vec![0, 1], vec![1, 0]]).unwrap_err();
         assert_eq!(circle, Circle { programs: vec![0, 1], next: vec![0, 0] });

@@ -1,4 +1,4 @@
-//! A module: what one `.kir` text holds, at graph or at schedule level.
+//! A module: the content of one `.kir` text, at graph level or at schedule level.
 
 use crate::graph::Graph;
 use crate::local::Local;
@@ -11,48 +11,50 @@ use crate::types::Mesh;
 pub struct Module {
     /// Name of the program.
     pub name: Name,
-    /// The machine as text, in the syntax of a `.kb` topology (`ring(4) { link: 50 GB/s, 500 ns }`).
+    /// The machine as text, in the syntax of a `.kb` topology:
+    /// `ring(4) { link: 50 GB/s, 500 ns }`.
     pub machine: Option<String>,
-    /// The mesh.
+    /// Mesh of ranks on which the program runs.
     pub mesh: Mesh,
-    /// What it says.
+    /// The program itself.
     pub body: Body,
-    /// What is currently true of it.
+    /// Properties that the module currently has.
     pub props: Props,
 }
 
-/// The level a module is at.
+/// The program of a module, at one of its levels.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Tensor operations.
+    /// Graph level: tensor operations on global tensors.
     Graph(Graph),
-    /// Operations of ranks, in their own shapes.
+    /// Graph level, local program: operations of ranks on their own tensors.
     Local(Local),
-    /// Regions and roles.
+    /// Schedule level: regions and roles.
     Schedule(Schedule),
 }
 
-/// Properties of a module; the pass manager keeps them, the verifier checks those it is told of.
+/// Set of properties of a module. The pass manager keeps it up to date; the verifier checks every
+/// property in the set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Props(u16);
 
 impl Props {
-    /// None.
+    /// The empty set.
     pub const NONE: Props = Props(0);
-    /// Every value has a shape, a dtype and a placement.
+    /// Every value has a shape, an element type and a placement.
     pub const TYPED: Props = Props(1);
-    /// Every use of a value has the placement it asks for; no `demand` is left.
+    /// Every use of a value has the placement that it asks for, and no `demand` is left.
     pub const PLACED: Props = Props(2);
-    /// Every collective names its algorithm.
+    /// Every collective that communicates names its algorithm.
     pub const SELECTED: Props = Props(4);
     /// The module is a schedule.
     pub const EXPANDED: Props = Props(8);
-    /// Windows have offsets and slots for their calls.
+    /// Windows and signals have offsets.
     pub const ALLOCATED: Props = Props(16);
     /// Signals, waits and fences are in place.
     pub const SYNCHRONIZED: Props = Props(32);
 
-    /// Names, in order.
+    /// The properties with their names in `.kir`, in the order in which they are printed.
     pub const NAMES: [(&'static str, Props); 6] = [
         ("typed", Props::TYPED),
         ("placed", Props::PLACED),
@@ -62,22 +64,22 @@ impl Props {
         ("synchronized", Props::SYNCHRONIZED),
     ];
 
-    /// Both sets.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Props) -> Props {
         Props(self.0 | other.0)
     }
 
-    /// This set without the other.
+    /// Returns this set without the properties of the other.
     pub const fn without(self, other: Props) -> Props {
         Props(self.0 & !other.0)
     }
 
-    /// Whether all of `other` hold.
+    /// Checks whether this set contains all properties of `other`.
     pub const fn contains(self, other: Props) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Names of those that hold.
+    /// Returns the names of the properties in this set.
     pub fn names(self) -> Vec<&'static str> {
         Props::NAMES.iter().filter(|(_, p)| self.contains(*p)).map(|(n, _)| *n).collect()
     }
@@ -90,7 +92,7 @@ impl std::fmt::Debug for Props {
 }
 
 impl Module {
-    /// The graph, if it is at graph level.
+    /// Returns the graph if the module is at graph level.
     pub fn graph(&self) -> Option<&Graph> {
         match &self.body {
             Body::Graph(g) => Some(g),
@@ -98,7 +100,7 @@ impl Module {
         }
     }
 
-    /// The local program, if it is one and no schedule yet.
+    /// Returns the local program if the module is one.
     pub fn local(&self) -> Option<&Local> {
         match &self.body {
             Body::Local(l) => Some(l),
@@ -106,7 +108,7 @@ impl Module {
         }
     }
 
-    /// The schedule, if it is at schedule level.
+    /// Returns the schedule if the module is at schedule level.
     pub fn schedule(&self) -> Option<&Schedule> {
         match &self.body {
             Body::Schedule(s) => Some(s),

@@ -1,4 +1,4 @@
-//! Names: cheap to clone, compared by text, kept as hints through every pass.
+//! Names: identifiers that are cheap to clone and compared by text. Passes keep them as hints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

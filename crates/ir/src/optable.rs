@@ -1,31 +1,33 @@
-//! The table of operations: what each is called, how it is written, what it touches, what it means.
+//! Table of all operations: name, text, effects and meaning of each.
 //!
-//! The readers take the names of operations from here for their messages, and the tables of `docs/ir.md` are made of
-//! it. What an operation does exactly is said where it is defined ([`crate::graph`], [`crate::schedule`]).
+//! The parsers take the names of operations from this table for their diagnostics, and the tables
+//! of `docs/ir.md` are generated from it. The exact meaning of an operation is documented at its
+//! definition ([`crate::graph`], [`crate::schedule`]).
 
-/// A level of the IR.
+/// Level of the IR.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
     /// Operations on global tensors.
     Graph,
-    /// Operations of a rank.
+    /// Operations of one rank.
     Schedule,
 }
 
-/// An operation.
+/// An operation of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// First word of its line (behind `%name =` in a graph).
+    /// First word of its line (in a graph, the first word after `%name =`).
     pub name: &'static str,
-    /// Where it occurs.
+    /// Level at which it occurs.
     pub level: Level,
-    /// What it belongs to: `data`, `place`, `windows`, `queues`, `order`, `host`, `messages`, `local`, `control`.
+    /// Group: `data`, `place`, `windows`, `queues`, `order`, `host`, `messages`, `local` or
+    /// `control`.
     pub group: &'static str,
-    /// How its operands are written.
+    /// Form of its operands in the text.
     pub operands: &'static str,
-    /// What it reads, writes, waits for.
+    /// Effects: what it reads, writes and waits for.
     pub effects: &'static str,
-    /// What it means, in a line.
+    /// Meaning, in one line.
     pub meaning: &'static str,
 }
 
@@ -501,12 +503,12 @@ pub const OPERATIONS: [Row; 70] = [
     ),
 ];
 
-/// Names of the operations of a level.
+/// Returns the names of the operations of a level.
 pub fn names(level: Level) -> impl Iterator<Item = &'static str> {
     OPERATIONS.into_iter().filter(move |r| r.level == level).map(|r| r.name)
 }
 
-/// The operations of a level as a table in Markdown.
+/// Returns the operations of a level as a Markdown table.
 pub fn markdown(level: Level) -> String {
     let mut out =
         String::from("| group | operation | operands | effects | meaning |\n|---|---|---|---|---|\n");

@@ -1,9 +1,11 @@
-//! Lengths of parts that are given one by one: a row of them for a type, a row a rank for a line or a matrix of counts.
+//! Explicit lengths of parts: one row for a type, one row per rank for a line, or a matrix of
+//! counts.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Lengths of parts, as boundaries: rows of `of + 1` numbers, each from 0 up.
+/// Rows of part lengths, all with the same number of parts. They are stored as boundaries: `of + 1`
+/// numbers per row, which start at 0 and never decrease.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Parts {
     of: usize,
@@ -11,7 +13,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// From rows of lengths; none where rows differ in length, or have none, or a sum does not fit.
+    /// Creates the parts from rows of lengths. Returns `None` if the rows differ in their number of
+    /// parts or have none, or if a sum overflows.
     pub fn new(rows: &[Vec<u64>]) -> Option<Parts> {
         let of = rows.first()?.len();
         let mut bounds = vec![];
@@ -29,51 +32,53 @@ impl Parts {
         (of > 0).then(|| Parts { of, bounds: bounds.into() })
     }
 
-    /// One row.
+    /// Creates a single row.
     pub fn row(lengths: &[u64]) -> Option<Parts> {
         Parts::new(&[lengths.to_vec()])
     }
 
-    /// Parts in a row.
+    /// Returns the number of parts in a row.
     pub fn of(&self) -> u64 {
         self.of as u64
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> u64 {
         (self.bounds.len() / (self.of + 1)) as u64
     }
 
-    /// Boundary `i` of a row; the last one for a larger `i`, 0 for a row that is not there.
+    /// Returns boundary `i` of a row: the last boundary for a larger `i`, and 0 if the row does not
+    /// exist.
     pub fn boundary(&self, row: u64, i: u64) -> u64 {
         let i = usize::try_from(i).map_or(self.of, |i| i.min(self.of));
         let at = usize::try_from(row).ok().and_then(|r| r.checked_mul(self.of + 1)?.checked_add(i));
         at.and_then(|at| self.bounds.get(at)).copied().unwrap_or(0)
     }
 
-    /// Lengths of a row.
+    /// Returns the lengths of a row.
     pub fn lengths(&self, row: u64) -> Vec<u64> {
         (0..self.of()).map(|i| self.boundary(row, i + 1) - self.boundary(row, i)).collect()
     }
 
-    /// Sum of a row.
+    /// Returns the sum of a row.
     pub fn total(&self, row: u64) -> u64 {
         self.boundary(row, self.of())
     }
 
-    /// Rows and columns exchanged.
+    /// Returns the matrix with rows and columns exchanged, or `None` if a sum of the new rows
+    /// overflows.
     pub fn transposed(&self) -> Option<Parts> {
         let rows: Vec<Vec<u64>> = (0..self.rows()).map(|r| self.lengths(r)).collect();
         let columns: Vec<Vec<u64>> = (0..self.of).map(|i| rows.iter().map(|r| r[i]).collect()).collect();
         Parts::new(&columns)
     }
 
-    /// The sums of the rows.
+    /// Returns the sums of all rows.
     pub fn totals(&self) -> Vec<u64> {
         (0..self.rows()).map(|r| self.total(r)).collect()
     }
 
-    /// Most elements of `n` parts one after another, in any row.
+    /// Returns the largest sum of `n` consecutive parts, over all rows.
     pub fn longest_run(&self, n: u64) -> u64 {
         let n = n.min(self.of());
         let starts = (0..self.rows()).flat_map(|r| (0..=self.of() - n).map(move |i| (r, i)));
@@ -81,7 +86,7 @@ impl Parts {
     }
 }
 
-/// `3, 0, 5, 2`, or `[3, 0], [5, 2]` where there are several rows.
+/// Writes `3, 0, 5, 2`, or `[3, 0], [5, 2]` if there are several rows.
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = |r| self.lengths(r).iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -92,7 +97,7 @@ impl fmt::Display for Parts {
     }
 }
 
-/// As displayed: it names compiled code.
+/// Writes the same text as `Display`, because it becomes part of the names of compiled code.
 impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")

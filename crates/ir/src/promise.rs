@@ -1,9 +1,11 @@
-//! Promises: what a region says its collective does, as text the checker can read without any library.
+//! Contracts of collectives: what a region states about its operands, as text that the checker
+//! reads without a library. The keyword, and the type here, is `promise`.
 //!
-//! `start` clauses name the places that hold something at first (each rank's own contribution), `end` clauses say
-//! what must be where. A name that is not bound ranges over everything: over the blocks of a `v[p][n]`, and over the
-//! chunks of a vector. `r` is the linear index of a rank in its group and `p` the size of the group; the names used
-//! here are those of the promise (`rank`, `size`).
+//! `start` clauses name the places that hold each rank's own contribution at the start. `end`
+//! clauses state which contributions each place must hold at the end. A name that is not bound
+//! ranges over everything: over the blocks of a `v[p][n]`, and over the chunks of a vector. `r` is
+//! the linear index of a rank in its group and `p` the size of the group; the contract may name
+//! both differently (`rank`, `size`).
 
 use crate::expr::Expr;
 use crate::name::Name;
@@ -11,84 +13,86 @@ use crate::types::ReduceOp;
 
 pub use crate::promise_std::standard;
 
-/// `buffer[e]` or `buffer[e][e]`.
+/// A place: `buffer[e]` or `buffer[e][e]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
-    /// Operand by name.
+    /// Name of the operand.
     pub buffer: Name,
     /// Indices: one for `v[n]`, two for `v[p][n]`.
     pub index: Vec<Expr>,
 }
 
-/// A clause.
+/// A clause of a contract.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Clause {
-    /// This rank's own contribution is there.
+    /// At the start, the place holds this rank's own contribution.
     Start {
-        /// The place.
+        /// Place.
         cell: Cell,
-        /// When; true if absent.
+        /// Condition; true if absent.
         cond: Option<Expr>,
     },
-    /// What must be there at the end.
+    /// At the end, the place must hold a contribution.
     End {
-        /// The place.
+        /// Place.
         cell: Cell,
-        /// When; true if absent.
+        /// Condition; true if absent.
         cond: Option<Expr>,
-        /// The contribution: what rank `at` started with in `from`.
+        /// Contribution: what rank `at` held in `from` at the start.
         from: Cell,
-        /// The rank it comes from.
+        /// Rank that the contribution comes from.
         at: Expr,
-        /// With a variable and a range: one contribution for each value (a sum).
+        /// Range of a variable, if the place must hold the combination of one contribution for each
+        /// of its values.
         sum: Option<SumOver>,
     },
 }
 
-/// `for q in lo..hi if cond`.
+/// Range of a sum: `for q in lo..hi if cond`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SumOver {
-    /// The variable.
+    /// Variable.
     pub var: Name,
     /// First value.
     pub lo: Expr,
-    /// One past the last.
+    /// One past the last value.
     pub hi: Expr,
-    /// Filter.
+    /// Condition on the values; true if absent.
     pub cond: Option<Expr>,
 }
 
-/// A buffer of the collective: `v[n]` (one vector) or `v[p][n]` (one block a rank).
+/// A buffer of the collective: `v[n]` (one vector) or `v[p][n]` (one block per rank).
 #[derive(Clone, PartialEq, Debug)]
 pub struct PromiseBuffer {
     /// Name.
     pub name: Name,
-    /// Whether it has a block a rank.
+    /// Whether the buffer has one block per rank.
     pub blocks: bool,
 }
 
-/// A promise.
+/// Contract of a collective.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Promise {
-    /// The collective's name (`all_reduce`); the clauses are what counts.
+    /// Name of the collective (`all_reduce`). Only the clauses have a meaning.
     pub collective: Name,
-    /// The combiner, where contributions are combined.
+    /// Combiner, if contributions are combined.
     pub red: Option<ReduceOp>,
-    /// Root by linear index, already put into the clauses.
+    /// Linear index of the root, which is already substituted in the clauses.
     pub root: Option<u64>,
     /// Name of the rank's linear index in the clauses.
     pub rank: Name,
     /// Name of the group's size in the clauses.
     pub size: Name,
-    /// Its buffers.
+    /// Buffers of the collective.
     pub buffers: Vec<PromiseBuffer>,
-    /// The clauses, with the root put in.
+    /// Clauses, with the root substituted.
     pub clauses: Vec<Clause>,
 }
 
 impl Promise {
-    /// Whether every rank's result is promised to depend on every rank's input: some unconditional `end` takes a
-    /// contribution of every rank, by a sum over all of them or from the rank that numbers each block.
+    /// Checks whether the contract makes every rank's result depend on every rank's input. This is
+    /// so if an unconditional `end` clause takes a contribution of every rank: by a sum over all of
+    /// them, or because the block's number is the rank that it comes from.
     pub fn is_total(&self) -> bool {
         self.clauses.iter().any(|c| match c {
             Clause::Start { .. } => false,

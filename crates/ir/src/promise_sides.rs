@@ -1,55 +1,58 @@
-//! What a promise makes of one value: the form of what a rank starts with and of what it ends with.
+//! The two sides of a contract: the form of the value that a rank starts with, and of the value
+//! that it ends with.
 //!
-//! A collective of a program takes one value and gives one. Owns which promises can be used so, and the sizes of their
-//! results; who contributes to what is [`crate::promise`]'s.
+//! A collective in a program takes one value and returns one. The module decides which contracts
+//! can be used in this way, and computes the sizes of their results. [`crate::promise`] defines the
+//! contracts.
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise};
 
-/// What a rank holds of a buffer, of all that the promise speaks of.
+/// Part of a buffer that a rank holds.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Held {
-    /// One vector.
+    /// The whole vector.
     Vector,
-    /// A block for every rank.
+    /// One block for every rank.
     Blocks,
-    /// One block: its number, in the names of the promise.
+    /// One block, with its number as an expression in the names of the contract.
     Block(Expr),
 }
 
-/// One end of a collective.
+/// One side of a collective.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Side {
     /// Position of the buffer.
     pub buffer: usize,
-    /// What of it.
+    /// Part of the buffer that a rank holds.
     pub held: Held,
-    /// The ranks that hold it, in the names of the promise; all if absent.
+    /// Condition for a rank to hold it, in the names of the contract; all ranks if absent.
     pub cond: Option<Expr>,
 }
 
-/// Both ends.
+/// Both sides of a collective.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sides {
     /// What a rank starts with.
     pub start: Side,
-    /// What it ends with.
+    /// What a rank ends with.
     pub end: Side,
 }
 
 impl Held {
-    /// Blocks a rank holds, of `ranks`.
+    /// Returns the number of blocks that a rank holds, in a group of `ranks`.
     fn blocks(&self, ranks: u64) -> u64 {
         if *self == Held::Blocks { ranks } else { 1 }
     }
 }
 
 impl Sides {
-    /// Size of the split dimension of the result for one of `n` on `ranks` ranks.
+    /// Returns the size of the result's split dimension if that of the operand is `n`, on `ranks`
+    /// ranks.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Returns a message if the operand cannot be cut into parts and blocks of equal length.
     pub fn result_size(&self, n: u64, ranks: u64) -> Result<u64, String> {
         let p = ranks.max(1);
         if !n.is_multiple_of(p) {
@@ -63,10 +66,10 @@ impl Sides {
     }
 }
 
-/// Both ends of a promise.
+/// Returns both sides of a contract.
 ///
 /// # Errors
-/// Why it makes no value of one value, in words.
+/// Returns a message if the contract does not map one value to one value.
 pub fn sides(promise: &Promise) -> Result<Sides, String> {
     let place = |c: &Clause| match c {
         Clause::Start { cell, cond } => (true, cell.clone(), cond.clone()),
@@ -127,7 +130,8 @@ fn one(promise: &Promise, cell: &Cell, cond: &Option<Expr>) -> Result<Side, Stri
     Ok(Side { buffer, held, cond: cond.clone().filter(|c| !c.is_true()) })
 }
 
-/// An expression of the promise for a rank of a group of `size`: its names for both replaced.
+/// Returns an expression of the contract for one rank of a group of `size`: replaces the names of
+/// the rank and of the size.
 pub fn on(promise: &Promise, e: &Expr, rank: &Expr, size: u64) -> Expr {
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     e.subst(&|n| match n {

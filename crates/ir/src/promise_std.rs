@@ -1,8 +1,9 @@
-//! The promises of the standard collectives, sizes left as names and the root put in.
+//! Contracts of the standard collectives, with symbolic sizes and the root substituted.
 //!
-//! Owns the eight of the algorithm language, that of `barrier` (everybody hears from everybody: an all_gather of
-//! nothing) and that of `slice`, so that a schedule can say `promise all_reduce
-//! sum` instead of clauses. Promises of a user's own collectives are made where those are read.
+//! They cover the eight collectives of the algorithm language, `barrier` (an all-gather without
+//! data: every rank depends on every rank) and `slice`, so that a schedule can contain
+//! `promise all_reduce sum` instead of clauses. The contracts of user-defined collectives are
+//! created where their declarations are read.
 
 use crate::expr::{BinOp, Expr};
 use crate::graph::CollKind;
@@ -10,9 +11,10 @@ use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::types::ReduceOp;
 
-/// The promise of a standard collective: clauses over `v` (`src` and `dst` for an all_to_all), with `r` of `p` as the
-/// rank, `b` any block, `i` any chunk. `red` is kept only where contributions are combined, `root` (0 if absent) only
-/// where there is one. A collective of a user has none, and gets no clauses.
+/// Returns the contract of a standard collective. Its clauses are over `v` (`src` and `dst` for an
+/// all_to_all), with `r` of `p` as the rank, `b` as any block and `i` as any chunk. `red` is kept
+/// only if the collective combines contributions, and `root` (0 if absent) only if it has one. A
+/// user-defined collective has no standard contract and gets no clauses.
 pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Promise {
     let v = |e: &[&str]| cell("v", e);
     let start = |cell| Clause::Start { cell, cond: None };
@@ -68,7 +70,7 @@ fn everyone() -> SumOver {
     SumOver { var: "q".into(), lo: Expr::Int(0), hi: Expr::var("p"), cond: None }
 }
 
-/// The clause, for the root alone.
+/// Returns the clause with the condition that the rank is the root.
 fn conditional(clause: Clause, root: &Expr) -> Clause {
     let holds = Some(Expr::Bin(BinOp::Eq, Box::new(Expr::var("r")), Box::new(root.clone())));
     match clause {

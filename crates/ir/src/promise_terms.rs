@@ -1,31 +1,33 @@
-//! A promise on ranks of a given number: which blocks of whom each block at the end is made of.
+//! Evaluation of a contract for one rank of a group of given size: the blocks of which ranks make
+//! up each block at the end.
 //!
-//! Owns the evaluation of `end` clauses for one rank. The checker has its own, on atoms; this one is for the meaning of
-//! a collective in a program and for its lower bound.
+//! It evaluates the `end` clauses. It serves the meaning of a collective in a program and its lower
+//! bound; the checker has an evaluation of its own, on atoms.
 
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise};
 
-/// A block at the end.
+/// A block that a rank must hold at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
     /// Position of its buffer.
     pub to: usize,
-    /// Which block; 0 of a vector.
+    /// Number of the block; 0 for a vector.
     pub block: u64,
-    /// Position of the buffer that held what it is made of.
+    /// Position of the buffer that held the contributions at the start.
     pub source: usize,
-    /// Whose blocks at first: (rank, block).
+    /// Contributions, as (rank, block).
     pub from: Vec<(u64, u64)>,
-    /// They are combined; otherwise there is one, and it is copied.
+    /// Whether the contributions are combined. If not, there is one, and it is copied.
     pub reduces: bool,
 }
 
-/// What rank `rank` of `size` is promised.
+/// Returns what the contract requires rank `rank` of `size` to hold at the end.
 ///
 /// # Errors
-/// An expression without a value, a rank or a block that does not exist, in words.
+/// Returns a message if an expression has no value, or names a rank, block or buffer that does not
+/// exist.
 pub fn terms(promise: &Promise, size: u64, rank: u64) -> Result<Vec<Term>, String> {
     let mut at = At { promise, size, env: vec![] };
     let int = |v: u64| i64::try_from(v).unwrap_or(i64::MAX);

@@ -1,7 +1,7 @@
-//! What an operation of a graph makes of shapes and element types.
+//! Result types: the sizes and element type of each graph operation's result.
 //!
-//! Owns the one rule of each: the verifier holds types against it, the frontend binds sizes of called programs by it.
-//! Placements are `infer`'s.
+//! The module owns one rule per operation. The verifier checks types against it, and the front end
+//! binds the sizes of called programs with it. `infer` derives placements.
 
 use crate::graph::{CollKind, OpKind};
 use crate::grouped::Runs;
@@ -9,10 +9,10 @@ use crate::promise_sides::sides;
 use crate::tiles::TileKernel;
 use crate::types::DType;
 
-/// Sizes of elementwise operands, broadcast from the right.
+/// Returns the sizes of an elementwise result, with operands broadcast from the right.
 ///
 /// # Errors
-/// Two sizes that do not go together.
+/// Returns a message if two sizes are incompatible.
 pub fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
     let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
     let mut out = vec![1; rank];
@@ -29,10 +29,11 @@ pub fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
     Ok(out)
 }
 
-/// Sizes of a matrix product.
+/// Returns the sizes of a matmul's result.
 ///
 /// # Errors
-/// Operands that are no matrices, or do not meet.
+/// Returns a message if the operands have fewer than two dimensions, or if their sizes do not
+/// match.
 pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
     let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (a, b) else {
         return Err("operands of a matmul have at least two dimensions".into());
@@ -45,7 +46,7 @@ pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
     Ok(out)
 }
 
-/// Sizes of a product of rows with one matrix a run.
+/// Returns the sizes of a product of rows with one matrix per run.
 pub(crate) fn grouped(runs: &Runs, operands: &[Vec<u64>]) -> Result<Vec<u64>, String> {
     let [x, w] = operands else { return Err("a grouped product has two operands".into()) };
     let ([t, d], [g, k, f]) = (&x[..], &w[..]) else {
@@ -58,7 +59,7 @@ pub(crate) fn grouped(runs: &Runs, operands: &[Vec<u64>]) -> Result<Vec<u64>, St
     Ok(vec![*t, *f])
 }
 
-/// Rows of a table by their numbers.
+/// Returns the type of an embedding: rows of a table, selected by their numbers.
 fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String> {
     let [(dtype, table), (number, ids)] = operands else {
         return Err("an embedding has two operands".into());
@@ -72,7 +73,7 @@ fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String>
     Ok((*dtype, ids.iter().chain(row).copied().collect()))
 }
 
-/// What a kernel over tiles stores.
+/// Returns the type of what a kernel over tiles stores.
 pub(crate) fn tiles(k: &TileKernel, operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String> {
     if let Some((p, o)) = k.params.iter().zip(operands).find(|(p, o)| p.dtype != o.0) {
         return Err(format!("{} is {}, not {}", p.name, p.dtype, o.0));
@@ -81,11 +82,12 @@ pub(crate) fn tiles(k: &TileKernel, operands: &[(DType, Vec<u64>)]) -> Result<(D
     Ok((k.result.dtype, k.result_sizes(&k.extents(&sizes, None)?)))
 }
 
-/// Element type and sizes of the result for operands of these; none where the operands do not decide it: an input, and
-/// a collective whose promise nobody has looked up.
+/// Returns the element type and sizes of the result for operands of these types. Returns `None` if
+/// the operands do not decide it: for an input, and for a collective whose contract is not resolved
+/// yet.
 ///
 /// # Errors
-/// What does not fit, to be read after `matmul gives %x, but`.
+/// Returns a message about what does not fit, to be printed after `matmul gives %x, but`.
 pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option<(DType, Vec<u64>)>, String> {
     if let OpKind::Fill(f) = kind {
         f.fault()?;

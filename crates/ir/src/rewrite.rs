@@ -1,15 +1,17 @@
-//! Schedules changed: expressions, references and operations with every expression replaced. Owns these walks over the tree; what the tree means is [`crate::schedule`]'s.
+//! Rewriting of schedules: copies of statements, references and operations with their expressions,
+//! windows or operations replaced. [`crate::schedule`] defines the tree.
 
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::schedule::*;
 
-/// Statements with variables replaced where `f` gives something.
+/// Returns the statements with every variable replaced for which `f` returns an expression.
 pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SStmt> {
     map_exprs(list, &|e| e.subst(f))
 }
 
-/// Statements with every operation replaced by those that `f` gives for it, none among them.
+/// Returns the statements with every operation replaced by those that `f` returns for it, possibly
+/// none.
 pub fn replace_ops(list: &[SStmt], f: &dyn Fn(&SOp) -> Vec<SOp>) -> Vec<SStmt> {
     list.iter()
         .flat_map(|s| match s {
@@ -29,7 +31,8 @@ pub fn replace_ops(list: &[SStmt], f: &dyn Fn(&SOp) -> Vec<SOp>) -> Vec<SStmt> {
         .collect()
 }
 
-/// Statements with every expression of their bodies replaced by `f` of it.
+/// Returns the statements with every expression replaced by its image under `f`: bounds,
+/// conditions, and those of operations.
 pub fn map_exprs(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
     list.iter()
         .map(|s| match s {
@@ -45,7 +48,7 @@ pub fn map_exprs(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
 }
 
 impl Ref {
-    /// The same reference with every expression replaced.
+    /// Returns the reference with every expression replaced by its image under `f`.
     pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> Ref {
         match self {
             Ref::Chunk { operand, path } => Ref::Chunk {
@@ -61,7 +64,7 @@ impl Ref {
 }
 
 impl SOp {
-    /// The windows it names, in order.
+    /// Returns the windows that the operation names, in order.
     pub fn windows(&self) -> Vec<WindowId> {
         let slot = |r: &Ref| match r {
             Ref::Slot { window, .. } => Some(*window),
@@ -78,7 +81,7 @@ impl SOp {
         }
     }
 
-    /// The same operation with every window replaced.
+    /// Returns the operation with every window replaced by its image under `f`.
     pub fn map_windows(&self, f: &dyn Fn(WindowId) -> WindowId) -> SOp {
         let mut out = self.clone();
         let slot = |r: &mut Ref| {
@@ -98,7 +101,8 @@ impl SOp {
         out
     }
 
-    /// The same operation with every expression of its references, peers and counters replaced.
+    /// Returns the operation with every expression of its references, peers and counters replaced
+    /// by its image under `f`. Local operations stay as they are.
     pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> SOp {
         let peers = |p: &Peer| p.iter().map(f).collect::<Peer>();
         match self {

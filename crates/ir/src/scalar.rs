@@ -1,32 +1,32 @@
 //! Elementwise functions: scalar expressions over named operands.
 //!
-//! One form serves graph and schedule, evaluator, interpreter and emitters. How each operation rounds is
-//! `docs/numbers.md`; this module only says what the expression is.
+//! Graphs, schedules, the reference evaluator, the interpreter and the emitters use the same form.
+//! `docs/numbers.md` defines how each operation rounds; this module only represents the expression.
 
 use crate::name::Name;
 use std::fmt;
 
-/// A scalar expression. Numbers take the dtype of what they meet.
+/// A scalar expression. A number takes the element type of the operands that it is combined with.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Scalar {
     /// A number.
     Num(f64),
-    /// Parameter by position.
+    /// A parameter, by position.
     Arg(usize),
-    /// One operand.
+    /// A function of one operand.
     Un(ScalarUn, Box<Scalar>),
-    /// Two operands.
+    /// A function of two operands.
     Bin(ScalarBin, Box<Scalar>, Box<Scalar>),
-    /// `pow_int(x, n)`: x multiplied by itself n times, n >= 0, left to right.
+    /// `pow_int(x, n)`: the product of n factors x, n >= 0, multiplied from left to right.
     Pow(Box<Scalar>, u32),
-    /// `if a op b { x } else { y }`; `select(c, x, y)` is the same.
+    /// `if a op b { x } else { y }`. `select(c, x, y)` has the same meaning.
     If(Box<Compare>, Box<Scalar>, Box<Scalar>),
 }
 
 /// A comparison, used only as a condition.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compare {
-    /// Which.
+    /// Comparison.
     pub op: CompareOp,
     /// Left side.
     pub a: Scalar,
@@ -34,7 +34,7 @@ pub struct Compare {
     pub b: Scalar,
 }
 
-/// Comparisons; any comparison with NaN is false but `!=`.
+/// Comparison of two values. With a NaN, every comparison except `!=` is false.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the comparisons")]
 pub enum CompareOp {
@@ -53,11 +53,11 @@ macro_rules! named {
         #[expect(missing_docs, reason = "the names are the functions")]
         pub enum $ty { $($v),* }
         impl $ty {
-            /// All of them.
+            /// All functions.
             pub const ALL: &'static [$ty] = &[$($ty::$v),*];
-            /// Name in `.kb` and `.kir`.
+            /// Returns the name in `.kb` and `.kir`.
             pub fn name(self) -> &'static str { match self { $($ty::$v => $s),* } }
-            /// The function of that name.
+            /// Returns the function of that name.
             pub fn parse(s: &str) -> Option<Self> { Self::ALL.iter().copied().find(|f| f.name() == s) }
         }
     };
@@ -85,16 +85,16 @@ named!(
 /// A named elementwise function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScalarFn {
-    /// Name, for people (`gelu`, `add`).
+    /// Name, for readers (`gelu`, `add`).
     pub name: Name,
-    /// Parameter names, for people.
+    /// Parameter names, for readers.
     pub params: Vec<Name>,
-    /// The value.
+    /// Expression of the result.
     pub body: Scalar,
 }
 
 impl CompareOp {
-    /// How it is written.
+    /// Returns the operator in the text.
     pub fn symbol(self) -> &'static str {
         match self {
             CompareOp::Eq => "==",
@@ -108,12 +108,12 @@ impl CompareOp {
 }
 
 impl Scalar {
-    /// `self op other`.
+    /// Creates `a op b`.
     pub fn bin(op: ScalarBin, a: Scalar, b: Scalar) -> Scalar {
         Scalar::Bin(op, Box::new(a), Box::new(b))
     }
 
-    /// Arguments replaced by expressions (composition of kernels).
+    /// Returns the expression with its parameters replaced by expressions (composition of kernels).
     pub fn subst(&self, args: &[Scalar]) -> Scalar {
         match self {
             Scalar::Num(_) => self.clone(),
@@ -130,8 +130,8 @@ impl Scalar {
     }
 }
 
-/// Writes the expression with the given parameter names, in the syntax of a `.kb` kernel; every operation but a call
-/// is in parentheses, so that text and tree correspond one to one.
+/// Writes the expression with the given parameter names, in the syntax of a `.kb` kernel. Every
+/// operation except a call is in parentheses, so that text and tree correspond one to one.
 pub fn write_scalar(e: &Scalar, params: &[Name], f: &mut impl fmt::Write) -> fmt::Result {
     match e {
         Scalar::Num(v) => write!(f, "{v:?}"),

@@ -1,8 +1,10 @@
-//! Schedule level: regions, roles, streams, structured bodies; windows, signals and fences as operations.
+//! Schedule level: regions, roles, streams and structured bodies, with windows, signals and fences
+//! as operations.
 //!
-//! A schedule says what every rank does, with expressions in its coordinates and steps. Nothing is unrolled over
-//! steps or expanded over ranks without need. What the operations mean is `docs/ir.md`; which schedules are
-//! well-formed is [`crate::verify`]; what a concrete rank does is [`crate::walk`].
+//! A schedule states what every rank does, with expressions in the rank's coordinates and in the
+//! steps of loops. Steps are not unrolled and ranks are not expanded unless that is necessary.
+//! `docs/ir.md` defines the meaning of the operations, [`crate::verify`] decides which schedules
+//! are well-formed, and [`crate::walk`] yields what one concrete rank does.
 
 use crate::expr::Expr;
 use crate::host::Host;
@@ -35,32 +37,33 @@ pub struct OperandId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegionId(pub u32);
 
-/// Name of the variable that counts calls of the whole schedule, from 0.
+/// Name of the variable that counts the calls of the schedule, from 0.
 pub const CALL: &str = "call";
 
-/// Which calls of the schedule are meant to be safe.
+/// Calls of the schedule that are claimed to be safe.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Calls {
-    /// Signals are not in place yet: nothing is claimed.
+    /// None: signals are not in place yet.
     None,
     /// One call on a freshly allocated domain.
     First,
-    /// Call after call, at any skew between ranks.
+    /// Call after call, with any skew between ranks.
     Any,
 }
 
-/// What a buffer is to the outside.
+/// Role of a buffer in the interface of the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BufferRole {
-    /// Filled before each call with the rank's part of that program input.
+    /// Filled before each call with the rank's part of the program input with this number.
     Input(u32),
-    /// Read after each call as the rank's part of that program result.
+    /// Read after each call as the rank's part of the program result with this number.
     Output(u32),
-    /// Neither; holds nothing at the start of a call.
+    /// Neither an input nor an output; it holds nothing at the start of a call.
     Temp,
 }
 
-/// Memory of a rank that peers reach only where an operation names it directly (direct placement).
+/// Memory of one rank. Peers access it only where an operation names it directly (direct
+/// placement).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Buffer {
     /// Name.
@@ -71,83 +74,86 @@ pub struct Buffer {
     pub dims: Vec<Expr>,
     /// Memory kind.
     pub memory: MemKind,
-    /// Whether the host fills it with zeros before each call; otherwise it holds nothing then.
+    /// Whether the host fills the buffer with zeros before each call. If not, it holds nothing at
+    /// the start of a call.
     pub zero: bool,
-    /// What it is to the outside.
+    /// Role in the interface of the schedule.
     pub role: BufferRole,
-    /// For inputs and outputs: the global tensor it is a part of.
+    /// For inputs and outputs: the global tensor that the buffer is a part of.
     pub global: Option<TensorType>,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
-/// Peer-visible symmetric memory: `slots` slots of `capacity` elements on every rank.
+/// Symmetric memory that peers can access: `slots` slots of `capacity` elements on every rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
     /// Name.
     pub name: Name,
     /// Element type.
     pub dtype: DType,
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
-    /// Elements a slot can hold.
+    /// Elements that a slot can hold.
     pub capacity: u64,
     /// Memory kind.
     pub memory: MemKind,
-    /// Whether it holds zeros when the domain is allocated; otherwise it holds nothing then.
+    /// Whether the window holds zeros when the domain is allocated. If not, it holds nothing then.
     pub zero: bool,
     /// Byte offset in the rank's window domain, once allocated.
     pub offset: Option<u64>,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
-/// What a signal is for; only documentation, the checker does not believe it.
+/// Purpose of a signal. It is documentation only; the checker does not rely on it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SignalUse {
-    /// Data has arrived.
+    /// Reports that data has arrived.
     Arrival,
-    /// A slot may be written again.
+    /// Reports that a slot may be written again.
     Credit,
-    /// Part of a barrier.
+    /// Belongs to a barrier.
     Barrier,
 }
 
-/// An array of 32-bit counters on every rank, which a notify adds 1 to.
+/// An array of 32-bit counters on every rank. A notify adds 1 to a counter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Signal {
     /// Name.
     pub name: Name,
-    /// Counters.
+    /// Number of counters.
     pub count: u64,
-    /// What for.
+    /// Purpose.
     pub usage: SignalUse,
-    /// What waits ask for, and how many may count it up.
+    /// Form of the counters: what a wait asks for, and how many ranks may notify a counter.
     pub form: Form,
-    /// Byte offset in the rank's signal area, once allocated (64 bytes a counter).
+    /// Byte offset in the rank's signal area, once allocated. Each counter takes 64 bytes.
     pub offset: Option<u64>,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
-/// `count` FIFO queues from every rank to every rank: each has `depth` slots of `capacity` elements, one sending and
-/// one receiving stream. Credits are implied: a `recv` gives its slot back to the sender. Slots have no address, so
-/// nothing but `send` and `recv` reaches them.
+/// An array of `count` first-in, first-out queues from every rank to every rank.
+///
+/// Each queue has `depth` slots of `capacity` elements, one sending stream and one receiving
+/// stream. Credits are implicit: a `recv` returns its slot to the sender. Slots have no address, so
+/// only `send` and `recv` access them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Queue {
     /// Name.
     pub name: Name,
-    /// Queues between each pair of ranks, in each direction.
+    /// Number of queues between each pair of ranks, in each direction.
     pub count: u64,
     /// Element type.
     pub dtype: DType,
-    /// Slots of a queue.
+    /// Number of slots of a queue.
     pub depth: u64,
-    /// Elements a slot can hold.
+    /// Elements that a slot can hold.
     pub capacity: u64,
     /// Memory kind of the slots.
     pub memory: MemKind,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
@@ -160,66 +166,71 @@ pub struct Table {
     pub values: Vec<i64>,
 }
 
-/// How a region sees a buffer: as a line of elements cut into chunks.
+/// View of a buffer by a region: a line of elements that is cut into blocks and chunks.
 ///
-/// The line has `parts` equal-ruled blocks: block b covers `unit * cut(extent, b)` .. `unit * cut(extent, b + 1)`,
-/// inside a block (and with `parts` 1 in the whole) chunks are cut evenly by elements.
+/// The line has `parts` blocks. Block b covers the elements from `unit * cut(extent, b)` up to
+/// `unit * cut(extent, b + 1)`, where `cut` follows `rule`. Inside a block, chunks are cut evenly
+/// by elements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// Blocks; 1 for a plain vector.
+    /// Number of blocks; 1 for a plain vector.
     pub parts: u64,
-    /// Elements along the dimension that the blocks cut: an expression in mesh coordinates.
+    /// Number of elements along the dimension that the blocks cut: an expression in mesh
+    /// coordinates.
     pub extent: Expr,
-    /// Elements for one element of `extent`: an expression in mesh coordinates.
+    /// Elements of the line per element of `extent`: an expression in mesh coordinates.
     pub unit: Expr,
-    /// How `extent` is cut into blocks.
+    /// Rule by which `extent` is cut into blocks.
     pub rule: CutRule,
-    /// Which row of the rule's lengths is this rank's: an expression in mesh coordinates; 0 unless there are several.
+    /// Row of the rule's lengths that applies to this rank: an expression in mesh coordinates. It
+    /// is 0 if the rule has only one row.
     pub row: Expr,
 }
 
 impl Line {
-    /// A plain vector of that many elements.
+    /// Creates a plain vector of `extent` elements.
     pub fn vector(extent: Expr) -> Line {
         Line { parts: 1, extent, unit: Expr::Int(1), rule: CutRule::Even, row: Expr::Int(0) }
     }
 }
 
-/// A buffer a collective region works on.
+/// A buffer on which a collective region works.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operand {
     /// Name in the region (`v`, `src`, `dst`, or a scratch name).
     pub name: Name,
     /// The buffer.
     pub buffer: BufferId,
-    /// How it is cut.
+    /// The line that the region sees.
     pub line: Line,
-    /// Scratch holds nothing at first and nothing is promised about it.
+    /// Whether the operand is scratch: it holds nothing at the start, and the contract does not
+    /// cover it.
     pub scratch: bool,
 }
 
-/// One digit of a chunk's address: chunks `index .. index + len` of `of`.
+/// One level of a chunk's address: chunks `index` up to `index + len` when the space is cut into
+/// `of` chunks.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
     /// First chunk.
     pub index: Expr,
-    /// How many; 1 but in the last digit.
+    /// Number of chunks; 1 except in the last level.
     pub len: Expr,
-    /// Chunks of the space.
+    /// Number of chunks into which the space is cut.
     pub of: Expr,
 }
 
-/// A run of elements that an operation reads or writes.
+/// A contiguous run of elements that an operation reads or writes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Ref {
-    /// `v[i of n][j; k of m]`: part of an operand; no parts is the whole line.
+    /// `v[i of n][j; k of m]`: part of an operand. Without parts it is the whole line.
     Chunk {
         /// The operand.
         operand: OperandId,
-        /// Digits, outermost first.
+        /// Levels of the address, outermost first.
         path: Vec<Part>,
     },
-    /// `w.slot`: the first elements of a slot, as many as the other side of the operation has.
+    /// `@w[slot]`: the first elements of a slot, as many as the other side of the operation has.
     Slot {
         /// The window.
         window: WindowId,
@@ -228,143 +239,152 @@ pub enum Ref {
     },
 }
 
-/// A peer by its coordinates in the region's coordinate system; out of range is an error, wrapping is spelt `mod`.
+/// A peer, given by its coordinates in the region's coordinate system. A coordinate out of range is
+/// an error; wrapping is written with `mod`.
 pub type Peer = Vec<Expr>;
 
-/// An operation of a role.
+/// An operation in a role, or in the host's program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SOp {
-    /// `copy dst = src`
+    /// `copy dst = src`.
     Copy {
-        /// Written.
+        /// Destination.
         dst: Ref,
-        /// Read.
+        /// Source.
         src: Ref,
     },
-    /// `reduce dst = OP dst, src`: `dst[i] = dst[i] OP src[i]`.
+    /// `reduce OP dst, src`: `dst[i] = dst[i] OP src[i]`.
     Reduce {
         /// Combiner.
         op: ReduceOp,
-        /// Read and written.
+        /// Destination, which is also read.
         dst: Ref,
-        /// Read.
+        /// Source.
         src: Ref,
     },
-    /// `put src -> peer : dst`; asynchronous (reads `src`, writes `dst` until the next `fence.release`).
+    /// `put src -> peer : dst`: asynchronous. It reads `src` and writes `dst` at any time until the
+    /// next `fence.release`.
     Put {
-        /// Here.
+        /// Source, in this rank's memory.
         src: Ref,
-        /// Whose memory.
+        /// Peer whose memory is written.
         peer: Peer,
-        /// There.
+        /// Destination, in the peer's memory.
         dst: Ref,
     },
-    /// `get dst <- peer : src`; asynchronous until the next `fence.complete`.
+    /// `get dst <- peer : src`: asynchronous. It reads `src` and writes `dst` at any time until the
+    /// next `fence.complete`.
     Get {
-        /// Here.
+        /// Destination, in this rank's memory.
         dst: Ref,
-        /// Whose memory.
+        /// Peer whose memory is read.
         peer: Peer,
-        /// There.
+        /// Source, in the peer's memory.
         src: Ref,
     },
-    /// `send src -> peer : queue[index]`: blocks until the queue to the peer has a free slot, then puts `src` there; done
-    /// when the next operation of the stream starts.
+    /// `send src -> peer : queue[index]`: blocks until the queue to the peer has a free slot, then
+    /// writes `src` there. It is complete when the next operation of the stream starts.
     Send {
-        /// Here.
+        /// Source, in this rank's memory.
         src: Ref,
-        /// To whom.
+        /// Receiving peer.
         peer: Peer,
-        /// The array.
+        /// Queue array.
         queue: QueueId,
-        /// Which of its queues.
+        /// Index of the queue in the array.
         index: Expr,
     },
-    /// `recv dst <- peer : queue[index]`: blocks until the queue from the peer holds something, then takes the oldest
-    /// message; its slot is free again.
+    /// `recv dst <- peer : queue[index]`: blocks until the queue from the peer holds a message,
+    /// then takes the oldest message and frees its slot.
     Recv {
-        /// Here; as long as the message.
+        /// Destination, in this rank's memory; it is as long as the message.
         dst: Ref,
-        /// From whom.
+        /// Sending peer.
         peer: Peer,
-        /// The array.
+        /// Queue array.
         queue: QueueId,
-        /// Which of its queues.
+        /// Index of the queue in the array.
         index: Expr,
     },
-    /// `room peer : queue[index]`: blocks until the queue to the peer has a free slot. As only this stream sends there,
-    /// the slot stays free until it does.
+    /// `room peer : queue[index]`: blocks until the queue to the peer has a free slot. Only this
+    /// stream sends into the queue, so the slot stays free until it does.
     Room {
-        /// To whom.
+        /// Receiving peer.
         peer: Peer,
-        /// The array.
+        /// Queue array.
         queue: QueueId,
-        /// Which of its queues.
+        /// Index of the queue in the array.
         index: Expr,
     },
     /// `notify peer : signal[index]`: adds 1 to a counter of the peer.
     Notify {
-        /// Whose counter.
+        /// Peer whose counter is incremented.
         peer: Peer,
-        /// The array.
+        /// Signal array, at the peer.
         signal: SignalId,
-        /// Which counter.
+        /// Index of the counter in the array.
         index: Expr,
     },
-    /// `wait signal[index] >= value` (or `& 1 ==`, or `-=`, as its form asks): until a counter of this rank has what the
-    /// form asks for.
+    /// `wait signal[index] >= value` (or `& 1 ==`, or `-=`, depending on the signal's form): blocks
+    /// until a counter of this rank meets the condition of the form.
     Wait {
-        /// The array.
+        /// Signal array, at this rank.
         signal: SignalId,
-        /// Which counter.
+        /// Index of the counter in the array.
         index: Expr,
-        /// What to wait for: counted from the allocation of the domain, or a sense, or what is taken.
+        /// Value to wait for: a count since the domain was allocated, a sense bit, or the amount
+        /// that is subtracted.
         value: Expr,
     },
-    /// Completes this rank's puts and all its earlier reads; what a later notify publishes.
+    /// `fence.release`: completes the puts of its stream. A later notify publishes what the stream
+    /// completed before this fence, reads included.
     FenceRelease,
-    /// Makes data visible whose notify was waited for.
+    /// `fence.acquire`: makes data visible whose notify this rank has waited for.
     FenceAcquire,
-    /// Completes this rank's gets.
+    /// `fence.complete`: completes the gets of its stream.
     FenceComplete,
-    /// `record e`: an event of this rank, for `await` in another stream.
+    /// `record e`: raises an event of this rank, for `await` in another stream.
     Record(Name),
-    /// `await e`: until this call's `record e` has happened.
+    /// `await e`: blocks until `record e` has happened in this call.
     Await(Name),
-    /// A local operation on whole buffers.
+    /// An operation on whole local buffers.
     Local(LocalOp),
-    /// `reserve | publish | expect | free PEER : window[slot]`: one of the four points of a message, from `expand`
-    /// until `synchronize` turns it into signals and fences. `slot` numbers the messages of the window within a call.
+    /// `reserve | publish | expect | free PEER : window[slot]`: one of the four points of a
+    /// message. `expand` creates marks, and `synchronize` turns them into signals and fences.
     Mark {
-        /// Which point.
+        /// Point of the message.
         point: Point,
-        /// The other end of the message.
+        /// Rank at the other end of the message.
         peer: Peer,
-        /// The window it lands in (at the receiver).
+        /// Window, at the receiver, into which the message is written.
         window: WindowId,
-        /// Its number among the window's messages to that receiver.
+        /// Number of the message among the messages in that window to that receiver, within a call.
         slot: Expr,
     },
-    /// `launch @region`, in the host's program: its streams may enter the region, in this call.
+    /// `launch @region`, in the host's program: the streams of this rank may enter the region, in
+    /// this call.
     Launch(RegionId),
-    /// `host.wait @region`, in the host's program: until this rank's streams have left the region.
+    /// `host.wait @region`, in the host's program: blocks until this rank's streams have left the
+    /// region.
     HostWait(RegionId),
-    /// `host.read %buffer`, in the host's program: once what was launched before and writes the buffer is over on this
-    /// rank, the host takes the elements as they are.
+    /// `host.read %buffer`, in the host's program: waits until the regions launched so far that
+    /// write the buffer are over on this rank, then takes its elements.
     HostRead(BufferId),
-    /// `host.write %dst = %src`, in the host's program: once what was launched before and reads or writes `dst`, or writes
-    /// `src`, is over on this rank, the host takes the elements of `src` as they are and stores them in `dst`.
+    /// `host.write %dst = %src`, in the host's program: waits until the regions launched so far
+    /// that read or write `dst`, or write `src`, are over on this rank, then copies the elements of
+    /// `src` to `dst`.
     HostWrite {
-        /// Written.
+        /// Destination.
         dst: BufferId,
-        /// Read; of the same type and local sizes.
+        /// Source; of the same type and local sizes.
         src: BufferId,
     },
-    /// `drain`, in the host's program: until this rank's streams have left every region launched so far.
+    /// `drain`, in the host's program: blocks until this rank's streams have left every region
+    /// launched so far.
     Drain,
 }
 
-/// The points of a message that need ordering.
+/// Point of a message that needs ordering.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Point {
     /// At the sender, before its puts: the slot may be written.
@@ -378,10 +398,10 @@ pub enum Point {
 }
 
 impl Point {
-    /// All of them.
+    /// All points, in the order of a message.
     pub const ALL: [Point; 4] = [Point::Reserve, Point::Publish, Point::Expect, Point::Free];
 
-    /// How it is written.
+    /// Returns the word in the text.
     pub fn name(self) -> &'static str {
         match self {
             Point::Reserve => "reserve",
@@ -395,43 +415,43 @@ impl Point {
 /// A statement of a body.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SStmt {
-    /// `for v in lo..hi`: bounds depend on outer steps and constants, not on the rank.
+    /// `for v in lo..hi`. The bounds depend on outer steps and constants, not on the rank.
     For {
-        /// The step.
+        /// Step variable.
         var: Name,
         /// First value.
         lo: Expr,
-        /// One past the last.
+        /// One past the last value.
         hi: Expr,
-        /// What is repeated.
+        /// Repeated statements.
         body: Vec<SStmt>,
     },
-    /// `if cond`, with `else`.
+    /// `if cond`, with an optional `else`.
     If {
-        /// The predicate.
+        /// Condition.
         cond: Expr,
-        /// Where it holds.
+        /// Statements if the condition holds.
         then: Vec<SStmt>,
-        /// Where not.
+        /// Statements if it does not.
         other: Vec<SStmt>,
     },
-    /// An operation and where it comes from.
+    /// An operation and its source location.
     Op(SOp, Span),
 }
 
-/// Which ranks of the group a role is for.
+/// Set of ranks, within a group, that take a role.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RankSet {
-    /// Every one.
+    /// All ranks.
     All,
-    /// Those whose coordinates make this true.
+    /// Ranks whose coordinates satisfy the condition.
     Where(Expr),
-    /// These, by linear index in the group.
+    /// These ranks, by linear index in the group.
     List(Vec<u64>),
 }
 
 impl RankSet {
-    /// The condition on coordinates, if it is one.
+    /// Returns the condition on coordinates if the set is given by one.
     pub fn predicate(&self) -> Option<&Expr> {
         match self {
             RankSet::Where(e) => Some(e),
@@ -443,51 +463,53 @@ impl RankSet {
 /// A sequential process on each rank of a role.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stream {
-    /// Name; streams of one name on one rank are one process through all regions.
+    /// Name. Streams of one name on one rank form one process through all regions.
     pub name: Name,
-    /// What it does.
+    /// Statements of the stream.
     pub body: Vec<SStmt>,
 }
 
-/// The stream that everything runs on unless said otherwise.
+/// The stream that everything runs on unless a stream is named.
 pub const MAIN: &str = "main";
 
-/// A set of ranks and what they do.
+/// A set of ranks with their program in a region.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Role {
     /// Name.
     pub name: Name,
-    /// Who.
+    /// Ranks that take the role.
     pub ranks: RankSet,
-    /// What, one body a stream.
+    /// Streams of each rank.
     pub streams: Vec<Stream>,
 }
 
-/// One collective, or the local computation between two.
+/// One collective, or the local computation between two collectives.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Region {
     /// Name.
     pub name: Name,
-    /// Mesh axes its groups run over, in group order; empty for a local region (all ranks, coordinates of the mesh).
+    /// Mesh axes over which its groups run, in group order; empty for a local region, which covers
+    /// all ranks with the coordinates of the mesh.
     pub over: Vec<Name>,
-    /// Coordinate system of a group: names and sizes, first slowest; the product is the size of the group.
+    /// Coordinate system of a group: names and sizes, slowest first. The product of the sizes is
+    /// the size of the group.
     pub coords: Vec<(Name, u64)>,
-    /// Buffers it works on.
+    /// Buffers on which the region works.
     pub operands: Vec<Operand>,
-    /// What it promises about them.
+    /// Contract of the region about its operands.
     pub promise: Option<Promise>,
     /// Algorithm and options, for reports.
     pub label: Option<String>,
     /// Regions that must be over on a rank before this one starts there.
     pub after: Vec<RegionId>,
-    /// Roles; a rank has at most one.
+    /// Roles. A rank has at most one.
     pub roles: Vec<Role>,
-    /// Where it comes from.
+    /// Source location.
     pub span: Span,
 }
 
 impl Region {
-    /// What every rank of a mesh does alone, on its main stream.
+    /// Creates a local region, in which every rank of the mesh runs `body` on its main stream.
     pub fn local(mesh: &Mesh, name: Name, body: Vec<SStmt>, after: Vec<RegionId>, span: Span) -> Region {
         Region {
             name,
@@ -512,9 +534,9 @@ impl Region {
 pub struct Schedule {
     /// Name.
     pub name: Name,
-    /// The mesh.
+    /// Mesh of ranks.
     pub mesh: Mesh,
-    /// Which calls it is meant to be safe for.
+    /// Calls for which the schedule is claimed to be safe.
     pub calls: Calls,
     /// Tables.
     pub tables: Vec<Table>,
@@ -526,14 +548,15 @@ pub struct Schedule {
     pub signals: Vec<Signal>,
     /// Queues.
     pub queues: Vec<Queue>,
-    /// Regions; on one stream they run in this order.
+    /// Regions. On one stream they run in this order.
     pub regions: Vec<Region>,
-    /// What the host of each rank does in a call; without it all regions run, and then all results are read.
+    /// Program of each rank's host in a call. Without one, all regions run, and then all results
+    /// are read.
     pub host: Option<Host>,
 }
 
 impl Schedule {
-    /// An empty schedule on a mesh.
+    /// Creates an empty schedule on a mesh.
     pub fn new(name: impl Into<Name>, mesh: Mesh) -> Self {
         Schedule {
             name: name.into(),
@@ -549,33 +572,34 @@ impl Schedule {
         }
     }
 
-    /// A buffer.
+    /// Returns the buffer.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0 as usize]
     }
 
-    /// A window.
+    /// Returns the window.
     pub fn window(&self, id: WindowId) -> &Window {
         &self.windows[id.0 as usize]
     }
 
-    /// A signal array.
+    /// Returns the signal array.
     pub fn signal(&self, id: SignalId) -> &Signal {
         &self.signals[id.0 as usize]
     }
 
-    /// A queue array.
+    /// Returns the queue array.
     pub fn queue(&self, id: QueueId) -> &Queue {
         &self.queues[id.0 as usize]
     }
 
-    /// Ranks of a region's group, for the region's axes (all ranks for a local region).
+    /// Returns the number of ranks of a region's group (of the mesh for a local region).
     pub fn group_size(&self, region: &Region) -> u64 {
         region.coords.iter().map(|c| c.1).product()
     }
 }
 
-/// Calls `f` with every operation of a list of statements and its place, in the order of the text.
+/// Calls `f` with every operation of a list of statements and its source location, in the order of
+/// the text.
 pub fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
     for s in list {
         match s {

@@ -1,60 +1,65 @@
-//! Operations that move elements and compute nothing: one row a kind.
+//! Shape operations: operations that move elements and compute nothing.
 //!
-//! Owns what each is called and written like, the shape of its result, and which dimension of the result a dimension
-//! of an operand becomes. What that makes of placements is `infer`'s; how ranks carry it out is `expand`'s.
+//! The module owns the name and text of each operation, the shape of its result, and which
+//! dimension of the result each dimension of an operand becomes. `infer` derives placements from
+//! the latter, and `expand` decides how ranks carry out the operation.
 
 use crate::fill::has;
 use crate::types::{DType, ReduceOp};
 use std::fmt;
 
-/// Which elements of its operands the result has, and where.
+/// A shape operation: which elements of its operands the result has, and where.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ShapeOp {
-    /// Dimension i of the result is dimension `perm[i]` of the operand.
+    /// Transposition: dimension i of the result is dimension `perm[i]` of the operand.
     Transpose(Vec<usize>),
-    /// The same elements in row-major order, in a tensor of these sizes.
+    /// Reshape: the same elements, in row-major order, in a tensor of these sizes.
     Reshape(Vec<u64>),
-    /// Elements `from .. to` of a dimension.
+    /// Slice: elements `from .. to` of a dimension.
     Slice {
-        /// The dimension.
+        /// Dimension.
         dim: usize,
-        /// First.
+        /// First element.
         from: u64,
-        /// One past the last.
+        /// One past the last element.
         to: u64,
     },
-    /// The operand with a number before and after it along a dimension.
+    /// Padding: the operand with a number before and after it along a dimension.
     Pad {
-        /// The dimension.
+        /// Dimension.
         dim: usize,
-        /// How many elements before it.
+        /// Number of elements before the operand.
         before: u64,
-        /// And after it.
+        /// Number of elements after the operand.
         after: u64,
-        /// The number, rounded once to the element type.
+        /// Value of the added elements, rounded once to the element type.
         value: f64,
     },
-    /// The operands one after another along a dimension.
+    /// Concatenation: the operands one after another along a dimension.
     Concat {
-        /// The dimension.
+        /// Dimension.
         dim: usize,
     },
 }
 
-/// Where a dimension of an operand goes: element i of it is elements `i * step .. (i + 1) * step` of a run of which
-/// element j of the result's dimension is `j * result_step .. (j + 1) * result_step`. Equal steps: the same dimension.
+/// The dimension of the result that a dimension of an operand becomes.
+///
+/// Both dimensions run over a common sequence of elements: index i of the operand's dimension
+/// covers the elements `i * step .. (i + 1) * step` of the sequence, and index j of the result's
+/// dimension covers `j * result_step .. (j + 1) * result_step`. With equal steps, both are the same
+/// dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Follows {
-    /// The dimension of the result.
+    /// Dimension of the result.
     pub dim: usize,
-    /// Elements of the run for one of the operand's dimension.
+    /// Elements of the sequence per index of the operand's dimension.
     pub step: u64,
-    /// Elements of the run for one of the result's.
+    /// Elements of the sequence per index of the result's dimension.
     pub result_step: u64,
 }
 
 impl ShapeOp {
-    /// First word in `.kb`.
+    /// Returns the first word in `.kb`.
     pub fn name(&self) -> &'static str {
         match self {
             ShapeOp::Transpose(_) => "transpose",
@@ -65,7 +70,7 @@ impl ShapeOp {
         }
     }
 
-    /// First word in `.kir`, where `slice` is the change of placement.
+    /// Returns the first word in `.kir`, where `slice` is a change of placement.
     pub fn word(&self) -> &'static str {
         match self {
             ShapeOp::Slice { .. } => "extract",
@@ -73,7 +78,7 @@ impl ShapeOp {
         }
     }
 
-    /// Operands; none where there may be any number but 0.
+    /// Returns the number of operands, or `None` if any number except 0 is allowed.
     pub fn arity(&self) -> Option<usize> {
         match self {
             ShapeOp::Concat { .. } => None,
@@ -81,10 +86,10 @@ impl ShapeOp {
         }
     }
 
-    /// Sizes of the result.
+    /// Returns the sizes of the result for operands of these sizes.
     ///
     /// # Errors
-    /// What does not fit, to be read after `reshape of f32[2, 3]:`.
+    /// Returns a message about what does not fit, to be printed after `reshape of f32[2, 3]:`.
     pub fn sizes(&self, operands: &[Vec<u64>]) -> Result<Vec<u64>, String> {
         let Some(x) = operands.first() else { return Err("there is no operand".into()) };
         let dimension = |dim: usize| match dim < x.len() {
@@ -149,10 +154,10 @@ impl ShapeOp {
         }
     }
 
-    /// Whether the elements that it adds are numbers of a type.
+    /// Checks that the element type can represent the value of added elements.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns a message if it cannot.
     pub fn has_number(&self, dtype: DType) -> Result<(), String> {
         match self {
             ShapeOp::Pad { value, .. } => has(dtype, *value),
@@ -160,7 +165,8 @@ impl ShapeOp {
         }
     }
 
-    /// Whether it goes through a reduction that is still to be done: what it adds stays as it is when every rank adds it.
+    /// Checks whether the operation commutes with a pending reduction: elements that every rank
+    /// adds must not change when the ranks' values are combined.
     pub fn commutes(&self, op: ReduceOp) -> bool {
         match (self, op) {
             (ShapeOp::Pad { value, .. }, ReduceOp::Sum) => *value == 0.0,
@@ -169,8 +175,9 @@ impl ShapeOp {
         }
     }
 
-    /// Where each dimension of an operand goes, none for one that every rank must have whole. Sizes are those of the
-    /// operand and of the result, which fit each other.
+    /// Returns, for each dimension of an operand, the dimension of the result that it becomes, or
+    /// `None` if every rank must hold the dimension as a whole. The sizes are those of the operand
+    /// and of the matching result.
     pub fn follows(&self, operand: &[u64], result: &[u64]) -> Vec<Option<Follows>> {
         let same = |dim| Some(Follows { dim, step: 1, result_step: 1 });
         let all_but =
@@ -190,8 +197,9 @@ impl ShapeOp {
     }
 }
 
-/// Where the dimensions of a reshape go: both shapes fall into the shortest runs of equal product, and the first
-/// dimension larger than 1 of a run is cut where the first one of the other side is.
+/// Returns where the dimensions of a reshape go. Both shapes are divided into the shortest groups
+/// of consecutive dimensions with equal products. In each group, the first dimension of the operand
+/// that is larger than 1 becomes the first such dimension of the result.
 fn groups(operand: &[u64], result: &[u64]) -> Vec<Option<Follows>> {
     let mut out = vec![None; operand.len()];
     if operand.contains(&0) {
@@ -224,7 +232,7 @@ fn counted(n: usize) -> String {
     if n == 1 { "1 dimension".into() } else { format!("{n} dimensions") }
 }
 
-/// What is written behind the operands in `.kir`: `perm [1, 0]`, `to [6]`, `dim 0 from 2 to 5`,
+/// Writes what follows the operands in `.kir`: `perm [1, 0]`, `to [6]`, `dim 0 from 2 to 5`,
 /// `dim 0 before 1 after 2 number 0.0`, `dim 1`.
 impl fmt::Display for ShapeOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

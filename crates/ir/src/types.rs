@@ -1,4 +1,5 @@
-//! Element types, meshes, placements: what a tensor is and where its parts live.
+//! Element types, memory kinds, meshes and placements: what a tensor is, and which rank holds which
+//! part of it.
 
 use crate::name::Name;
 use crate::parts::Parts;
@@ -19,11 +20,11 @@ pub enum DType {
 }
 
 impl DType {
-    /// All of them.
+    /// All element types.
     pub const ALL: [DType; 8] =
         [DType::F32, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::I16, DType::I64];
 
-    /// Bytes of one element.
+    /// Returns the size of one element in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             DType::I8 | DType::U8 => 1,
@@ -33,22 +34,23 @@ impl DType {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// Checks whether the type is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F16 | DType::BF16)
     }
 
-    /// Whether arithmetic exists for it (i8, u8, i16, i64 move and do not reduce).
+    /// Checks whether the type has arithmetic. Elements of i8, u8, i16 and i64 can be moved but not
+    /// reduced.
     pub fn reduces(self) -> bool {
         self.is_float() || self == DType::I32
     }
 
-    /// The type of that name.
+    /// Returns the type of that name.
     pub fn parse(s: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|d| d.name() == s)
     }
 
-    /// Its name in `.kb` and `.kir`.
+    /// Returns the name in `.kb` and `.kir`.
     pub fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -69,7 +71,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// The combiner of a reduction.
+/// Combiner of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the combiners")]
 pub enum ReduceOp {
@@ -83,12 +85,12 @@ impl ReduceOp {
     /// All combiners.
     pub const ALL: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
 
-    /// The combiner of that name.
+    /// Returns the combiner of that name.
     pub fn parse(s: &str) -> Option<ReduceOp> {
         Self::ALL.into_iter().find(|r| r.name() == s)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             ReduceOp::Sum => "sum",
@@ -105,7 +107,7 @@ impl fmt::Display for ReduceOp {
     }
 }
 
-/// Where memory is. Every buffer and window names its kind; there is no default.
+/// Kind of a memory. Every buffer and window names its kind; there is no default.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the kinds")]
 pub enum MemKind {
@@ -116,15 +118,15 @@ pub enum MemKind {
 }
 
 impl MemKind {
-    /// All, the largest memory first.
+    /// All kinds, largest memory first.
     pub const ALL: [MemKind; 4] = [MemKind::Hbm, MemKind::Sram, MemKind::Tcm, MemKind::Ub];
 
-    /// The kind of that name.
+    /// Returns the kind of that name.
     pub fn parse(s: &str) -> Option<MemKind> {
         MemKind::ALL.into_iter().find(|r| r.name() == s)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             MemKind::Hbm => "hbm",
@@ -141,37 +143,38 @@ impl fmt::Display for MemKind {
     }
 }
 
-/// A named axis of a mesh. `parts` are the axes of the machine it was joined from (empty: none remembered).
+/// A named axis of a mesh. It may join several axes of the machine.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Axis {
     /// Name.
     pub name: Name,
     /// Number of coordinates.
     pub size: u64,
-    /// Machine axes it joins, first slowest; the product of their sizes is `size`.
+    /// Machine axes that the axis joins, slowest first; the product of their sizes is `size`. Empty
+    /// if they are not recorded.
     pub parts: Vec<(Name, u64)>,
 }
 
-/// Named axes over the devices of a machine. A rank's linear index runs over the axes with the last one fastest; it
-/// is the index of the device in the machine's own linear order.
+/// Named axes over the devices of a machine. A rank's linear index runs over the axes with the last
+/// one fastest; it is the index of the device in the machine's own linear order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Mesh {
-    /// Axes, first slowest.
+    /// Axes, slowest first.
     pub axes: Vec<Axis>,
 }
 
 impl Mesh {
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u64 {
         self.axes.iter().map(|a| a.size).product()
     }
 
-    /// The axis of that name.
+    /// Returns the axis of that name.
     pub fn axis(&self, name: &str) -> Option<&Axis> {
         self.axes.iter().find(|a| a.name == *name)
     }
 
-    /// Coordinates of a rank, one an axis.
+    /// Returns the coordinates of a rank, one per axis.
     pub fn coords(&self, rank: u64) -> Vec<i64> {
         let mut rest = rank;
         let mut out = vec![0; self.axes.len()];
@@ -182,7 +185,7 @@ impl Mesh {
         out
     }
 
-    /// `tp=3`, or `dp=1 tp=3`: how messages name a rank.
+    /// Returns the rank as diagnostics print it: `tp=3`, or `dp=1 tp=3`.
     pub fn show(&self, rank: u64) -> String {
         let c = self.coords(rank);
         let parts: Vec<String> = self.axes.iter().zip(c).map(|(a, c)| format!("{}={c}", a.name)).collect();
@@ -190,26 +193,28 @@ impl Mesh {
     }
 }
 
-/// How a dimension of n elements is cut into k parts.
+/// Rule by which a dimension of n elements is cut into k parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CutRule {
-    /// Boundaries at `ceil(n*i/k)`: parts differ by at most one; the rule nests.
+    /// Boundaries at `ceil(n*i/k)`. Part lengths differ by at most one, and the rule nests.
     Even,
-    /// Parts of `ceil(n/k)`, the last ones smaller or empty (PyTorch's).
+    /// Parts of `ceil(n/k)` elements; the last parts are smaller or empty (PyTorch's rule).
     Ceil,
-    /// Parts of these lengths; in a line there may be several rows of them.
+    /// Parts of these lengths. A line may have several rows of lengths.
     Lengths(Parts),
-    /// Boundaries as those of `Even`, rounded up to a multiple of so many elements (at least 1): `u * ceil(n*i/(k*u))`, n at most. Only of lines.
+    /// Boundaries of `Even` in units of this many elements (at least 1): `u * ceil(n*i/(k*u))`, at
+    /// most n. Only lines use it.
     Lines(u64),
 }
 
 impl CutRule {
-    /// Boundary i of n elements in k parts, `0 <= i <= k`.
+    /// Returns boundary i of n elements in k parts, `0 <= i <= k`.
     pub fn boundary(&self, n: u64, i: u64, k: u64) -> u64 {
         self.boundary_in(0, n, i, k)
     }
 
-    /// The same by a row of the lengths. What these do not add up to, the last part has more or less.
+    /// Returns boundary i of n elements in k parts, using this row of the lengths. If the lengths
+    /// do not add up to n, the last part absorbs the difference.
     pub fn boundary_in(&self, row: u64, n: u64, i: u64, k: u64) -> u64 {
         match self {
             CutRule::Even => (n as u128 * i as u128).div_ceil(k as u128) as u64,
@@ -224,7 +229,7 @@ impl CutRule {
         }
     }
 
-    /// Whether all of the `k` parts of n elements are known to have one length.
+    /// Checks whether all `k` parts of n elements are known to have the same length.
     pub fn equal_parts(&self, n: u64, k: u64) -> bool {
         match self {
             CutRule::Even | CutRule::Ceil => n.is_multiple_of(k),
@@ -234,21 +239,22 @@ impl CutRule {
     }
 }
 
-/// Which axes cut a dimension: by the first, then each part by the second, and so on.
+/// Axes that cut a dimension: the first axis cuts the dimension, the second each of its parts, and
+/// so on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Cut {
-    /// Axes, outermost cut first; of given lengths they are one axis, in linear order.
+    /// Axes, outermost cut first. For explicit lengths they act as one axis, in linear order.
     pub axes: Vec<Name>,
-    /// The rule.
+    /// Rule of the cut.
     pub rule: CutRule,
 }
 
 /// A dimension of a global tensor.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Dim {
-    /// Elements, over all parts.
+    /// Number of elements, over all parts.
     pub size: u64,
-    /// How it is split, if it is.
+    /// How the dimension is split, if it is.
     pub cut: Option<Cut>,
 }
 
@@ -259,14 +265,15 @@ pub struct TensorType {
     pub dtype: DType,
     /// Dimensions, row-major.
     pub dims: Vec<Dim>,
-    /// The true value is the combination over these axes of what the ranks hold.
+    /// Pending reduction: the true value is the combination, over these axes, of what the ranks
+    /// hold.
     pub partial: Option<(ReduceOp, Vec<Name>)>,
-    /// Held by this coordinate of this axis alone.
+    /// Only this coordinate of this axis holds the tensor.
     pub only: Option<(u64, Name)>,
 }
 
 impl TensorType {
-    /// A replicated tensor.
+    /// Creates the type of a replicated tensor.
     pub fn replicated(dtype: DType, sizes: &[u64]) -> Self {
         TensorType {
             dtype,
@@ -276,27 +283,28 @@ impl TensorType {
         }
     }
 
-    /// Elements of the global tensor.
+    /// Returns the number of elements of the global tensor.
     pub fn elements(&self) -> u64 {
         self.dims.iter().map(|d| d.size).product()
     }
 
-    /// Global sizes.
+    /// Returns the global sizes.
     pub fn sizes(&self) -> Vec<u64> {
         self.dims.iter().map(|d| d.size).collect()
     }
 
-    /// The same tensor with no placement.
+    /// Returns the type without its placement.
     pub fn erased(&self) -> TensorType {
         TensorType::replicated(self.dtype, &self.sizes())
     }
 
-    /// The dimension split by that axis.
+    /// Returns the dimension that this axis splits.
     pub fn dim_cut_by(&self, axis: &str) -> Option<usize> {
         self.dims.iter().position(|d| d.cut.as_ref().is_some_and(|c| c.axes.iter().any(|a| *a == *axis)))
     }
 
-    /// Elements of a dimension at each coordinate of the one axis that cuts it; none where another cuts it, or several.
+    /// Returns the number of elements of a dimension at each coordinate of the axis, if this axis
+    /// alone cuts the dimension.
     pub fn lengths_over(&self, mesh: &Mesh, dim: usize, axis: &str) -> Option<Vec<u64>> {
         let dim = self.dims.get(dim)?;
         let cut = dim.cut.as_ref().filter(|c| matches!(&c.axes[..], [a] if *a == *axis))?;
@@ -305,15 +313,16 @@ impl TensorType {
         Some((0..k).map(|i| at(i + 1) - at(i)).collect())
     }
 
-    /// The half-open range of each dimension that the rank with these coordinates holds (whole where not split).
-    /// Empty everywhere if `only` names another coordinate. Coordinates are those of `mesh`, one an axis.
+    /// Returns the half-open range of each dimension that a rank holds (the whole dimension if it
+    /// is not split). All ranges are empty if `only` names another coordinate. `coords` are the
+    /// rank's coordinates in `mesh`, one per axis.
     pub fn local_box(&self, mesh: &Mesh, coords: &[i64]) -> Vec<(u64, u64)> {
         let coord = |name: &Name| mesh.axes.iter().position(|a| a.name == *name).map(|i| coords[i] as u64);
         let absent = self.only.as_ref().is_some_and(|(c, axis)| coord(axis) != Some(*c));
         let range = |d: &Dim| {
             let (mut lo, mut n) = (0, d.size);
             if let Some(Cut { axes, rule: rule @ CutRule::Lengths(_) }) = &d.cut {
-                // Several axes are one: lengths do not nest.
+                // Explicit lengths do not nest, so several axes act as one.
                 let size = |a: &Name| mesh.axis(a).map_or(1, |a| a.size);
                 let (i, k) =
                     axes.iter().fold((0, 1), |(i, k), a| (i * size(a) + coord(a).unwrap_or(0), k * size(a)));

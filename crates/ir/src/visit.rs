@@ -1,11 +1,11 @@
-//! Visitor: every field of a schedule, one after another, with its type and its place.
+//! Visitor: every field of a schedule, one after another, with its type and position.
 //!
-//! Whoever must look at every expression or every reference of a schedule (scans for `call`, the
-//! proof of symmetry, mutation) reads it through this module, so that a field cannot be forgotten:
-//! each structure is taken apart here without `..` and each enumeration without `_`, so that a new
-//! field or operation does not compile until it is listed. One text makes both forms, [`Field`] for
-//! reading and [`FieldMut`] for changing; both give the same fields in the same order. What the
-//! fields mean is [`crate::schedule`]'s.
+//! Code that must look at every expression or reference of a schedule (scans for `call`, the proof
+//! of symmetry, mutation) uses this module, so that it cannot miss a field. Each structure is
+//! destructured here without `..` and each enumeration matched without `_`, so a new field or
+//! operation does not compile until it is listed. One macro generates both forms, [`Field`] for
+//! reading and [`FieldMut`] for changing, with the same fields in the same order.
+//! [`crate::schedule`] defines the meaning of the fields.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
@@ -23,80 +23,80 @@ use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 use std::sync::Arc;
 
-/// What an expression is for.
+/// Purpose of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Use {
-    /// A bound of a loop.
+    /// Bound of a loop.
     Bound,
-    /// The condition of an `if`.
+    /// Condition of an `if`.
     Guard,
-    /// The ranks of a role.
+    /// Condition for the ranks of a role.
     Ranks,
-    /// A coordinate of a peer, by number.
+    /// Coordinate of a peer, with its position.
     Peer(u32),
-    /// The slot of a window.
+    /// Slot of a window.
     Slot,
-    /// The number of a counter in its array.
+    /// Index of a counter in its array.
     Counter,
-    /// What a wait asks of a counter of this array.
+    /// Value that a wait asks for, of a counter of this array.
     Value(SignalId),
-    /// The number of a queue in its array.
+    /// Index of a queue in its array.
     Queue,
-    /// The first chunk of a digit of a chunk's address.
+    /// First chunk, in one level of a chunk's address.
     ChunkIndex,
-    /// The number of chunks of a digit.
+    /// Number of chunks, in one level of a chunk's address.
     ChunkLen,
-    /// The chunks that a digit counts in.
+    /// Number of chunks that the space is cut into, in one level of a chunk's address.
     ChunkOf,
-    /// Which part of a line or tensor a local operation works on, in mesh coordinates.
+    /// Part of a line or tensor that a local operation works on, in mesh coordinates.
     Part,
-    /// The size of a dimension of a buffer, in mesh coordinates.
+    /// Size of a dimension of a buffer, in mesh coordinates.
     Dim,
-    /// The extent of an operand's line, in mesh coordinates.
+    /// Extent of an operand's line, in mesh coordinates.
     Extent,
-    /// The unit of an operand's line, in mesh coordinates.
+    /// Unit of an operand's line, in mesh coordinates.
     Unit,
-    /// The row of an operand's lengths, in mesh coordinates.
+    /// Row of an operand's lengths, in mesh coordinates.
     Row,
     /// Part of a clause of a contract.
     Clause,
 }
 
-/// What a reference is to its operation.
+/// Way in which an operation uses a reference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// Only read.
+    /// It only reads the reference.
     Read,
-    /// Only written.
+    /// It only writes the reference.
     Write,
-    /// Read and written: the destination of a reduction.
+    /// It reads and writes the reference, which is the destination of a reduction.
     Update,
 }
 
-/// Where a field is.
+/// Position of a field in the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct At {
-    /// Number of the region, for what is in one.
+    /// Number of the region, for fields in a region.
     pub region: Option<u32>,
-    /// Number of the role, for what is in one.
+    /// Number of the role, for fields in a role.
     pub role: Option<u32>,
-    /// Number of the stream in its role, for what is in one.
+    /// Number of the stream in its role, for fields in a stream.
     pub stream: Option<u32>,
-    /// Number of the operation among those of the whole schedule in the order of the text, for what
-    /// is in one.
+    /// Number of the operation among all operations of the schedule, in the order of the text, for
+    /// fields of an operation.
     pub op: Option<u32>,
-    /// The place in the source.
+    /// Source location.
     pub span: Span,
 }
 
 impl At {
-    /// A place that is in no region.
+    /// Creates a position outside all regions.
     pub const fn outside(span: Span) -> At {
         At { region: None, role: None, stream: None, op: None, span }
     }
 }
 
-/// Where a visit has come to, for both forms of the visitor.
+/// State of a visit, for both forms of the visitor.
 #[derive(Clone, Copy)]
 struct Walk {
     at: At,
@@ -113,76 +113,76 @@ macro_rules! visitor {
         pub enum $field<'a> {
             /// An expression.
             Expr(Use, $($by)* Expr),
-            /// A whole reference; its parts follow as fields of their own.
+            /// A whole reference. Its parts follow as fields of their own.
             Ref(Side, $($by)* Ref),
-            /// A whole body, before its statements.
+            /// A whole body, before the fields of its statements.
             Body($($by)* Vec<SStmt>),
-            /// A number that is no expression: slots, capacity, parts, sizes.
+            /// A number that is not an expression: slots, capacity, parts, sizes.
             Count(&'static str, $($by)* u64),
-            /// A number of a dimension.
+            /// Number of a dimension.
             Dimension(&'static str, $($by)* u32),
-            /// Yes or no.
+            /// A boolean.
             Flag(&'static str, $($by)* bool),
             /// A byte offset, once allocated.
             Offset($($by)* Option<u64>),
-            /// The operator of a reduction.
+            /// Combiner of a reduction.
             Combiner($($by)* ReduceOp),
-            /// The operator of a contract, where it has one.
+            /// Combiner of a contract, if it has one.
             Promised($($by)* Option<ReduceOp>),
-            /// The root of a contract, where it has one.
+            /// Root of a contract, if it has one.
             Root($($by)* Option<u64>),
-            /// The count that a mean divides by, where it is one.
+            /// Count that a mean divides by; `None` if the operation is not a mean.
             Mean($($by)* Option<u64>),
-            /// A number that elements are filled with.
+            /// Number that elements are filled with.
             Number($($by)* f64),
             /// An element type.
             DType($($by)* DType),
             /// A kind of memory.
             Memory($($by)* MemKind),
-            /// How something is cut.
+            /// Rule of a cut.
             Rule($($by)* CutRule),
-            /// The form of a counter.
+            /// Form of a counter.
             Form($($by)* Form),
-            /// What a signal is for.
+            /// Purpose of a signal.
             SignalUse($($by)* SignalUse),
-            /// Which calls a schedule is meant to be safe for.
+            /// Calls for which a schedule is claimed to be safe.
             Calls($($by)* Calls),
-            /// What a buffer is to the outside.
+            /// Role of a buffer in the interface of the schedule.
             BufferRole($($by)* BufferRole),
-            /// The tensor that a buffer is a part of.
+            /// Tensor that a buffer is a part of.
             Tensor($($by)* Option<TensorType>),
-            /// A buffer; whether the field says that it is written.
+            /// A buffer, and how the field uses it.
             Buffer(Side, $($by)* BufferId),
             /// Buffers that are read.
             Buffers($($by)* Vec<BufferId>),
             /// A window.
             Window($($by)* WindowId),
-            /// An array of signals.
+            /// A signal array.
             Signal($($by)* SignalId),
-            /// An array of queues.
+            /// A queue array.
             Queue($($by)* QueueId),
             /// An operand of a region.
             Operand($($by)* OperandId),
             /// A region that the host launches or waits for.
             Region($($by)* RegionId),
-            /// The regions that one comes after.
+            /// Regions that a region comes after.
             After($($by)* Vec<RegionId>),
             /// A point of a message.
             Point($($by)* Point),
             /// An event of a rank.
             Event($($by)* Name),
-            /// A name that gives its thing a meaning to others: an axis, a coordinate, a step, an
-            /// operand, a stream, a buffer of a contract.
+            /// A name that other places refer to: of an axis, a coordinate, a step, an operand, a
+            /// stream, or a buffer of a contract.
             Name(&'static str, $($by)* Name),
-            /// A name or label for people alone.
+            /// A name that is only for readers.
             Hint(&'static str, $($by)* Name),
-            /// A label for people alone.
+            /// A label that is only for readers.
             Label($($by)* Option<String>),
-            /// Ranks of a role by number in the group.
+            /// Ranks of a role, by linear index in the group.
             RankList($($by)* Vec<u64>),
             /// Entries of a table.
             Entries($($by)* Vec<i64>),
-            /// A permutation of dimensions.
+            /// Permutation of dimensions.
             Permutation($($by)* Vec<u32>),
             /// An elementwise function.
             Function($($by)* ScalarFn),
@@ -190,31 +190,32 @@ macro_rules! visitor {
             Tiles($($by)* Arc<TileKernel>),
             /// Runs of rows with their matrices.
             Runs($($by)* Runs),
-            /// First row and matrix of each place.
+            /// First row and first matrix of each place.
             Places($($by)* Vec<(u64, u64)>),
-            /// The axes of a mesh.
+            /// Mesh with its axes.
             Mesh($($by)* Mesh),
         }
 
-        /// Every field of a schedule: declarations first, then each region with its headers and its
-        /// bodies, then the host's program.
+        /// Calls `f` with every field of a schedule: declarations first, then each region with its
+        /// headers and bodies, then the host's program.
         pub fn $schedule<'a>(s: $($by)* Schedule, f: &mut dyn FnMut(At, $field<$($short)*>)) {
             $module::schedule(s, f);
         }
 
-        /// Every field of an operation that stands nowhere.
+        /// Calls `f` with every field of an operation that is not part of a schedule.
         pub fn $op<'a>(op: $($by)* SOp, f: &mut dyn FnMut($field<$($short)*>)) {
             let mut walk = Walk { at: At::outside(Span::NONE), ops: 0 };
             $module::op(op, &mut walk, &mut |_, field| f(field));
         }
 
-        /// Every field of statements that stand nowhere: steps, bounds, guards and operations.
+        /// Calls `f` with every field of statements that are not part of a schedule: steps, bounds,
+        /// conditions and operations.
         pub fn $statements<'a>(list: $($by)* [SStmt], f: &mut dyn FnMut(At, $field<$($short)*>)) {
             let mut walk = Walk { at: At::outside(Span::NONE), ops: 0 };
             $module::list(list, &mut walk, f);
         }
 
-        /// Every field inside a reference.
+        /// Calls `f` with every field inside a reference.
         pub fn $reference<'a>(r: $($by)* Ref, f: &mut dyn FnMut($field<$($short)*>)) {
             let walk = Walk { at: At::outside(Span::NONE), ops: 0 };
             $module::inside(r, &walk, &mut |_, field| f(field));
@@ -609,17 +610,17 @@ macro_rules! visitor {
 }
 
 visitor!(
-    /// A field of a schedule, to read.
+    /// A field of a schedule, for reading.
     Field, read, [&'a], ['a],
     each_field, op_fields, statement_fields, reference_fields
 );
 visitor!(
-    /// A field of a schedule, to change.
+    /// A field of a schedule, for changing.
     FieldMut, change, [&'a mut], ['_],
     each_field_mut, op_fields_mut, statement_fields_mut, reference_fields_mut
 );
 
-/// Every expression of an operation, with what it is for.
+/// Returns every expression of an operation with its purpose.
 pub fn op_exprs(op: &SOp) -> Vec<(Use, &Expr)> {
     let mut out = vec![];
     op_fields(op, &mut |field| {
@@ -630,7 +631,7 @@ pub fn op_exprs(op: &SOp) -> Vec<(Use, &Expr)> {
     out
 }
 
-/// Every reference of an operation, with what it is to it.
+/// Returns every reference of an operation with the way in which the operation uses it.
 pub fn op_refs(op: &SOp) -> Vec<(Side, &Ref)> {
     let mut out = vec![];
     op_fields(op, &mut |field| {
@@ -641,7 +642,7 @@ pub fn op_refs(op: &SOp) -> Vec<(Side, &Ref)> {
     out
 }
 
-/// Every expression of a reference.
+/// Returns every expression of a reference with its purpose.
 pub fn ref_exprs(r: &Ref) -> Vec<(Use, &Expr)> {
     let mut out = vec![];
     reference_fields(r, &mut |field| {

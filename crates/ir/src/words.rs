@@ -1,9 +1,9 @@
-//! The first words of operations, as texts, reports and traces write them.
+//! First words of operations, as texts, reports and traces print them.
 
 use crate::schedule::{LocalOp, SOp};
 
 impl SOp {
-    /// First word of the operation.
+    /// Returns the first word of the operation.
     pub fn word(&self) -> &'static str {
         match self {
             SOp::Copy { .. } => "copy",
@@ -32,7 +32,7 @@ impl SOp {
 }
 
 impl LocalOp {
-    /// First word of the operation.
+    /// Returns the first word of the operation.
     pub fn word(&self) -> &'static str {
         match self {
             LocalOp::Compute { .. } => "compute",

@@ -1,4 +1,5 @@
-//! `.kir` texts in their form: the module is the same, every comment is there, the form of the form is itself.
+//! Tests of formatting `.kir` texts: the module is the same, every comment is kept, and formatting
+//! is idempotent.
 
 use kbc_diag::FileId;
 use kbc_ir::text::{equivalent, format, parse};
@@ -18,7 +19,7 @@ fn below(dir: &Path, out: &mut Vec<PathBuf>) {
     out.sort();
 }
 
-/// Every `.kir` text of the repository.
+/// Returns every `.kir` text of the repository.
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut paths = vec![];
@@ -58,7 +59,7 @@ fn every_text_keeps_its_meaning() {
     assert!(formed > 30, "{formed}");
 }
 
-/// A comment before, behind and after every line.
+/// Comments before, at the end of and after every line stay there.
 #[test]
 fn comments_stay_with_their_lines() {
     for (name, text) in texts() {

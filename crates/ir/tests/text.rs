@@ -1,4 +1,4 @@
-//! The text form: what is printed reads back as the same module.
+//! Tests of the text form: a printed module parses to the same module.
 
 use kbc_diag::FileId;
 use kbc_ir::text::{PrintOptions, equivalent, identical, parse, print};
@@ -24,7 +24,7 @@ fn good_files_read_back() {
     });
 }
 
-/// Locations are written where they are asked for, and read back as they were; without them, what is read comes from
+/// Locations are written on request, and parse unchanged. Without them, the location of an item is
 /// its own line.
 #[test]
 fn locations() {
@@ -38,7 +38,7 @@ fn locations() {
     );
 }
 
-/// A collective of one's own reads back with its promise, and whose part each rank ends with.
+/// A user-defined collective parses with its contract, and with whose part each rank ends.
 #[test]
 fn collectives_by_promise() {
     let text = "kir 1\nmodule @m\nmesh tp 4\n\ngraph\ninput @x : f32[8@tp]\n\n\
@@ -53,7 +53,7 @@ fn collectives_by_promise() {
     assert_eq!(printed.lines().collect::<Vec<_>>(), text.lines().collect::<Vec<_>>());
 }
 
-/// The standard promises are those of the algorithm language, clause by clause.
+/// The contracts of the standard collectives are those of the algorithm language, clause by clause.
 #[test]
 fn standard_promises() {
     for (short, long) in [
@@ -78,7 +78,7 @@ fn standard_promises() {
         parts.for_each(|clause| spelled += &format!("\n    {clause}"));
         let (a, b) = (read("short", &region(short)), read("long", &region(&spelled)));
         assert!(equivalent(&a, &b), "{short}: {:#?}", a.schedule().map(|s| &s.regions[0].promise));
-        // Printed in its short form, however it was written.
+        // A contract is printed in its short form, however it was written.
         assert_eq!(print(&b, &PrintOptions::default()), region(short));
     }
 }

@@ -1,4 +1,5 @@
-//! What is generated from the operations and from modules: the tables of `docs/ir.md`, pictures.
+//! Tests of documentation that is generated from operations and modules: the tables of
+//! `docs/ir.md`, pictures.
 
 use kbc_diag::FileId;
 use kbc_ir::Body;
@@ -9,7 +10,8 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ir.md");
 
-/// The tables in the page are those of the table of operations. With `KBC_BLESS` set, they are written.
+/// The tables in the page are those of the table of operations. With `KBC_BLESS` set, they are
+/// written.
 #[test]
 fn the_page_has_the_table_of_operations() {
     let page = std::fs::read_to_string(PAGE).unwrap();
@@ -26,7 +28,8 @@ fn the_page_has_the_table_of_operations() {
     assert!(fresh == page, "docs/ir.md is not what optable.rs says; run this test with KBC_BLESS=1");
 }
 
-/// Every operation of the table occurs in a file of `kir`, and every operation of those files is in the table.
+/// Every operation of the table occurs in a file of `kir`, and every operation of those files is in
+/// the table.
 #[test]
 fn the_table_has_all_operations() {
     let mut seen: BTreeSet<(bool, String)> = BTreeSet::new();
@@ -34,13 +37,13 @@ fn the_table_has_all_operations() {
         let text = std::fs::read_to_string(path).unwrap();
         let is_graph = parse(FileId(0), &text).unwrap().schedule().is_none();
         let mut host = false;
-        // Kernels have statements of their own; they stand before the body.
+        // Kernels have statements of their own, which come before the body.
         let body = |l: &&str| !["graph", "local", "schedule"].contains(&l.split(' ').next().unwrap_or(""));
         for line in text.lines().skip_while(body) {
             host = if line.starts_with(' ') { host } else { line == "host" };
             let word = match is_graph {
                 true => line.split_once(" = ").filter(|_| line.trim_start().starts_with('%')).map(|l| l.1),
-                // Operations of a schedule stand below a stream, or below the host.
+                // Operations of a schedule are below a stream, or below the host.
                 false if host => line.strip_prefix("  ").map(str::trim_start),
                 false => line.strip_prefix("      ").map(str::trim_start),
             };

@@ -1,5 +1,5 @@
-//! Properties of the text form: any expression and any function reads back as it was, and no text, however damaged,
-//! brings down the reader or the verifier.
+//! Properties of the text form: any printed expression or function parses to the same one, and no
+//! damaged text makes the parser or the verifier panic.
 
 use kbc_diag::FileId;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
@@ -11,7 +11,7 @@ use kbc_ir::types::{DType, Mesh, TensorType};
 use kbc_ir::verify::verify;
 use proptest::prelude::*;
 
-/// Names of all kinds: plain, dotted, keywords, such that need quotes, empty.
+/// Names of all kinds: plain, dotted, keywords, names that need quotes, empty.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("r".to_string()),
@@ -86,7 +86,8 @@ fn scalar() -> impl Strategy<Value = Scalar> {
     })
 }
 
-/// A graph whose operations all have the same few hints, each a function of up to three earlier values.
+/// A graph whose operations all have the same few hints, each a function of up to three earlier
+/// values.
 fn graph() -> impl Strategy<Value = Module> {
     let function = (name(), prop::collection::vec(name(), 0..4), scalar());
     let op = (function, name(), prop::collection::vec(any::<prop::sample::Index>(), 0..4));
@@ -159,7 +160,8 @@ proptest! {
         }
     }
 
-    /// A good text with one word or line dropped, doubled, or replaced by another one of the text.
+    /// A good text with one word or line dropped, doubled, or replaced by another one of the text,
+    /// is parsed or rejected.
     #[test]
     fn damaged_texts_are_read_or_refused(
         pick in any::<prop::sample::Index>(),
@@ -194,7 +196,7 @@ proptest! {
     }
 }
 
-/// Texts made to exhaust the stack are refused.
+/// Texts that try to exhaust the stack are rejected.
 #[test]
 fn deep_texts_are_refused() {
     let deep = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));

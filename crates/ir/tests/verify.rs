@@ -1,5 +1,5 @@
-//! The verifier, and what readers refuse: files in `kir/bad` with the errors marked on their lines, and modules that no
-//! text can say.
+//! Tests of the verifier and of parse errors: files in `kir/bad` with the errors marked on their
+//! lines, and modules that no text can express.
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpKind};
@@ -10,7 +10,7 @@ use kbc_ir::types::{Axis, DType, Mesh, TensorType};
 use kbc_ir::verify::verify;
 use kbc_ir::{Expr, Name};
 
-/// The errors of a text: the reader's, or else the verifier's.
+/// Returns the errors of a text: the parser's, or else the verifier's.
 fn errors(text: &str) -> Diagnostics {
     match parse(FileId(0), text) {
         Ok(m) => verify(&m),
@@ -18,7 +18,8 @@ fn errors(text: &str) -> Diagnostics {
     }
 }
 
-/// `;~ CODE "text"` marks expected on the lines of a text, as (line, code, text); line 0 is "no place".
+/// Returns the expected errors of a text from its marks `;~ CODE "text"`, as (line, code, text);
+/// line 0 means no place.
 fn marks(text: &str) -> Vec<(usize, String, String)> {
     let mut out = vec![];
     for (i, line) in text.lines().enumerate() {
@@ -91,7 +92,8 @@ fn codes(m: &Module) -> Vec<&'static str> {
     verify(m).list.iter().map(|d| d.code).collect()
 }
 
-/// Ids of nothing cannot be written as text: the reader has refused them. Printing them does not fail either.
+/// Ids that refer to nothing cannot be written as text, because the parser rejects them. Printing
+/// them does not fail either.
 #[test]
 fn ids_of_nothing_are_refused() {
     let chunk = || Ref::Chunk { operand: OperandId(7), path: vec![] };
@@ -164,7 +166,7 @@ fn operands_that_were_removed_are_missed() {
     assert_eq!(codes(&module(Body::Graph(g), Props::NONE)), ["E322"]);
 }
 
-/// Messages name the nearest thing that exists, or say what there is.
+/// Messages name the nearest existing name, or list the existing ones.
 #[test]
 fn help_names_what_was_meant() {
     let text = |line: &str| {

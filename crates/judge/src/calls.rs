@@ -1,4 +1,5 @@
-//! How many calls show a misuse of slots, and whether two schedules do the same.
+//! Number of calls that reveal a misuse of slots, and the comparison of two schedules operation by
+//! operation.
 
 use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::host::spelled;
@@ -6,11 +7,12 @@ use kbc_ir::schedule::{CALL, Calls, SStmt, Schedule};
 use kbc_ir::walk::{Cursor, Program, Step};
 use std::cell::RefCell;
 
-/// Calls above which nothing more is tried.
+/// Maximum number of calls that are tried.
 const MOST: i64 = 8;
 
-/// As many calls as the deepest ring of slots has, and two more: every slot is used again, by ranks that are as far apart
-/// as the ring lets them. One for a schedule that claims no more.
+/// Returns the number of calls to run: that of the deepest ring of slots, plus two. Every slot is
+/// then used again, by ranks that are as far apart as the ring allows. The result is 1 for a
+/// schedule that claims only its first call.
 pub fn calls(s: &Schedule) -> u32 {
     if s.calls == Calls::First {
         return 1;
@@ -37,7 +39,7 @@ fn visit(list: &[SStmt], look: &mut dyn FnMut(&Expr)) {
                 visit(other, look);
             }
             SStmt::Op(op, _) => {
-                // For every expression of the operation; what comes back is not needed.
+                // All expressions of the operation are visited; the mapped operation is not needed.
                 let seen = RefCell::new(vec![]);
                 op.map_exprs(&|e| {
                     seen.borrow_mut().push(e.clone());
@@ -49,7 +51,7 @@ fn visit(list: &[SStmt], look: &mut dyn FnMut(&Expr)) {
     }
 }
 
-/// After how many calls `E mod k` repeats.
+/// Raises `deepest` to the number of calls after which `E mod k` repeats.
 fn ring(e: &Expr, deepest: &mut i64) {
     match e {
         Expr::Int(_) | Expr::Var(_) => {}
@@ -74,8 +76,8 @@ fn ring(e: &Expr, deepest: &mut i64) {
     }
 }
 
-/// Whether every stream of every rank does the same in both, operation by operation, over so many calls; what has no
-/// meaning is the same as nothing.
+/// Whether every stream of every rank does the same in both schedules, operation by operation, over
+/// so many calls. An operation without meaning counts as no operation.
 pub fn same(a: &Schedule, b: &Schedule, calls: u32) -> bool {
     let (a, b) = (spelled(a), spelled(b));
     let (Ok(p), Ok(q)) = (Program::compile(&a), Program::compile(&b)) else { return false };
@@ -101,7 +103,7 @@ pub fn same(a: &Schedule, b: &Schedule, calls: u32) -> bool {
     })
 }
 
-/// The next operation, none at the end; nothing at all for a fault.
+/// Returns the next operation: `Some(None)` at the end, `None` for a fault.
 fn next<'p>(cursor: &mut Cursor<'p>) -> Option<Option<kbc_ir::walk::Act<'p>>> {
     loop {
         match cursor.next_step() {

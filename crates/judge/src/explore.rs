@@ -1,20 +1,22 @@
-//! Every order of events that could make a difference: dynamic partial-order reduction with source sets and sleep sets
-//! (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial order reduction, POPL 2014).
+//! Exploration of every order of events that can make a difference: dynamic partial-order reduction
+//! with source sets and sleep sets (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial
+//! order reduction, POPL 2014).
 //!
-//! One run is made; wherever two events touch the same elements, one of them writes, and nothing orders them, the run is
-//! made again from there in the other order, until no such pair is left. A read that may see several things is made
-//! with each of them. Without such pairs and reads one run stands for all.
+//! One run is made. Wherever two events touch the same elements, one of them writes, and nothing
+//! orders them, the run is repeated from there in the other order, until no such pair is left. A
+//! read that may see several values is made with each of them. If there are no such pairs and
+//! reads, one run represents all.
 //!
-//! Runs are repeated from the beginning, so that no state is copied. The budget is a number of events, so that the
-//! answer does not depend on a clock.
+//! Runs are repeated from the beginning, so that no state is copied. The budget is a number of
+//! events, so that the answer does not depend on a clock.
 
 use super::machine::{Machine, Wrong};
 use super::plan::{Plan, Touch, What};
 use kbc_ir::form::Form;
 
-/// What came of it.
+/// The result of an exploration.
 pub(super) enum Explored {
-    /// No order misbehaves; runs made.
+    /// No order misbehaves; the number of runs made.
     All(u64),
     /// The budget is used up.
     Unfinished,
@@ -25,17 +27,17 @@ pub(super) enum Explored {
 /// One event of the current run.
 struct Frame {
     event: u32,
-    /// Which of the things that it may see, of how many.
+    /// The number of the value that it sees, and the number of values that it may see.
     choice: usize,
     choices: usize,
     silent: bool,
-    /// Events to begin with here.
+    /// Backtrack set: the events with which a run must continue from here.
     backtrack: Vec<u32>,
-    /// Events that need not come first here.
+    /// Sleep set: events that need not come first here.
     sleep: Vec<u32>,
 }
 
-/// A touch of the current run.
+/// An access of the current run.
 struct Seen {
     at: u32,
     touch: Touch,
@@ -46,19 +48,20 @@ struct Explorer<'a, 'p> {
     plan: &'a Plan<'p>,
     words: usize,
     frames: Vec<Frame>,
-    /// For each event of the run, which earlier ones it comes after in every equivalent run.
+    /// For each event of the run, the earlier events that it follows in every equivalent run.
     past: Vec<u64>,
     /// Position in the run, by event.
     at: Vec<u32>,
-    /// By place.
+    /// Accesses by place.
     seen: Vec<Vec<Seen>>,
     /// Position of the last wait for each counter.
     waited: Vec<Option<u32>>,
-    /// Several streams take from one counter: orders of that are not all found by reversing pairs.
+    /// Whether several streams take from one counter. Reversing pairs of events then does not find
+    /// all orders.
     open: bool,
 }
 
-/// Explores all orders, with about so many events at most.
+/// Explores all orders, with about `budget` events at most.
 pub(super) fn explore(plan: &Plan<'_>, budget: u64) -> Explored {
     let n = plan.events.len();
     let mut x = Explorer {
@@ -85,7 +88,7 @@ pub(super) fn explore(plan: &Plan<'_>, budget: u64) -> Explored {
 }
 
 impl Explorer<'_, '_> {
-    /// Repeats the frames there are and goes on to the end.
+    /// Repeats the existing frames and continues to the end.
     fn run(&mut self, events: &mut u64) -> Result<(), Wrong> {
         let plan = self.plan;
         let mut m = Machine::new(plan);
@@ -139,7 +142,7 @@ impl Explorer<'_, '_> {
         if m.enabled.is_empty() && !m.over() { Err(m.stuck()) } else { Ok(()) }
     }
 
-    /// Goes back to the last frame where something else may come; whether there is one.
+    /// Returns to the last frame that has another alternative. Returns whether there is one.
     fn back(&mut self) -> bool {
         while let Some(frame) = self.frames.last_mut() {
             if frame.choice + 1 < frame.choices {
@@ -156,7 +159,8 @@ impl Explorer<'_, '_> {
         false
     }
 
-    /// What the event of a frame comes after; adds orders to try where that is only so in this run.
+    /// Computes the events that the event of a frame follows, and adds orders to try where that
+    /// holds only in this run.
     fn order(&mut self, d: usize, m: &Machine<'_, '_>) {
         let plan = self.plan;
         let event = self.frames[d].event;
@@ -173,7 +177,8 @@ impl Explorer<'_, '_> {
                 self.follow(&mut row, self.at[*note as usize]);
             }
             if let Form::Sense { .. } = form {
-                // It passed late: before each notify that took away what it asks for it might have passed, too.
+                // The wait passed late: it might also have passed before each notify that made its
+                // condition false again.
                 let extra = told.get(target..).unwrap_or_default();
                 races.extend(
                     extra.iter().step_by(2).map(|n| self.at[n.2 as usize]).filter(|at| !has(&row, *at)),
@@ -183,14 +188,14 @@ impl Explorer<'_, '_> {
             self.open |= plan.waits.get(&counter).is_some_and(|w| w.shared);
         }
         if let What::Note { counter, .. } = ev.what {
-            // Who is heard of depends on the order in which two writers arrive.
+            // The notify that a wait hears of depends on the order in which two writers arrive.
             let told = &m.told[counter as usize];
             let last = told.len() - 1;
-            // Two that one wait takes are alike.
+            // Two notifies that one wait takes are interchangeable.
             let waits = plan.waits.get(&counter).filter(|w| !w.shared);
             let alike = |i: usize| waits.is_some_and(|w| w.of(i) == w.of(last));
             if matches!(plan.form(counter), Form::Sense { .. }) {
-                // A wait that it does not come after might not have passed.
+                // A wait that this notify does not follow might not have passed.
                 if let Some(at) = self.waited[counter as usize].filter(|at| !has(&row, *at)) {
                     races.push(at);
                     self.follow(&mut row, at);
@@ -216,7 +221,7 @@ impl Explorer<'_, '_> {
                     let whole = seen.touch.start <= touch.start
                         && touch.start + touch.len <= seen.touch.start + seen.touch.len;
                     if clean && whole && seen.touch.write {
-                        // Whatever came before that write comes before this one.
+                        // Everything that came before that write comes before this one.
                         break;
                     }
                     continue;
@@ -239,7 +244,8 @@ impl Explorer<'_, '_> {
         &self.past[at * self.words..(at + 1) * self.words]
     }
 
-    /// An event comes after the one at a position, and all that that one comes after.
+    /// Records that an event follows the event at a position, and everything that that event
+    /// follows.
     fn follow(&self, row: &mut [u64], at: u32) {
         if at == u32::MAX {
             return;
@@ -249,23 +255,23 @@ impl Explorer<'_, '_> {
         row.iter_mut().zip(from).for_each(|(a, b)| *a |= b);
     }
 
-    /// Whether two touches of which one is a write give the same in both orders.
+    /// Whether two accesses, of which one is a write, give the same result in both orders.
     fn commute(&self, m: &Machine<'_, '_>, event: u32, touch: &Touch, silent: bool, seen: &Seen) -> bool {
         let plan = self.plan;
         let other = self.frames[seen.at as usize].event;
-        // A write of what is there already, and a read.
+        // One of them writes the value that is there already, and the other reads.
         if (touch.write && silent && !seen.touch.write) || (seen.touch.write && seen.silent && !touch.write) {
             return true;
         }
         let (a, b) = (&plan.events[event as usize], &plan.events[other as usize]);
         let lands = |e: &super::plan::Event<'_>, t: &Touch, forgets: &Touch| {
-            // What is written for a call that begins later survives its beginning.
+            // Elements written for a call that begins later survive the beginning of that call.
             !matches!(e.what, What::CallOver) && t.write && forgets.forgets.is_some_and(|c| e.call >= c)
         };
         if lands(a, touch, &seen.touch) || lands(b, &seen.touch, touch) {
             return true;
         }
-        // The same elements twice from one stream.
+        // One stream writes the same elements twice.
         let (What::Land { flight: x }, What::Land { flight: y }) = (&a.what, &b.what) else { return false };
         a.thread == b.thread
             && a.release == b.release
@@ -273,11 +279,12 @@ impl Explorer<'_, '_> {
             && m.under_way[*x as usize] == m.under_way[*y as usize]
     }
 
-    /// The event at a position and that of the last frame in the other order.
+    /// Schedules a run with the event at a position and that of the last frame in the other order.
     fn reverse(&mut self, i: u32, d: usize, row: &[u64]) {
         let event = self.frames[d].event;
         let i = i as usize;
-        // Comes first among those after position i that do not come after it: itself, or what is between.
+        // The event comes first among those after position i that do not follow it: the last event
+        // itself, or an event in between.
         let leads = |past: &[u64]| !any_from(past, i);
         let frame = &self.frames[i];
         let before = |e: u32| -> bool {
@@ -326,7 +333,7 @@ fn has(row: &[u64], at: u32) -> bool {
     row[at as usize / 64] & (1 << (at % 64)) != 0
 }
 
-/// Whether a row has a position from `i` on.
+/// Whether a row contains a position from `i` on.
 fn any_from(row: &[u64], i: usize) -> bool {
     let (word, bit) = (i / 64, i % 64);
     row[word] >> bit != 0 || row[word + 1..].iter().any(|w| *w != 0)

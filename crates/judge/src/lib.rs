@@ -1,18 +1,22 @@
-//! Whether a schedule ever misbehaves, found out by running it: in every order that could make a difference where that
-//! ends within a budget, else in many orders that seeds draw.
+//! The judge: finds out whether a schedule ever misbehaves by running it. It runs the schedule in
+//! every order that can make a difference if that ends within a budget, and otherwise in many
+//! orders drawn from seeds.
 //!
-//! The memory is that of [`kbc_backend_sim::adversary`], as weak as `docs/ir.md` allows: a put reads its source and lands at any
-//! two moments before the next release of its stream, a get before its completion; copies and reductions happen late;
-//! notifies arrive late; what peers wrote is seen for certain only after a notify of the writer, which a release of the
-//! write precedes, and an acquire. Calls follow each other on the same windows, and ranks run ahead into later calls as far
-//! as signals let them.
+//! The memory is that of [`kbc_backend_sim::adversary`], as weak as `docs/ir.md` allows. A put
+//! reads its source and lands at any two moments before the next release of its stream, a get
+//! before its completion. Copies and reductions happen late, and notifies arrive late. Data that a
+//! peer wrote is certainly seen only after a notify of the writer that follows a release of the
+//! write, and an acquire. Calls follow each other on the same windows, and ranks run ahead into
+//! later calls as far as signals let them.
 //!
-//! Misbehaving is: an element of a result, on any rank after any call, that is not what was expected (also one that comes from
-//! memory nobody wrote), a run that does not come to its end, an operation without a meaning (a peer, chunk, slot or
-//! counter that does not exist, sizes that differ).
+//! A schedule misbehaves if an element of a result, on any rank after any call, differs from the
+//! expected one (also if it comes from memory that nothing wrote), if a run does not end, or if an
+//! operation has no meaning (a peer, chunk, slot or counter that does not exist, or sizes that
+//! differ).
 //!
-//! This module is the judge of the checker (`kbc mutate`) and shares nothing with it but the walk: it knows neither
-//! promises nor clocks of the checker (`tests/tidy.rs` holds it to that). See `docs/adr/014-mutation.md`.
+//! This crate judges the checker (`kbc mutate`) and shares only the walk with it. It knows neither
+//! the contracts nor the clocks of the checker, which `tests/tidy.rs` enforces. See
+//! `docs/adr/014-mutation.md`.
 
 mod calls;
 mod explore;
@@ -34,28 +38,30 @@ use kbc_ir::walk::Program;
 use kbc_numerics::tensor::Tensor;
 use plan::{Plan, Unplanned};
 
-/// How far to go.
+/// Limits of a classification.
 #[derive(Clone, Debug)]
 pub struct ClassifyOptions {
-    /// Calls in a row.
+    /// Number of consecutive calls.
     pub calls: u32,
-    /// Events that the exploration of all orders may take, of all its runs together.
+    /// Maximum number of events of the exploration of all orders, over all its runs.
     pub events: u64,
-    /// Runs in orders that seeds draw, where exploring does not end.
+    /// Number of runs in orders drawn from seeds, if the exploration does not end.
     pub runs: u64,
-    /// How many of them come before exploring, because they find most mistakes soon.
+    /// Number of those runs that are made before the exploration, because they find most mistakes
+    /// soon.
     pub first: u64,
     /// The first seed.
     pub seed: u64,
 }
 
-/// Events of a second, about, of one core and a release build.
+/// Approximate number of events per second, on one core with a release build.
 pub const EVENTS: u64 = 400_000;
 
-/// Events of one run at most; above, nothing is said.
+/// Maximum number of events of one run. Longer runs are not judged.
 const MOST_EVENTS: usize = 1 << 18;
 
-/// Events of one run up to which all orders are explored: what comes before what is a square of bits.
+/// Maximum number of events of one run for an exploration of all orders, because the order relation
+/// needs a square of bits.
 const MOST_EXPLORED: usize = 1 << 14;
 
 impl Default for ClassifyOptions {
@@ -64,30 +70,31 @@ impl Default for ClassifyOptions {
     }
 }
 
-/// How sure it is that something never misbehaves.
+/// The evidence that a schedule never misbehaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
-    /// So many runs stand for all.
+    /// This many runs represent all.
     Every(u64),
-    /// So many runs in random orders, and exploring did not end.
+    /// This many runs in random orders; the exploration did not end.
     Runs(u64),
 }
 
-/// How a schedule behaves.
+/// The behaviour of a schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Behaviour {
-    /// There is an order in which it does what it must not.
+    /// There is an order in which the schedule misbehaves.
     Misbehaves(String),
-    /// No order was found in which it does.
+    /// No order was found in which it misbehaves.
     Stands(Evidence),
-    /// It is too long to tell.
+    /// The schedule is too long to be judged.
     TooLong,
 }
 
-/// Finds out how a schedule behaves. `inputs` as for [`kbc_backend_sim::interp::run`]; `expected` is what it must give, of as many calls.
+/// Classifies the behaviour of a schedule. `inputs` are as for [`kbc_backend_sim::interp::run`];
+/// `expected` are the required results of as many calls.
 ///
 /// # Errors
-/// Inputs that do not fit (E360).
+/// Returns E360 for inputs that do not fit.
 pub fn classify(
     schedule: &Schedule,
     inputs: &[Vec<Tensor>],
@@ -98,7 +105,7 @@ pub fn classify(
     let schedule = &*spelled;
     let program = match Program::compile(schedule) {
         Ok(p) => p,
-        // What does not fit in memory says nothing of the schedule.
+        // Running out of memory is no evidence about the schedule.
         Err(d) if d.code == "E368" => return Ok(Behaviour::TooLong),
         Err(d) => return Ok(Behaviour::Misbehaves(d.title)),
     };

@@ -1,7 +1,7 @@
-//! The state of a run and what one event does to it.
+//! State of a run, and the effect of one event on it.
 //!
-//! Owns memory, counters and what streams know of each other's writes. It has no opinion on which event comes next: it
-//! says which ones may.
+//! The module owns memory, counters and the knowledge that streams have of each other's writes. It
+//! does not choose which event comes next; it determines which events may happen.
 
 use super::memory::{Place, Writer};
 use super::plan::{Event, NONE, Plan, What};
@@ -9,11 +9,11 @@ use kbc_ir::form::Form;
 use kbc_numerics::tensor::Data;
 use std::rc::Rc;
 
-/// What went wrong, in words.
+/// A description of what went wrong.
 #[derive(Clone, Debug)]
 pub(super) struct Wrong(pub(super) String);
 
-/// For each stream of each rank, up to which of its releases its writes are known to have landed.
+/// For each stream of each rank, the last of its releases whose writes are known to have landed.
 type Clock = Rc<Vec<u32>>;
 
 fn join(a: &mut Clock, b: &Clock) {
@@ -29,7 +29,7 @@ fn learn(a: &mut Clock, thread: u32, release: u32) {
     }
 }
 
-/// An event that may happen, and since when.
+/// An event that may happen, and when it became possible.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Enabled {
     pub(super) event: u32,
@@ -39,24 +39,24 @@ pub(super) struct Enabled {
 /// One run.
 pub(super) struct Machine<'a, 'p> {
     plan: &'a Plan<'p>,
-    /// For each event, how many of those it comes after have not happened.
+    /// For each event, the number of its predecessors that have not happened.
     left: Vec<u32>,
     pub(super) enabled: Vec<Enabled>,
     /// Waits whose counter is too low, by counter.
     waiting: Vec<Vec<u32>>,
-    /// What the notifies that landed told, in order, by counter: stream, release, event.
+    /// The notifies that landed, in order, by counter: stream, release, event.
     pub(super) told: Vec<Vec<(u32, u32, u32)>>,
-    /// How many of them the waits for a counter have spent.
+    /// Number of notifies that the waits for a counter have spent, by counter.
     pub(super) spent: Vec<u64>,
-    /// How many were spent before the last wait.
+    /// Number of notifies that were spent before the last wait.
     pub(super) before: u64,
     heard: Vec<Clock>,
     acquired: Vec<Clock>,
-    /// What a stream had acquired after an acquire, or knew at a record, by event.
+    /// The knowledge of a stream after an acquire or at a record, by event.
     known: Vec<Option<Clock>>,
     nothing: Clock,
     places: Vec<Place>,
-    /// By flight.
+    /// Data in transit, by flight.
     pub(super) under_way: Vec<Option<Data>>,
     host_call: Vec<i64>,
     /// Whether the last write changed nothing.
@@ -65,7 +65,7 @@ pub(super) struct Machine<'a, 'p> {
 }
 
 impl<'a, 'p> Machine<'a, 'p> {
-    /// At the beginning of the first call.
+    /// Creates the state at the beginning of the first call.
     pub(super) fn new(plan: &'a Plan<'p>) -> Machine<'a, 'p> {
         let nothing: Clock = Rc::new(vec![0; plan.threads as usize]);
         let counters = (plan.ranks * plan.counters) as usize;
@@ -103,7 +103,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         m
     }
 
-    /// An event has nothing to come after any more.
+    /// Handles an event whose predecessors have all happened.
     fn arm(&mut self, e: u32) {
         if let What::Wait { counter, .. } = self.plan.events[e as usize].what
             && !self.passes(e)
@@ -114,14 +114,15 @@ impl<'a, 'p> Machine<'a, 'p> {
         self.enabled.push(Enabled { event: e, born: self.happened });
     }
 
-    /// Whether a wait has what it asks for.
+    /// Whether the condition of a wait holds.
     fn passes(&self, e: u32) -> bool {
         let What::Wait { counter, value } = self.plan.events[e as usize].what else { return true };
         let landed = self.told[counter as usize].len() as u64;
         self.plan.form(counter).passes(landed, self.spent[counter as usize], value)
     }
 
-    /// A counter has changed: waits for it may pass now, and those of some forms no longer.
+    /// Handles a change of a counter: waits for it may pass now, and waits of some forms may no
+    /// longer pass.
     fn changed(&mut self, counter: u32) {
         let list = std::mem::take(&mut self.waiting[counter as usize]);
         let (pass, mut wait): (Vec<u32>, Vec<u32>) = list.into_iter().partition(|w| self.passes(*w));
@@ -144,7 +145,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         }
     }
 
-    /// An event happens. Where it may see several things `pick` chooses one of so many.
+    /// Makes an event happen. If it may see several values, `pick` chooses one of that many.
     pub(super) fn step(&mut self, e: u32, pick: &mut dyn FnMut(usize) -> usize) -> Result<(), Wrong> {
         self.take(e);
         self.happened += 1;
@@ -269,7 +270,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         self.known[e as usize] = Some(self.acquired[t].clone());
     }
 
-    /// All that an event may see of some elements.
+    /// Returns all values of some elements that an event may see.
     fn look(&self, ev: &Event<'_>, place: u32, start: u32, len: u32) -> Vec<Data> {
         let k = self.known.get(ev.knows as usize).and_then(Option::as_ref).unwrap_or(&self.nothing);
         let fresh = |w: &Writer| w.rank == ev.rank || k[w.thread as usize] >= w.release;
@@ -300,12 +301,12 @@ impl<'a, 'p> Machine<'a, 'p> {
         Ok(())
     }
 
-    /// Whether everything has happened.
+    /// Whether every event has happened.
     pub(super) fn over(&self) -> bool {
         self.happened as usize == self.plan.events.len()
     }
 
-    /// What is stuck once nothing may happen any more.
+    /// Describes what is stuck when no event may happen.
     pub(super) fn stuck(&self) -> Wrong {
         let e = self.left.iter().position(|n| *n > 0).map(|e| &self.plan.events[e]);
         let waits = self.waiting.iter().flatten().min().map(|e| &self.plan.events[*e as usize]);

@@ -1,16 +1,18 @@
 //! One memory of one rank as different readers may see it.
 //!
-//! Elements that nobody wrote hold a poison that shows wherever it goes. A write that a reader has no right to see yet
-//! is a *veil*: the old elements are kept beside the new ones, and [`Place::variants`] has all that the reader may get.
+//! Elements that nothing has written hold a poison, which is visible wherever it goes. A write that
+//! a reader is not entitled to see yet is a *veil*: the old elements are kept beside the new ones,
+//! and [`Place::variants`] returns all values that the reader may get.
 //!
-//! A read sees through the newest k veils for some k, over its whole length. That loses nothing: copies and reductions
-//! are element by element, and of each element every value it may have is among the variants.
+//! A read sees through the newest k veils for some k, over its whole length. This loses nothing:
+//! copies and reductions work element by element, and for each element every possible value is
+//! among the variants.
 
 use half::{bf16, f16};
 use kbc_ir::types::DType;
 use kbc_numerics::tensor::Data;
 
-/// Elements that hold nothing: NaN, or a number no input has.
+/// Returns elements that hold nothing: NaN, or a number that no input has.
 pub(super) fn poison(dtype: DType, n: usize) -> Data {
     match dtype {
         DType::F32 => Data::F32(vec![f32::NAN; n]),
@@ -24,7 +26,7 @@ pub(super) fn poison(dtype: DType, n: usize) -> Data {
     }
 }
 
-/// Who wrote, and the number of the writer's release that covers it.
+/// The writer, and the number of the writer's release that covers the write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     pub(super) rank: u32,
@@ -32,7 +34,7 @@ pub(super) struct Writer {
     pub(super) release: u32,
 }
 
-/// A write that not everybody must see, and what was there before.
+/// A write that not every reader must see, and the old elements.
 #[derive(Clone)]
 struct Veil {
     start: u32,
@@ -54,7 +56,8 @@ impl Veil {
     }
 }
 
-/// Writes that a place remembers at most; older ones are taken as seen by everybody.
+/// Maximum number of writes that a place remembers. Older ones are treated as visible to every
+/// reader.
 const REMEMBERED: usize = 64;
 
 /// A memory of a rank.
@@ -63,9 +66,9 @@ pub(super) struct Place {
     rank: u32,
     data: Data,
     veils: Vec<Veil>,
-    /// What peers wrote for a call its rank had not begun: start, length, call.
+    /// Writes by peers for a call that its rank had not begun: start, length, call.
     early: Vec<(u32, u32, i64)>,
-    /// Whether peers `get` from it: then the rank's own writes are veiled too, for them.
+    /// Whether peers `get` from it. If so, the rank's own writes are also veiled for them.
     remote_readers: bool,
 }
 
@@ -79,7 +82,8 @@ impl Place {
         self.data.slice(start as usize, data.len()) == *data
     }
 
-    /// All that a reader may see, the newest first; `fresh` says which writes it must see.
+    /// Returns all values that a reader may see, the newest first. `fresh` states which writes it
+    /// must see.
     pub(super) fn variants(&self, start: u32, len: u32, fresh: impl Fn(&Writer) -> bool) -> Vec<Data> {
         let end = start + len;
         let now = self.data.slice(start as usize, len as usize);
@@ -108,7 +112,7 @@ impl Place {
         out
     }
 
-    /// A write takes place.
+    /// Performs a write.
     pub(super) fn write(&mut self, start: u32, data: &Data, writer: Writer) {
         let (lo, hi) = (start, start + data.len() as u32);
         if lo == hi {
@@ -116,7 +120,7 @@ impl Place {
         }
         let own = writer.rank == self.rank && !self.remote_readers;
         if own {
-            // The rank sees its own writes at once, so that nobody sees what was there.
+            // The rank sees its own writes at once, so no reader sees the old elements.
             self.veils.retain(|v| !v.inside(lo, hi));
         }
         if !own || self.veils.iter().any(|v| v.meets(lo, hi)) {
@@ -130,12 +134,13 @@ impl Place {
         debug_assert!(same, "types were compared before");
     }
 
-    /// A peer, or another stream of the rank, writes for a call that the rank's host has not begun.
+    /// Records a write by a peer, or by another stream of the rank, for a call that the rank's host
+    /// has not begun.
     pub(super) fn ahead(&mut self, start: u32, len: u32, call: i64) {
         self.early.push((start, len, call));
     }
 
-    /// A call begins on the rank: everything but what was written for it is forgotten.
+    /// Begins a call on the rank: everything except what was written for that call is forgotten.
     pub(super) fn begin_call(&mut self, call: i64) {
         self.early.retain(|e| e.2 >= call);
         let mut fresh = poison(self.data.dtype(), self.data.len());

@@ -1,12 +1,14 @@
-//! What a schedule must give according to its own text: local operations as they stand, regions by their contracts.
+//! Oracle: the results that a schedule must give according to its own text, with local operations
+//! as they stand and regions replaced by their contracts.
 //!
-//! Owns the evaluation of contracts on elements. It is the judge's oracle for schedules whose results nobody knows
-//! beforehand, and shares nothing with the checker: contents are numbers, not sets of ranks. Every memory is kept twice,
-//! with two different poisons, so that an element is determined exactly where both copies agree. Poison is what a buffer
-//! holds before it is written in a call, and what a region wrote that its contract does not name.
+//! The module owns the evaluation of contracts on elements. It is the judge's oracle for schedules
+//! whose results are not known beforehand, and shares nothing with the checker: contents are
+//! numbers, not sets of ranks. Every memory is kept twice, with two different poisons, so an
+//! element is determined exactly where both copies agree. A buffer holds poison before it is
+//! written in a call, and so do elements that a region wrote and its contract does not name.
 //!
-//! Regions are evaluated one after another in the order of the text, on all ranks; a region without a contract whose ranks
-//! exchange data has no meaning of its own, and [`Unknown::Open`] says so.
+//! Regions are evaluated one after another in the order of the text, on all ranks. A region without
+//! a contract whose ranks exchange data has no meaning of its own and gives [`Unknown::Open`].
 
 use kbc_backend_sim::effect::{Effect, Run};
 use kbc_backend_sim::host::Host;
@@ -23,12 +25,12 @@ use kbc_numerics::numbers::{combine, from_i64};
 use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeSet;
 
-/// Why the text does not say what a schedule must give.
+/// The reason why the text does not determine the results of a schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Unknown {
     /// Ranks exchange data in a region without a contract.
     Open,
-    /// The text contradicts itself, or leaves a result open: how. Nothing that runs can be right.
+    /// The text contradicts itself or leaves a result open, as described. No run can be right.
     Wrong(String),
 }
 
@@ -59,14 +61,15 @@ fn poison(dtype: DType, n: usize, copy: usize) -> Data {
 /// Both copies of the buffers of all ranks.
 struct Worlds<'p> {
     program: &'p Program<'p>,
-    /// By copy, rank and buffer.
+    /// Contents by copy, rank and buffer.
     cells: [Vec<Vec<Data>>; 2],
 }
 
-/// What a schedule must give in so many calls; `inputs` as for [`kbc_backend_sim::interp::run`].
+/// Returns the results that a schedule must give in so many calls. `inputs` are as for
+/// [`kbc_backend_sim::interp::run`].
 ///
 /// # Errors
-/// The text does not say, or cannot be meant.
+/// Fails if the text does not determine the results, or cannot be right.
 pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunResult, Unknown> {
     let spelled = spelled(s);
     let program = Program::compile(&spelled)?;
@@ -139,7 +142,7 @@ pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunR
 }
 
 impl<'p> Worlds<'p> {
-    /// What a buffer holds, if its text determines it.
+    /// Returns the contents of a buffer, if the text determines them.
     fn settled(&self, rank: u64, b: BufferId, n: Option<usize>) -> Result<Data, Unknown> {
         let [x, y] = [0, 1].map(|copy| {
             let data = &self.cells[copy][rank as usize][b.0 as usize];
@@ -166,7 +169,7 @@ impl<'p> Worlds<'p> {
             Some(_) => region.operands.iter().map(|o| o.buffer).collect(),
             None => BTreeSet::new(),
         };
-        // What the contract says is taken from what was there before anything of the region happened.
+        // A contract refers to the contents before any operation of the region.
         let due = match &region.promise {
             Some(p) => self.due(id, p)?,
             None => vec![],
@@ -198,7 +201,8 @@ impl<'p> Worlds<'p> {
         Ok(())
     }
 
-    /// Carries out what the streams of a rank compute by themselves in a region; notes what else is written.
+    /// Executes what the streams of a rank compute by themselves in a region, and records
+    /// everything else that is written.
     fn bodies(
         &mut self,
         id: RegionId,
@@ -227,7 +231,8 @@ impl<'p> Worlds<'p> {
                 lists.push((list, 0usize));
             }
         }
-        // Streams take turns where they await each other; who waits for a later region goes on in the end.
+        // Streams alternate where they await each other. A stream that waits for a later region
+        // continues in the end.
         let mut forced = false;
         loop {
             let mut moved = false;
@@ -256,7 +261,7 @@ impl<'p> Worlds<'p> {
         }
     }
 
-    /// One operation; whether the text alone says what it does.
+    /// Executes one operation. Returns whether the text alone determines its effect.
     fn act(
         &mut self,
         act: &Act<'p>,
@@ -328,7 +333,7 @@ impl<'p> Worlds<'p> {
         Ok(())
     }
 
-    /// What must be where when a region is over.
+    /// Returns the contents that a contract requires when its region is over.
     fn due(&self, id: RegionId, promise: &Promise) -> Result<Vec<Due>, Unknown> {
         let program = self.program;
         let region = &program.schedule.regions[id.0 as usize];
@@ -433,7 +438,7 @@ impl<'p> Worlds<'p> {
         Ok((from, b, lo, n))
     }
 
-    /// The elements of a cell on a rank.
+    /// Returns the elements of a cell on a rank.
     fn place(
         &self,
         id: RegionId,
@@ -467,7 +472,7 @@ impl<'p> Worlds<'p> {
     }
 }
 
-/// What must be somewhere: both copies.
+/// Required contents of some elements, in both copies.
 struct Due {
     rank: u64,
     buffer: BufferId,

@@ -1,8 +1,8 @@
-//! All that will happen in some calls of a schedule, as events and what each of them comes after.
+//! Plan of a run: all events of some calls of a schedule, each with its predecessors.
 //!
-//! Control depends on coordinates, steps and the call alone, never on data: what every stream does is known before
-//! anything moves. Owns the events, their order within a stream, and which elements each one touches. When events happen
-//! beyond that order is [`super::explore`]'s and [`super::random`]'s choice, what they do [`super::machine`]'s.
+//! Control never depends on data, so every stream's operations are known in advance. The module
+//! owns the events, their order within a stream, and what each one touches. [`super::explore`] and
+//! [`super::random`] choose an order; [`super::machine`] executes.
 
 mod queues;
 
@@ -18,7 +18,7 @@ use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use kbc_numerics::tensor::Data;
 use std::collections::BTreeMap;
 
-/// No event.
+/// The number that stands for no event.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A read or write of some elements of a place.
@@ -28,20 +28,20 @@ pub(super) struct Touch {
     pub(super) start: u32,
     pub(super) len: u32,
     pub(super) write: bool,
-    /// The beginning of this call forgets the elements; none for a write of values.
+    /// The call whose beginning forgets the elements; None for a write of values.
     pub(super) forgets: Option<i64>,
 }
 
 impl Touch {
-    /// Whether both touch an element.
+    /// Whether both touch a common element.
     pub(super) fn meets(&self, o: &Touch) -> bool {
         self.place == o.place && self.start < o.start + o.len && o.start < self.start + self.len
     }
 }
 
-/// What an event does.
+/// The action of an event.
 pub(super) enum What<'p> {
-    /// Passes when the counter has what its form asks for; hears the notifies that this is about.
+    /// Passes when the counter meets its form's condition; hears the notifies that it means.
     Wait {
         counter: u32,
         value: i64,
@@ -51,7 +51,7 @@ pub(super) enum What<'p> {
     Record,
     /// Passes after that event.
     Await(u32),
-    /// Carries out a copy, a reduction or a local operation.
+    /// Executes a copy, a reduction or a local operation.
     Exec(Box<Effect<'p>>),
     /// A transfer reads its source.
     Read {
@@ -61,22 +61,22 @@ pub(super) enum What<'p> {
     Land {
         flight: u32,
     },
-    /// A notify lands, and tells of so many releases.
+    /// A notify lands, and reports releases up to this number.
     Note {
         counter: u32,
         release: u32,
     },
-    /// A message of a queue is taken from its source.
+    /// A message of a queue is read from its source.
     Send {
         flight: u32,
     },
-    /// The message is put where it is received.
+    /// The message is written where it is received.
     Recv {
         flight: u32,
     },
-    /// A message, a credit of a queue arrives, or a stream finds room in a queue: what it comes after has happened.
+    /// A queue's message or credit arrives, or room is found: only its predecessors matter.
     Pass,
-    /// The host takes a buffer: its number among the reads of the call.
+    /// The host reads a buffer: its number among the reads of the call.
     HostRead {
         nth: usize,
     },
@@ -90,7 +90,7 @@ pub(super) struct Event<'p> {
     pub(super) thread: u32,
     pub(super) rank: u32,
     pub(super) call: i64,
-    /// The acquire whose knowledge its reads have: the last one of the stream before it was issued.
+    /// The acquire whose knowledge its reads have: the stream's last one before it was issued.
     pub(super) knows: u32,
     /// The number of the release that covers its write.
     pub(super) release: u32,
@@ -106,7 +106,7 @@ impl Event<'_> {
         )
     }
 
-    /// The rank it acts on.
+    /// Returns the rank on which it acts.
     pub(super) fn on(&self, plan: &Plan<'_>) -> u32 {
         match self.what {
             What::Land { .. } | What::Read { .. } => {
@@ -118,10 +118,10 @@ impl Event<'_> {
     }
 }
 
-/// Memory of a rank.
+/// Facts about a memory of a rank.
 pub(super) struct PlaceInfo {
     pub(super) rank: u32,
-    /// What it holds before the first call begins.
+    /// Its contents before the first call begins.
     pub(super) data: Data,
     /// Whether peers `get` from it.
     pub(super) remote_readers: bool,
@@ -129,24 +129,24 @@ pub(super) struct PlaceInfo {
     pub(super) buffer: bool,
 }
 
-/// What the host does to a place when a call begins: it fills it, or forgets it.
+/// A place that the host fills or forgets when a call begins.
 pub(super) struct Fill {
     pub(super) place: u32,
     pub(super) data: Option<Data>,
 }
 
-/// The waits for a counter that is no epoch.
+/// The waits for a counter that is not an epoch.
 #[derive(Default)]
 pub(super) struct Waits {
     by: u32,
-    /// Several streams wait, so that it is open who takes what.
+    /// Whether several streams wait, so that it is open which wait takes which notify.
     pub(super) shared: bool,
-    /// How many notifies each of them is about, with those before it.
+    /// Number of notifies that each wait and those before it mean.
     pub(super) upto: Vec<u64>,
 }
 
 impl Waits {
-    /// Which of them a notify is for, by its number from 0; as many as there are waits if it is for none.
+    /// Returns the wait that notify number `number` (from 0) is for; the number of waits if none.
     pub(super) fn of(&self, number: usize) -> usize {
         self.upto.partition_point(|upto| *upto <= number as u64)
     }
@@ -168,22 +168,22 @@ pub(super) struct Plan<'p> {
     pub(super) places: Vec<PlaceInfo>,
     pub(super) flights: u32,
     pub(super) threads: u32,
-    /// Streams of a rank.
+    /// Number of streams per rank.
     pub(super) streams: u32,
     pub(super) ranks: u32,
-    /// Counters of a rank; counter c of rank r is `r * counters + c`.
+    /// Number of counters per rank; counter c of rank r is `r * counters + c`.
     pub(super) counters: u32,
-    /// Forms of a rank's counters; empty where all are epochs.
+    /// Forms of a rank's counters; empty if all are epochs.
     forms: Vec<Form>,
-    /// By counter.
+    /// Waits by counter.
     pub(super) waits: BTreeMap<u32, Waits>,
-    /// By call and rank.
+    /// Fills by call and rank.
     pub(super) fills: Vec<Vec<Vec<Fill>>>,
     pub(super) results: Vec<Vec<Vec<Wanted>>>,
     pub(super) reads: Vec<Vec<Vec<Wanted>>>,
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 pub(super) enum Unplanned {
     /// The schedule has no meaning on some rank.
     Wrong(Box<Diagnostic>),
@@ -205,22 +205,22 @@ impl From<Diagnostics> for Unplanned {
 }
 
 impl<'p> Plan<'p> {
-    /// The form of a counter of any rank.
+    /// Returns the form of a counter of any rank.
     pub(super) fn form(&self, counter: u32) -> Form {
         self.forms.get((counter % self.counters.max(1)) as usize).copied().unwrap_or(Form::Epoch)
     }
 
-    /// What an event comes after.
+    /// Returns the predecessors of an event.
     pub(super) fn preds(&self, e: u32) -> &[u32] {
         &self.preds[self.pred_at[e as usize] as usize..self.pred_at[e as usize + 1] as usize]
     }
 
-    /// What comes after an event.
+    /// Returns the successors of an event.
     pub(super) fn succs(&self, e: u32) -> &[u32] {
         &self.succs[self.succ_at[e as usize] as usize..self.succ_at[e as usize + 1] as usize]
     }
 
-    /// The plan of so many calls, with at most `most` events.
+    /// Makes the plan of so many calls, with at most `most` events.
     pub(super) fn new(
         program: &'p Program<'p>,
         host: &Host<'_>,
@@ -252,12 +252,12 @@ impl<'p> Plan<'p> {
         for p in remote {
             b.places[p as usize].remote_readers = true;
         }
-        // What is awaited may be recorded by a stream that was walked later.
+        // An awaited event may be recorded by a stream that was walked later.
         for e in 0..b.events.len() {
             let Event { what: What::Await(event), rank, call, .. } = b.events[e] else { continue };
             let of = b.records.get(&(rank, event, call)).map_or(NONE, |(record, _)| *record);
             b.events[e].what = What::Await(of);
-            // An event that never happens is one's own: it is waited for for ever.
+            // An event that is never recorded is its own predecessor, so it is awaited forever.
             b.preds[e].push(if of == NONE { e as u32 } else { of });
         }
         for (e, key) in std::mem::take(&mut b.awaited) {
@@ -311,7 +311,7 @@ impl<'p> Plan<'p> {
     }
 }
 
-/// A transfer whose end is not settled yet.
+/// A transfer whose end is not determined yet.
 struct Pending {
     land: u32,
     get: bool,
@@ -320,18 +320,18 @@ struct Pending {
     dst: Run,
 }
 
-/// A stream on its way.
+/// The state of a stream during the walk.
 #[derive(Default)]
 struct At {
     prev: Option<u32>,
     knows: Option<u32>,
     releases: u32,
     last_exec: Option<u32>,
-    /// What other streams of the rank had carried out when they recorded what was awaited since the last release: local
-    /// work comes after it, notifies need not.
+    /// What other streams of the rank had executed at the records awaited since the last release:
+    /// local work comes after it, notifies need not.
     awaited: Vec<u32>,
     pending: Vec<Pending>,
-    /// Local operations since everything was carried out.
+    /// Local operations since all were executed.
     locals: Vec<(u32, Vec<Run>, Run)>,
     /// Last notify to a counter.
     channels: BTreeMap<u32, u32>,
@@ -339,7 +339,7 @@ struct At {
 }
 
 impl At {
-    /// What an operation with these accesses must come after.
+    /// Returns the events that an operation with these accesses must follow.
     fn settle(&self, rank: u64, reads: &[Run], write: Option<&Run>) -> Vec<u32> {
         let depends = |l: &&(u32, Vec<Run>, Run)| {
             reads.iter().any(|r| r.meets(&l.2))
@@ -358,7 +358,7 @@ impl At {
         self.prev.into_iter().collect()
     }
 
-    /// What comes before an event that has to find all carried out that the stream did, or awaited, before it.
+    /// Returns the predecessors of an event that needs all earlier or awaited work to be executed.
     fn done(&self) -> Vec<u32> {
         let mut after = self.base();
         after.extend(self.last_exec);
@@ -379,9 +379,9 @@ struct Builder<'p> {
     places: Vec<PlaceInfo>,
     place_of: BTreeMap<(u32, Mem), u32>,
     flights: u32,
-    /// Of each event of a rank in a call: its `record`, and the event after which all is carried out that came before it.
+    /// By rank, event and call: the `record`, and the event after which earlier work is executed.
     records: BTreeMap<(u32, u32, i64), (u32, u32)>,
-    /// Events that come after what a record tells to be carried out.
+    /// Events that follow the work that a record reports as executed.
     awaited: Vec<(u32, (u32, u32, i64))>,
     queues: BTreeMap<Queue, queues::Messages>,
     waits: BTreeMap<u32, Waits>,
@@ -586,7 +586,7 @@ impl<'p> Builder<'p> {
                 What::Release
             }
             Act::Record(event) => {
-                // Who awaits it may notify before what came before it is carried out: an event is no fence.
+                // An awaiting stream may notify before that, because an event is no fence.
                 let settled = self.push(at, id, What::Pass, at.done(), vec![]);
                 let key = (id.0 as u32, *event, id.2);
                 self.records.entry(key).or_insert((self.events.len() as u32, settled));
@@ -623,7 +623,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// What the host touches when a call ends and the next one begins.
+    /// Returns what the host touches when a call ends and the next one begins.
     fn call_over(&mut self, rank: u64, call: i64) -> Result<Vec<Touch>, Unplanned> {
         let s = self.program.schedule;
         let mut touches = vec![];
@@ -648,7 +648,7 @@ impl<'p> Builder<'p> {
         Ok(touches)
     }
 
-    /// What the host fills in and what it must find.
+    /// Adds what the host fills and the results that it must find.
     #[expect(clippy::type_complexity, reason = "three lists by call and rank")]
     fn host(
         &mut self,

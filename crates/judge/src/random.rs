@@ -1,26 +1,27 @@
-//! One run in an order that a seed draws, as one of the adversaries likes it.
+//! Random runs: one run in an order drawn from a seed by the policy of an adversary.
 
 use super::machine::{Enabled, Machine, Wrong};
 use super::plan::Plan;
 use kbc_numerics::rng::Rng;
 
-/// How an adversary chooses among what may happen.
+/// The policy by which an adversary chooses among possible events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Policy {
-    /// Anything; streams go on more often than transfers.
+    /// Any event; streams advance more often than transfers.
     Uniform,
-    /// One rank, or what it sends, or what is sent to it, moves only when nothing else can.
+    /// One rank, or what it sends, or what is sent to it, advances only when nothing else can.
     Crawl,
-    /// What became possible last comes first: old transfers stay under way for long.
+    /// The event that became possible last comes first, so old transfers stay in transit for long.
     LastInFirstOut,
 }
 
 struct Chooser {
     policy: Policy,
     victim: u32,
-    /// What of the victim crawls: 1 its streams, 2 what it sends, 4 what is sent to it.
+    /// Bits for the parts of the victim that are slow: 1 its streams, 2 what it sends, 4 what is
+    /// sent to it.
     slow: usize,
-    /// How much rarer than equal chances transfers move.
+    /// Factor by which transfers advance less often than with equal chances.
     lazy: usize,
 }
 
@@ -67,7 +68,7 @@ impl Chooser {
     }
 }
 
-/// Runs to the end; the number of events.
+/// Runs to the end. Returns the number of events.
 pub(super) fn run(plan: &Plan<'_>, seed: u64) -> Result<u64, Wrong> {
     let mut rng = Rng::new(seed);
     let chooser = Chooser::new(plan, seed, &mut rng);

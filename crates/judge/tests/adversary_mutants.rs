@@ -1,5 +1,6 @@
-//! Checker and adversary, which share nothing but the walk, on every mutant of every hand-written schedule: what one
-//! accepts stands under the other, and what one refuses falls.
+//! Test of checker against adversary, which share nothing but the walk, on every mutant of every
+//! hand-written schedule: mutants that the checker accepts pass under the adversary, and mutants
+//! that it rejects fail.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -12,17 +13,19 @@ use kbc_checker::{CheckOptions, check};
 use kbc_ir::visit::Use;
 
 const CALLS: u32 = 4;
-/// Seeds for mutants that the checker accepts. Those it refuses get all of [`SEEDS`], and need fewer than these.
+/// Number of seeds for mutants that the checker accepts. Rejected ones get up to [`SEEDS`] and need
+/// fewer than that.
 const STAND: u64 = 30;
 
-/// Mutants that are wrong and yet give the same numbers: a transfer done twice moves the same elements to the same
-/// place, a maximum taken twice is the maximum, the host's reading of results, which a release of
-/// `direct_all_gather` covers, is never late, and counters that are all waited for may change their writers between two barriers.
+/// Checks whether a mutant is wrong but gives the same numbers. Examples: a transfer done twice
+/// moves the same elements to the same place; a maximum taken twice is the maximum; the host's
+/// reading of results, which a release of `direct_all_gather` covers, is never late; counters that
+/// are all waited for may exchange their writers between two barriers.
 fn same_numbers(name: &str, m: &Mutation) -> bool {
     match (m.kind, m.word) {
         (Kind::Duplicate, "put" | "get") => true,
         (Kind::Duplicate, "reduce") => name == "tree_all_reduce",
-        // The root waits for all of these counters alike, whoever counts which.
+        // The root waits for all of these counters alike, whichever rank notifies which.
         (Kind::Field(spot, _), "notify") if spot.of == Some(Use::Counter) => {
             let gathers = m.site.role == 1 && matches!(m.site.path.first(), Some((7 | 16, _)));
             matches!(name, "central_epoch" | "central_sense") && gathers
@@ -34,7 +37,8 @@ fn same_numbers(name: &str, m: &Mutation) -> bool {
     }
 }
 
-/// Mutants of what no promise speaks of: other numbers for the host, and nothing that the checker could refuse.
+/// Checks whether a mutant changes only what no contract covers: the host sees other numbers, but
+/// the checker has nothing to reject.
 fn unpromised(name: &str, m: &Mutation) -> bool {
     let contents = matches!(m.kind, Kind::Drop | Kind::Duplicate | Kind::NoReduce);
     let local = m.text.contains("region local") || m.text.contains("region load") && m.site.stream == 1;
@@ -65,7 +69,7 @@ fn compare_verdicts(name: &str) {
     assert!(refused > 10, "{name}: only {refused} mutants are wrong");
 }
 
-/// Every schedule, in three parts that run side by side.
+/// Compares every third schedule, so that three tests run in parallel.
 fn third(part: usize) {
     for name in names().iter().skip(part).step_by(3) {
         compare_verdicts(name);

@@ -1,5 +1,6 @@
-//! Barriers in three forms between two phases that use one slot (SYNC-2): the right ones stand under the adversaries, and every order of
-//! them is one run; each wrong one falls under the adversaries, as the checker says, and where it is exhaustive the classifier.
+//! Tests of barriers in three forms between two phases that use one slot (SYNC-2). Correct ones
+//! pass under the adversaries, and all their orders are equivalent to one run. Wrong ones fail
+//! under the checker, the adversaries, and the classifier where it is exhaustive.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -21,7 +22,7 @@ fn wrong(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Inputs, and what a right schedule gives: the sum of the ranks' vectors.
+/// Returns inputs, and the results of a correct schedule: the sum of the ranks' vectors.
 fn sums(right: &Schedule, n: u32) -> (Vec<Vec<Tensor>>, RunResult) {
     let feeds = inputs(right, n);
     let result = run(right, &feeds, &RunOptions { calls: n, ..RunOptions::default() }).unwrap();
@@ -29,7 +30,7 @@ fn sums(right: &Schedule, n: u32) -> (Vec<Vec<Tensor>>, RunResult) {
     (feeds, result)
 }
 
-/// How a schedule fares that should do what the right one does.
+/// Returns the verdicts on a schedule that should give the same results as the correct one.
 fn fares(s: &Schedule, right: &Schedule) -> (Option<&'static str>, Behaviour) {
     let n = calls(s).max(4);
     let (feeds, golden) = sums(right, n);
@@ -39,7 +40,8 @@ fn fares(s: &Schedule, right: &Schedule) -> (Option<&'static str>, Behaviour) {
     (failure.map(|f| f.diagnostic.code), classify(s, &feeds, &golden, &o).unwrap())
 }
 
-/// For the first and for any call; a barrier matters: without its waits each one is refused.
+/// Each form is correct for the first call and for any call. The barrier matters: without its
+/// waits, each schedule is rejected.
 #[test]
 fn each_form_is_proven_and_stands() {
     for (kind, form) in KINDS.iter().flat_map(|k| FORMS.map(|f| (k, f))) {
@@ -70,8 +72,9 @@ fn each_form_is_proven_and_stands() {
     }
 }
 
-/// One ahead of a sense, a stand-in on a shared counter, memory that nobody zeroed: refused, and seen to go wrong. What
-/// repairs them is what they lack: an epoch, a counter for each writer, `fresh`.
+/// A rank that is one ahead of a sense, a notify in place of another rank's on a shared counter,
+/// and memory that is not zeroed are rejected and go wrong. Each is repaired by what it lacks: an
+/// epoch, a counter for each writer, `fresh`.
 #[test]
 fn wrong_forms_fall_and_repaired_ones_stand() {
     let [ahead, stand_in, stale] = ["e358_sense_one_ahead", "e358_stand_in", "e367_stale"].map(wrong);
@@ -101,7 +104,8 @@ fn wrong_forms_fall_and_repaired_ones_stand() {
     }
 }
 
-/// A sense has no end of its range and a clearing counter comes back: only epochs are counted towards signed 32 bits.
+/// A sense may wrap and a clearing counter goes down again, so only epochs have a limit in signed
+/// 32 bits.
 #[test]
 fn only_epochs_have_a_range() {
     let range = |name: &str, stated_calls| {
@@ -109,14 +113,15 @@ fn only_epochs_have_a_range() {
         (v.ok(), v.range)
     };
     assert_eq!(range("central_epoch", 1 << 16), (true, Some((i32::MAX as u64) / 2)));
-    // What is left to grow there is the arrivals, by 1 a call.
+    // Only the arrivals still grow there, by 1 per call.
     assert_eq!(range("central_sense", 1 << 30), (true, Some(i32::MAX as u64)));
     assert_eq!(range("central_clearing", 1 << 30), (true, Some(i32::MAX as u64)));
     assert!(!range("central_epoch", 1 << 31).0);
     assert_eq!(load("central_clearing").signals[1].form, Form::Clearing { fresh: true });
 }
 
-/// What a form does not have is a fault of every engine: a sense above 1, less than nothing taken, memory that nobody zeroed.
+/// A value that a form does not have is an error in every engine: a sense above 1, a subtraction of
+/// less than 1, memory that is not zeroed.
 #[test]
 fn every_engine_refuses_what_a_form_has_not() {
     let sense = wrong("e302_no_sense");

@@ -1,5 +1,5 @@
-//! The classifier (SYNC-7) against the adversary, which shares nothing with it but the walk and arithmetic, on every
-//! mutant of the hand-written schedules.
+//! Tests of the classifier (SYNC-7) against the adversary, which shares nothing with it but the
+//! walk and arithmetic, on every mutant of the hand-written schedules.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -14,7 +14,7 @@ use kbc_numerics::tensor::Tensor;
 
 const CALLS: u32 = 4;
 
-/// Seeds for mutants that stand. The others get all of [`SEEDS`], and need fewer.
+/// Number of seeds for mutants that pass. The others get up to [`SEEDS`] and need fewer.
 const STAND: u64 = 12;
 
 fn prepared(name: &str) -> (Schedule, Vec<Vec<Tensor>>, RunResult) {
@@ -24,7 +24,7 @@ fn prepared(name: &str) -> (Schedule, Vec<Vec<Tensor>>, RunResult) {
     (s, feeds, golden)
 }
 
-/// Exploring alone.
+/// Returns options for exploration only.
 fn exploring() -> ClassifyOptions {
     ClassifyOptions { calls: CALLS, first: 0, runs: 0, ..ClassifyOptions::default() }
 }
@@ -33,7 +33,7 @@ fn wrong(b: &Behaviour) -> bool {
     matches!(b, Behaviour::Misbehaves(_))
 }
 
-/// Without a race one run stands for all.
+/// Without a race, one run stands for all.
 #[test]
 fn right_schedules_stand_by_one_run() {
     for name in names() {
@@ -65,7 +65,7 @@ fn exploring_and_the_adversary_agree() {
     assert!(misbehave > 300 && stand > 50, "{misbehave} {stand}");
 }
 
-/// Random orders alone find nothing that exploring does not, on all kinds of mutations.
+/// Random orders find no failure that exploration does not find, for all kinds of mutations.
 #[test]
 fn random_orders_find_no_more_than_exploring() {
     let (mut found, mut tried) = (0, 0);
@@ -84,7 +84,7 @@ fn random_orders_find_no_more_than_exploring() {
     assert!(tried > 300 && found > tried / 2, "{found} of {tried}");
 }
 
-/// The first run shows only some mistakes; turning races round shows the others.
+/// The first run shows only some errors; reversing races shows the others.
 #[test]
 fn other_orders_are_what_finds_races() {
     let (s, feeds, golden) = prepared("ring_all_reduce");

@@ -1,4 +1,5 @@
-//! The machine model: topology, routes, memories, placement inside devices, and lower bounds of time.
+//! The machine model: topology, routes, memories, placement inside devices, and lower bounds of
+//! time.
 //!
 //! * [`topology`]: ranks, links, routes and the settings of a machine.
 //! * [`memory`]: where the tensors of a schedule lie, and whether all of them fit.

@@ -1,8 +1,9 @@
-//! Memories of devices: where a tensor is, and whether all of a schedule fits (TOPO-8).
+//! Device memories: the addresses of tensors, and whether all tensors of a schedule fit (TOPO-8).
 //!
-//! Owns one memory's places, first fit from below, and the layout of a schedule on a machine that says how large its
-//! memories are: buffers, windows and slots of queues of every rank, each in its own kind. Places inside a window's domain
-//! are the pass `allocate`'s; which PE of a device holds which slice is [`crate::placement`]'s.
+//! This module owns the allocation of one memory (first fit from the lowest address) and the layout
+//! of a schedule on a machine that states the sizes of its memories: the buffers, windows and queue
+//! slots of every rank, each in its kind of memory. Offsets within a window's domain are chosen by
+//! the pass `allocate`. Which PE of a device holds which slice is decided by [`crate::placement`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,57 +17,57 @@ use kbc_ir::schedule::{BufferId, LocalOp, SOp, Schedule, WindowId, each_op};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
 
-/// Places begin at multiples of this many bytes.
+/// Alignment of addresses, in bytes.
 pub const ALIGN: u64 = 64;
 
-/// Tensors that messages about a full memory list.
+/// Number of live tensors that the E468 message lists, largest first.
 const LISTED: usize = 4;
 
-/// One memory.
+/// One memory: its capacity and its live tensors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Memory {
     capacity: u64,
-    /// What is live, by its first byte: where its place ends, its bytes and its name.
+    /// Live tensors by first byte: end of the aligned range, bytes, name.
     live: BTreeMap<u64, (u64, u64, String)>,
 }
 
-/// There is no place for a tensor.
+/// The failure of an allocation: no free range is large enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full {
-    /// Free bytes in all.
+    /// Total of free bytes.
     pub free: u64,
-    /// The largest free place.
+    /// Bytes of the largest free range.
     pub largest: u64,
 }
 
 impl Memory {
-    /// An empty memory of so many bytes.
+    /// Returns an empty memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Memory {
         Memory { capacity, live: BTreeMap::new() }
     }
 
-    /// Bytes of it.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// What is live: first byte, bytes and name, from below.
+    /// Iterates over the live tensors by ascending address: first byte, bytes, name.
     pub fn live(&self) -> impl Iterator<Item = (u64, u64, &str)> {
         self.live.iter().map(|(at, (_, bytes, name))| (*at, *bytes, name.as_str()))
     }
 
-    /// Free places from below: first byte and bytes.
+    /// Iterates over the free ranges by ascending address: first byte, bytes.
     fn gaps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let starts = std::iter::once(0).chain(self.live.values().map(|l| l.0));
         let ends = self.live.keys().copied().chain([self.capacity]);
         starts.zip(ends).map(|(start, end)| (start, end.saturating_sub(start))).filter(|g| g.1 > 0)
     }
 
-    /// A place for a tensor: the lowest that is large enough. Nothing of it is shared with a live one; one without bytes
-    /// needs none and is at 0.
+    /// Allocates the lowest free range that is large enough and returns its first byte. Live
+    /// tensors never overlap. A tensor without bytes occupies nothing and gets address 0.
     ///
     /// # Errors
-    /// [`Full`].
+    /// Returns [`Full`] if no free range is large enough.
     pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<u64, Full> {
         if bytes == 0 {
             return Ok(0);
@@ -75,54 +76,57 @@ impl Memory {
             let (free, largest) = self.gaps().fold((0, 0), |(sum, most), g| (sum + g.1, g.1.max(most)));
             return Err(Full { free, largest });
         };
-        // What follows begins at a multiple again; the end of the memory may come before.
+        // The next range must start aligned. The memory may end before that address.
         let end = (at + bytes).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).min(self.capacity);
         self.live.insert(at, (end, bytes, name.to_owned()));
         Ok(at)
     }
 
-    /// Gives the place of a live tensor back; whether there was one.
+    /// Frees the live tensor at `at`. Returns false if there is none.
     pub fn free(&mut self, at: u64) -> bool {
         self.live.remove(&at).is_some()
     }
 }
 
-/// A memory: its kind and where it is, a PE or, of SRAM, a cube.
+/// The location of a memory: its kind, and the coordinates of its PE, or of its cube for SRAM.
 pub type MemoryPlace = (MemKind, Vec<u32>);
 
-/// Memories of a machine with what is in them; only those whose size is known.
+/// The memories of a machine with their live tensors. Only memories whose size the machine states
+/// are included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Memories {
-    /// By kind and place.
+    /// The memories by kind and location.
     pub list: BTreeMap<MemoryPlace, Memory>,
 }
 
-/// How tensors are placed inside devices: by name, and all others.
+/// The placements of tensors inside devices: one for each named tensor, and a default.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Placements {
-    /// Of these tensors.
+    /// The placements of named tensors.
     pub named: Vec<(String, DevicePlacement)>,
-    /// Of the others; None for the device's first PE.
+    /// The placement of all other tensors. None places them on the device's first PE.
     pub others: Option<DevicePlacement>,
 }
 
 impl Placements {
-    /// That of a tensor.
+    /// Returns the placement of a tensor: its own, else the default.
     pub fn of(&self, name: &str) -> Option<DevicePlacement> {
         self.named.iter().find(|n| n.0 == name).map(|n| n.1).or(self.others)
     }
 
-    /// Whether nothing is said.
+    /// Checks whether no placement is given.
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.others.is_none()
     }
 }
 
-/// Lays out all that a schedule keeps in memories whose size the machine says.
+/// Lays out everything that a schedule keeps in memories whose size the machine states. A schedule
+/// with another number of ranks than the machine has devices gets an empty layout.
 ///
 /// # Errors
-/// E468 for the first tensor on the first rank that has no place, naming it, its kind of memory and what fills it; E469 of
-/// [`DevicePlacement::shards`].
+/// Returns E468 for the first tensor on the first rank that does not fit, with the tensor, its kind
+/// of memory and the largest tensors there. Returns E469 if a placement names an unknown tensor, or
+/// from [`DevicePlacement::shards`]. Faults of sizes keep their code.
 pub fn lay_out(
     schedule: &Schedule,
     machine: &Topology,
@@ -186,20 +190,21 @@ pub fn lay_out(
     Ok(out)
 }
 
-/// Where the buffers and windows of every rank begin in their memories, as [`lay_out`] places them where nothing is
-/// shared inside a device: one after another, at multiples of [`ALIGN`].
+/// First addresses of the buffers and windows of every rank, as [`lay_out`] assigns them if no
+/// placement divides tensors: one after another, at multiples of [`ALIGN`].
 #[derive(Clone, Debug)]
 pub struct Addresses {
-    /// By rank: of each buffer, then of each window.
+    /// By rank: the first byte of each buffer, then of each window.
     first: Vec<Vec<u64>>,
     buffers: usize,
 }
 
 impl Addresses {
-    /// Those of the buffers and windows in one kind of memory; of others 0.
+    /// Computes the addresses of the buffers and windows in one kind of memory. Those in other
+    /// kinds get 0.
     ///
     /// # Errors
-    /// Those of [`Program::dims`].
+    /// Returns the faults of [`Program::dims`].
     pub fn new(program: &Program<'_>, kind: MemKind) -> Result<Addresses, Diagnostics> {
         let s = program.schedule;
         let show = |rank: u64| s.mesh.show(rank);
@@ -208,7 +213,7 @@ impl Addresses {
             let mut place = |memory: MemKind, bytes: u64| {
                 list.push(if memory == kind { end } else { 0 });
                 if memory == kind {
-                    // No address of a memory comes near; those that do not fit are E468.
+                    // Saturation is harmless: a tensor that does not fit is reported as E468.
                     end = end.saturating_add(bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes));
                 }
             };
@@ -225,7 +230,7 @@ impl Addresses {
         Ok(Addresses { first, buffers: s.buffers.len() })
     }
 
-    /// The first byte of what an operation reads or writes on a rank.
+    /// Returns the address of the first byte that an access touches on a rank.
     pub fn of(&self, schedule: &Schedule, rank: u64, access: &Access) -> u64 {
         let (place, element, width) = match access.mem {
             Mem::Buffer(b) => (b as usize, access.start, schedule.buffer(BufferId(b)).dtype.bytes()),
@@ -240,7 +245,7 @@ impl Addresses {
     }
 }
 
-/// The memory that an operation's data is in.
+/// Returns the kind of memory that holds the data of an access.
 pub fn kind_of(schedule: &Schedule, mem: Mem) -> MemKind {
     match mem {
         Mem::Buffer(b) => schedule.buffer(BufferId(b)).memory,
@@ -248,7 +253,8 @@ pub fn kind_of(schedule: &Schedule, mem: Mem) -> MemKind {
     }
 }
 
-/// Rings in which a rank receives, by queue array.
+/// Counts the rings in which a rank receives, by queue array. Only arrays in memories of limited
+/// size are counted.
 fn rings(
     program: &Program<'_>,
     rank: u64,
@@ -278,7 +284,7 @@ fn rings(
     Ok(out)
 }
 
-/// Local operations, each with its place in the source.
+/// Iterates over the local operations of a schedule, each with its source span.
 pub fn locals(schedule: &Schedule) -> impl Iterator<Item = (&LocalOp, Span)> {
     let streams = schedule.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
     let mut found = vec![];
@@ -292,7 +298,8 @@ pub fn locals(schedule: &Schedule) -> impl Iterator<Item = (&LocalOp, Span)> {
     found.into_iter()
 }
 
-/// The tile kernel whose preloaded operands take most, and their bytes. A core is at one kernel at a time.
+/// Returns the tile kernel with the most bytes of preloaded operands on a rank, and those bytes.
+/// Only the maximum counts, because a core runs one kernel at a time.
 fn preloaded<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>, u64)>, Diagnostics> {
     let show = |rank: u64| program.schedule.mesh.show(rank);
     let mut most: Option<(Tensor<'_>, u64)> = None;
@@ -316,7 +323,7 @@ fn preloaded<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>,
     Ok(most)
 }
 
-/// What is placed.
+/// A tensor to be placed, with what diagnostics need.
 struct Tensor<'a> {
     name: &'a str,
     what: &'a str,
@@ -344,7 +351,7 @@ impl Memories {
             let mut place = shard.sip.clone();
             if machine.is_package() {
                 place.extend(shard.cube);
-                // SRAM belongs to the cube.
+                // A cube's PEs share its SRAM.
                 place.extend((tensor.kind != MemKind::Sram).then_some(shard.pe));
             }
             let memory =

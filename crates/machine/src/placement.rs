@@ -1,8 +1,9 @@
-//! Where the parts of a tensor are inside a device: which cubes and PEs hold which slice (TOPO-6).
+//! Placement inside a device: which cubes and PEs hold which slice of a tensor (TOPO-6).
 //!
-//! Owns the policies of the axes `cube` and `pe`, their cuts and the shards they make. The cube splits first, the PE splits
-//! the cube's part. Which rank holds which part of a program's tensor is the program's types, not this; where a shard is in
-//! a memory is [`crate::memory`]'s.
+//! This module owns the policies of the axes `cube` and `pe`, the cuts that they make, and the
+//! resulting shards. A tensor is cut over the cubes first. Each cube's part is then cut over the
+//! PEs of that cube. Which rank holds which part of a program's tensor is decided by the program's
+//! types and not here. The address of a shard in its memory is assigned by [`crate::memory`].
 
 use std::ops::Range;
 
@@ -14,24 +15,25 @@ use kbc_ir::types::CutRule;
 /// A rectangular part of a tensor: a range along each axis.
 pub type Block = Vec<Range<u64>>;
 
-/// How one axis of a device shares a tensor.
+/// The policy by which the cubes of a device, or the PEs of a cube, divide a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Policy {
-    /// Everybody holds all of it.
+    /// Every cube or PE holds the whole tensor.
     Replicate,
     /// The last axis is cut.
     ColumnWise,
     /// The first axis is cut.
     RowWise,
-    /// First and last axis are cut into a grid, as square as the number allows, with at least as many rows as columns;
-    /// parts are numbered along its rows.
+    /// The first and the last axis are cut into a grid that is as square as the number of parts
+    /// allows, with at least as many rows as columns. Parts are numbered along the rows of the
+    /// grid.
     TiledRowWise,
-    /// The same grid, numbered along its columns.
+    /// The same grid as [`Policy::TiledRowWise`], with parts numbered along its columns.
     TiledColumnWise,
 }
 
 impl Policy {
-    /// All, by name; `_major` is another word for the same of a grid.
+    /// All policies by name. The names with `_major` are synonyms.
     pub const ALL: [(&'static str, Policy); 7] = [
         ("replicate", Policy::Replicate),
         ("column_wise", Policy::ColumnWise),
@@ -42,23 +44,24 @@ impl Policy {
         ("tiled_column_major", Policy::TiledColumnWise),
     ];
 
-    /// The policy of that name.
+    /// Returns the policy of a name.
     pub fn parse(name: &str) -> Option<Policy> {
         Policy::ALL.iter().find(|p| p.0 == name).map(|p| p.1)
     }
 
-    /// Its name.
+    /// Returns the name of the policy, without `_major`.
     pub fn name(self) -> &'static str {
         Policy::ALL.iter().find(|p| p.1 == self).map_or("", |p| p.0)
     }
 
-    /// Rows and columns of the grid of so many parts.
+    /// Returns the number of rows and columns of the grid of `parts` parts of a tensor of `axes`
+    /// axes.
     fn grid(self, parts: u64, axes: usize) -> (u64, u64) {
         match self {
             Policy::Replicate => (1, 1),
             Policy::ColumnWise => (1, parts),
             Policy::RowWise => (parts, 1),
-            // One axis is first and last at once.
+            // The only axis is both the first and the last one.
             _ if axes < 2 => (1, parts),
             _ => {
                 let columns = (1..=parts.isqrt()).rev().find(|c| parts.is_multiple_of(*c)).unwrap_or(1);
@@ -67,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// Part number `part` of `parts` of a slice.
+    /// Returns part number `part` of the `parts` parts of a slice.
     fn cut(self, slice: &[Range<u64>], parts: u64, part: u64) -> Vec<Range<u64>> {
         let mut out = slice.to_vec();
         let (rows, columns) = self.grid(parts, slice.len());
@@ -89,21 +92,21 @@ impl Policy {
     }
 }
 
-/// How a device's cubes and PEs share its tensors.
+/// The placement of a tensor over the cubes and PEs of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DevicePlacement {
-    /// Between cubes.
+    /// Policy of the cubes.
     pub cube: Policy,
-    /// Between the PEs of a cube.
+    /// Policy of the PEs of each cube.
     pub pe: Policy,
-    /// Only the first so many cubes.
+    /// Number of cubes to use, from the first one. None uses all.
     pub num_cubes: Option<u64>,
-    /// Only the first so many PEs of each.
+    /// Number of PEs to use in each cube, from the first one. None uses all.
     pub num_pes: Option<u64>,
 }
 
 impl Default for DevicePlacement {
-    /// All of it at the first PE of the first cube.
+    /// Returns the placement of the whole tensor on the first PE of the first cube.
     fn default() -> Self {
         DevicePlacement {
             cube: Policy::Replicate,
@@ -114,34 +117,36 @@ impl Default for DevicePlacement {
     }
 }
 
-/// A slice of a device's tensor and who holds it.
+/// The slice of a device's tensor that one PE holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shard {
     /// Coordinates of the SIP.
     pub sip: Vec<u32>,
-    /// Row and column of the cube in it.
+    /// Row and column of the cube in its SIP.
     pub cube: [u32; 2],
-    /// The PE in the cube.
+    /// Number of the PE in its cube.
     pub pe: u32,
-    /// Byte of the tensor, row-major, at which the slice begins.
+    /// Byte offset of the slice's first element in the row-major tensor.
     pub offset: u64,
-    /// Bytes of the slice; none where there are more parts than elements.
+    /// Bytes of the slice. 0 if there are more parts than elements.
     pub bytes: u64,
-    /// The slice along each axis.
+    /// Range of the slice along each axis.
     pub slice: Vec<Range<u64>>,
 }
 
-/// What every device of a machine has inside. Its PEs are numbered cube by cube, cubes row by row.
+/// The structure inside every device of a machine. PEs are numbered cube by cube, and cubes row by
+/// row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interior {
-    /// Rows and columns of its cubes.
+    /// Rows and columns of cubes.
     pub cubes: [u32; 2],
-    /// PEs of each.
+    /// PEs per cube.
     pub pes: u32,
 }
 
 impl Interior {
-    /// That of the devices of a machine; one PE where the machine is no package.
+    /// Returns the interior of the devices of a machine: a single PE if the machine is not a
+    /// package.
     pub fn of(machine: &Topology) -> Interior {
         let Shape::Package { cubes, pes, .. } = machine.shape() else {
             return Interior { cubes: [1, 1], pes: 1 };
@@ -153,24 +158,25 @@ impl Interior {
         }
     }
 
-    /// All PEs of a device.
+    /// Returns the number of PEs of a device.
     pub fn count(self) -> u32 {
         self.cubes[0] * self.cubes[1] * self.pes
     }
 
-    /// How far two PEs are from each other: cubes between them, then how far their numbers in their cubes are apart,
-    /// around the end.
+    /// Returns the distance between two PEs, for choosing the nearest: first the number of hops
+    /// between their cubes, then the difference of their numbers within the cubes, counted upwards
+    /// from `from` and modulo the number of PEs.
     pub(crate) fn distance(self, from: u32, to: u32) -> (u32, u32) {
         let at = |pe: u32| (pe / self.pes / self.cubes[1], pe / self.pes % self.cubes[1], pe % self.pes);
         let (a, b) = (at(from), at(to));
         (a.0.abs_diff(b.0) + a.1.abs_diff(b.1), (b.2 + self.pes - a.2) % self.pes)
     }
 
-    /// The inside of a device as a machine of its own: its PEs are the devices, joined by the links of the package. None
-    /// where a device is one PE.
+    /// Returns the inside of a device as a machine of its own, whose devices are the PEs, joined by
+    /// the links of the package. None if a device is one PE.
     ///
     /// # Errors
-    /// E443 for more nodes than a list of links may have.
+    /// Returns E443 if there are more nodes than a list of links may have.
     pub fn network(self, machine: &Topology) -> Result<Option<Topology>, Diagnostic> {
         if self.count() == 1 {
             return Ok(None);
@@ -182,7 +188,7 @@ impl Interior {
     }
 }
 
-/// Where a device begins: SIP, first cube, first PE.
+/// The coordinates of the first PE of a device.
 struct First {
     sip: Vec<u32>,
     cube: [u32; 2],
@@ -199,11 +205,13 @@ fn first(machine: &Topology, device: DeviceId) -> Option<First> {
 }
 
 impl DevicePlacement {
-    /// The slice of every PE of a device that holds one, by the PE's number in the device, in the order of cubes and then
-    /// PEs. Of a machine that is no package the device is the only cube and PE there is.
+    /// Returns the slice of every PE that holds one, with the PE's number in the device, in
+    /// ascending order of cubes and of PEs within them. On a machine that is not a package, the
+    /// device counts as a single cube with a single PE.
     ///
     /// # Errors
-    /// E469 for more cubes or PEs than the device has, none, an axis that it does not have, or a scalar that is to be cut.
+    /// Returns E469 if a count of cubes or PEs is 0 or more than the device has, if a policy cuts
+    /// over an axis that the device does not have, or if a scalar would be cut.
     pub fn slices(&self, sizes: &[u64], machine: &Topology) -> Result<Vec<(u32, Block)>, Diagnostic> {
         let own = Interior::of(machine);
         let count = |axis: &str, policy: Policy, asked: Option<u64>, there: u64| {
@@ -236,7 +244,7 @@ impl DevicePlacement {
         for cube in 0..cubes {
             let part = self.cube.cut(&whole, cubes, cube);
             for pe in 0..pes {
-                // Both below the counts of the shape, whose product is below 2^32.
+                // Both are below the counts of the shape, whose product is below 2^32.
                 let number = cube as u32 * own.pes + pe as u32;
                 out.push((number, self.pe.cut(&part, pes, pe)));
             }
@@ -244,10 +252,11 @@ impl DevicePlacement {
         Ok(out)
     }
 
-    /// The shards of a tensor of these sizes on a device, in the order of [`DevicePlacement::slices`].
+    /// Returns the shards of a tensor of these sizes on a device, in the order of
+    /// [`DevicePlacement::slices`].
     ///
     /// # Errors
-    /// E469, as there.
+    /// Returns E469 of [`DevicePlacement::slices`].
     pub fn shards(
         &self,
         sizes: &[u64],
@@ -259,7 +268,7 @@ impl DevicePlacement {
         let alone = || First { sip: machine.place(device), cube: [0, 0], pe: 0 };
         let own = first(machine, device).unwrap_or_else(alone);
         let shard = |(number, slice): (u32, Vec<Range<u64>>)| {
-            // What is larger than any memory has no place in one: it need not be exact.
+            // Saturation is harmless: a tensor that large fits in no memory.
             let elements = slice.iter().fold(1, |n: u64, r| n.saturating_mul(r.end - r.start));
             let offset = slice
                 .iter()
@@ -280,7 +289,7 @@ impl DevicePlacement {
 }
 
 impl std::fmt::Display for DevicePlacement {
-    /// `cube: column_wise, pe: row_wise, num_cubes: 4`
+    /// Writes the placement as in a machine file: `cube: column_wise, pe: row_wise, num_cubes: 4`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cube: {}, pe: {}", self.cube.name(), self.pe.name())?;
         for (name, n) in [("num_cubes", self.num_cubes), ("num_pes", self.num_pes)] {

@@ -1,8 +1,11 @@
-//! Local work inside a device: which PE computes which part of a local operation, and what it fetches for that.
+//! Sharing of local work inside a device: which PE computes which part of a local operation, and
+//! which data it fetches for that.
 //!
-//! Owns the rule "work follows placement": a PE computes the elements of the result that the result's policy gives it. For
-//! these it needs slices of the operands; what it does not hold of them a PE that holds it sends. Every operation has one rule
-//! ([`needs`]). Which slice a PE holds is [`crate::placement`]'s; how long it all takes is the engine's.
+//! This module owns the rule that work follows placement: a PE computes the elements of the result
+//! that the result's policy assigns to it. For these it needs blocks of the operands. Elements that
+//! it does not hold are sent by the nearest PE that holds them. [`needs`] has one rule for each
+//! operation. Which slice a PE holds is decided by [`crate::placement`]. The event engine (crate
+//! `kbc_time`) computes the time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,72 +20,72 @@ use kbc_ir::walk::{Fault, Program};
 
 pub use crate::placement::Block;
 
-/// Blocks that the rule of one operation may cut its operands into.
+/// Limit on the number of blocks into which the rule of one operation may cut its operands.
 pub const MOST_BLOCKS: usize = 1 << 20;
 
-/// A tensor as a device holds it.
+/// A buffer and its placement on a device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placed {
-    /// Which buffer it is.
+    /// The buffer.
     pub buffer: BufferId,
-    /// Its sizes on the device.
+    /// Sizes of the buffer on the device.
     pub sizes: Vec<u64>,
-    /// Which PE holds which part.
+    /// Placement of its elements on PEs.
     pub placement: DevicePlacement,
 }
 
-/// What one PE does of an operation.
+/// The part of an operation that one PE performs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Part {
-    /// The PE's number in its device.
+    /// Number of the PE in its device.
     pub pe: u32,
-    /// What it computes.
+    /// Blocks of the result that it computes.
     pub result: Vec<Block>,
-    /// What it reads for that of each buffer: blocks that share no element.
+    /// Blocks that it reads, by buffer. Blocks of one buffer share no element.
     pub reads: BTreeMap<BufferId, Vec<Block>>,
 }
 
-/// Elements that one PE sends to another.
+/// A transfer of elements from one PE to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Move {
-    /// The PE that has them.
+    /// The PE that sends.
     pub from: u32,
-    /// The PE that gets them.
+    /// The PE that receives.
     pub to: u32,
-    /// Of this buffer.
+    /// The buffer of the elements.
     pub buffer: BufferId,
-    /// Which.
+    /// The elements.
     pub block: Block,
 }
 
-/// How the PEs of a device share a local operation.
+/// The division of a local operation among the PEs of a device.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Share {
-    /// The PEs that compute something, by number.
+    /// Parts of the PEs that compute something, by number of the PE.
     pub parts: Vec<Part>,
-    /// Elements of operands, before the work.
+    /// Transfers of elements of operands before the work.
     pub fetches: Vec<Move>,
-    /// Elements of the result, after it: only where one PE computes for others.
+    /// Transfers of elements of the result after the work. Empty unless one PE computes for others.
     pub sends: Vec<Move>,
 }
 
-/// Elements of a block.
+/// Returns the number of elements of a block.
 pub fn volume(block: &[Range<u64>]) -> u64 {
     block.iter().fold(1, |n: u64, r| n.saturating_mul(r.end.saturating_sub(r.start)))
 }
 
-/// Elements of several.
+/// Returns the total number of elements of several blocks.
 pub fn volumes(blocks: &[Block]) -> u64 {
     blocks.iter().fold(0, |n: u64, b| n.saturating_add(volume(b)))
 }
 
-/// What two blocks have in common, if anything.
+/// Returns the intersection of two blocks, or None if it is empty.
 fn common(a: &[Range<u64>], b: &[Range<u64>]) -> Option<Block> {
     let both: Block = a.iter().zip(b).map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)).collect();
     both.iter().all(|r| r.start < r.end).then_some(both)
 }
 
-/// A block without what it has in common with another.
+/// Appends to `out` disjoint blocks that cover `block` without `other`.
 fn without(block: Block, other: &[Range<u64>], out: &mut Vec<Block>) {
     let Some(shared) = common(&block, other) else {
         out.push(block);
@@ -110,7 +113,7 @@ fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |n: u64, d| n.saturating_mul(*d))
 }
 
-/// An operation cuts its operands into more than [`MOST_BLOCKS`] blocks.
+/// The failure of a rule that cuts its operands into more than [`MOST_BLOCKS`] blocks.
 #[derive(Debug)]
 struct TooMany;
 
@@ -118,12 +121,12 @@ fn few(n: usize) -> Result<(), TooMany> {
     if n > MOST_BLOCKS { Err(TooMany) } else { Ok(()) }
 }
 
-/// The runs of neighbouring elements, row-major, that a block of a tensor is.
+/// Returns a block of a tensor as runs of contiguous elements of the row-major tensor.
 fn runs(block: &[Range<u64>], sizes: &[u64]) -> Result<Vec<Range<u64>>, TooMany> {
     if volume(block) == 0 {
         return Ok(vec![]);
     }
-    // From the last axis on, those that the block has all of.
+    // Number of trailing axes that the block covers completely.
     let full = block.iter().zip(sizes).rev().take_while(|(r, n)| **r == (0..**n)).count();
     let Some(axis) = block.len().checked_sub(full + 1) else {
         let all = 0..product(sizes);
@@ -140,7 +143,7 @@ fn runs(block: &[Range<u64>], sizes: &[u64]) -> Result<Vec<Range<u64>>, TooMany>
     Ok(starts.into_iter().map(row).collect())
 }
 
-/// The blocks of a tensor that a run of its elements, row-major, is.
+/// Returns a run of contiguous elements of a row-major tensor as blocks.
 fn spread(run: Range<u64>, sizes: &[u64]) -> Vec<Block> {
     if run.start >= run.end {
         return vec![];
@@ -178,8 +181,9 @@ fn spread(run: Range<u64>, sizes: &[u64]) -> Vec<Block> {
     out
 }
 
-/// The blocks that a block of a tensor of sizes `from` is where the same elements in the same order have sizes `to`. Axes
-/// that both have side by side are looked at alone.
+/// Returns the blocks of a tensor of sizes `to` that hold the elements of a block of a tensor of
+/// sizes `from`, where both have the same elements in row-major order. Groups of neighbouring axes
+/// whose sizes have the same product in both shapes are mapped independently.
 fn reshaped(block: &[Range<u64>], from: &[u64], to: &[u64]) -> Result<Vec<Block>, TooMany> {
     if from == to {
         return Ok(vec![block.to_vec()]);
@@ -198,7 +202,7 @@ fn reshaped(block: &[Range<u64>], from: &[u64], to: &[u64]) -> Result<Vec<Block>
         if j < to.len() {
             (b, j) = (to[j], j + 1);
         }
-        // The products of all are equal, so that neither ends before.
+        // The products over all axes are equal, so neither side runs out of axes first.
         while a != b {
             if a < b {
                 (a, i) = (a * from[i], i + 1);
@@ -216,7 +220,8 @@ fn reshaped(block: &[Range<u64>], from: &[u64], to: &[u64]) -> Result<Vec<Block>
     Ok(out)
 }
 
-/// The part of an operand that a block of the result meets, where operands are broadcast from the right.
+/// Returns the part of an operand that a block of the result reads. Axes are aligned from the
+/// right, and an axis of size 1 is broadcast.
 fn broadcast(block: &[Range<u64>], sizes: &[u64]) -> Block {
     let lead = block.len().saturating_sub(sizes.len());
     let aligned = block[lead..].iter().zip(sizes);
@@ -225,7 +230,7 @@ fn broadcast(block: &[Range<u64>], sizes: &[u64]) -> Block {
     out
 }
 
-/// A line: parts of one axis of a tensor one after another, each row-major.
+/// The layout of a packed tensor: the parts of one axis one after another, each row-major.
 struct Line<'a> {
     sizes: &'a [u64],
     dim: usize,
@@ -238,7 +243,8 @@ impl Line<'_> {
         self.sizes.get(self.dim).copied().unwrap_or(1)
     }
 
-    /// For every part that has elements: where it begins along the axis, its sizes, its first element in the line.
+    /// Lists the parts that have elements, each with its begin along the axis, its sizes, and the
+    /// index of its first element in the line.
     fn each(&self) -> Result<Vec<(u64, Vec<u64>, u64)>, TooMany> {
         few(usize::try_from(self.parts).unwrap_or(usize::MAX))?;
         let (mut out, mut at) = (vec![], 0u64);
@@ -257,7 +263,8 @@ impl Line<'_> {
         Ok(out)
     }
 
-    /// The elements of the line that part `at` is, where `sizes` are those of the part alone.
+    /// Returns the elements of a line of `line` elements that are part `at`, where [`Line::sizes`]
+    /// are the sizes of that part alone.
     fn part(&self, line: u64, at: i64) -> Range<u64> {
         let unit = product(self.sizes).checked_div(self.axis()).unwrap_or(0);
         let n = line.checked_div(unit).unwrap_or(0);
@@ -267,7 +274,8 @@ impl Line<'_> {
     }
 }
 
-/// The elements of a line of these sizes that a block of it is, as far as they lie in `inside`, from its begin on.
+/// Returns the elements of a row-major line that a block of these sizes covers, restricted to
+/// `inside` and relative to its begin.
 fn lined(block: &[Range<u64>], sizes: &[u64], inside: &Range<u64>) -> Result<Vec<Range<u64>>, TooMany> {
     let cut = |r: Range<u64>| {
         r.start.max(inside.start).saturating_sub(inside.start)
@@ -280,8 +288,9 @@ fn moved(r: Range<u64>, by: u64) -> Range<u64> {
     r.start + by..r.end + by
 }
 
-/// What a block of the result is computed from: the blocks of it that the operation writes, and for each operand in the order
-/// of [`LocalOp::srcs`] the blocks that are read. None for an operation that one PE does alone.
+/// Returns the blocks that an operation writes and reads to compute a block of its result: the
+/// written blocks, and the read blocks of each operand in the order of [`LocalOp::srcs`]. None if
+/// one PE must perform the whole operation.
 #[expect(clippy::type_complexity, reason = "a name for it would say no more")]
 fn needs(
     op: &LocalOp,
@@ -372,7 +381,8 @@ fn needs(
             vec![vec![read]]
         }
         LocalOp::Embedding { .. } => {
-            // Control never depends on data: a PE has every row that could be asked for, of its columns.
+            // Row numbers are data, and control never depends on data: a PE gets the columns that
+            // it needs of every row.
             let (table, ids) = (src(0), src(1));
             let (numbers, row) = block.split_at(ids.len().min(block.len()));
             let mut read: Block = table.first().map(|n| 0..*n).into_iter().collect();
@@ -411,7 +421,7 @@ fn needs(
     Ok(Some((all(), reads)))
 }
 
-/// The parts of a tensor that are held together, each with the PEs that hold it. They share no element.
+/// The blocks of a tensor with the PEs that hold each of them. The blocks share no element.
 struct Holders(Vec<(Block, Vec<u32>)>);
 
 impl Holders {
@@ -426,7 +436,8 @@ impl Holders {
         Ok(Holders(found.into_iter().map(|(key, pes)| (block(key), pes)).collect()))
     }
 
-    /// The elements of a block that a PE does not hold, from the nearest PE that does.
+    /// Appends the transfers of those elements of a block that `pe` does not hold, each from the
+    /// nearest PE that holds them.
     fn fetch(&self, inside: Interior, pe: u32, buffer: BufferId, block: &Block, out: &mut Vec<Move>) {
         for (held, by) in self.0.iter().filter(|h| !h.1.contains(&pe)) {
             let Some(block) = common(block, held) else { continue };
@@ -436,11 +447,12 @@ impl Holders {
     }
 }
 
-/// How the PEs of a device share an operation. `part` is the value of [`LocalOp::part`] on its rank, `srcs` are in the order
-/// of [`LocalOp::srcs`].
+/// Divides an operation among the PEs of a device. `part` is the value of [`LocalOp::part`] on the
+/// rank, and `srcs` are in the order of [`LocalOp::srcs`].
 ///
 /// # Errors
-/// E469 of [`DevicePlacement::slices`], and for an operation whose rule makes more than [`MOST_BLOCKS`] blocks.
+/// Returns E469 of [`DevicePlacement::slices`], and E469 if the operation makes more than
+/// [`MOST_BLOCKS`] blocks.
 pub fn share(
     op: &LocalOp,
     dst: &Placed,
@@ -487,7 +499,7 @@ pub fn share(
     Ok(out)
 }
 
-/// What is read of each buffer; an element that two operands need is read once.
+/// Merges the reads of operands that are the same buffer, so that every element is read once.
 fn merged(srcs: &[Placed], reads: Vec<Vec<Block>>) -> BTreeMap<BufferId, Vec<Block>> {
     let mut out: BTreeMap<BufferId, Vec<Block>> = BTreeMap::new();
     for (s, blocks) in srcs.iter().zip(reads) {
@@ -509,7 +521,8 @@ fn merged(srcs: &[Placed], reads: Vec<Vec<Block>>) -> BTreeMap<BufferId, Vec<Blo
     out
 }
 
-/// One PE does all of it: the first that holds a part of the result. Others send it what it needs and get what they hold.
+/// Assigns the whole operation to one PE: the first that holds a part of the result. Other PEs send
+/// it the operands that it lacks and receive the parts of the result that they hold.
 fn alone(
     dst: &Placed,
     srcs: &[Placed],
@@ -534,10 +547,10 @@ fn alone(
     out
 }
 
-/// A buffer as the device of a rank holds it.
+/// Returns a buffer with its sizes on a rank and its placement.
 ///
 /// # Errors
-/// E302 for sizes that cannot be.
+/// Returns E302 if the sizes cannot be evaluated.
 pub fn placed(
     program: &Program<'_>,
     buffer: BufferId,
@@ -549,11 +562,11 @@ pub fn placed(
     Ok(Placed { buffer, sizes: program.dims(buffer, rank)?, placement })
 }
 
-/// How the PEs of a rank's device share an operation of a schedule; None where they do not: the machine places no tensor, or
-/// its devices are one PE each.
+/// Divides an operation of a schedule among the PEs of a rank's device. None if the PEs do not
+/// share work: the machine gives no placement, or its devices are single PEs.
 ///
 /// # Errors
-/// E302 for sizes that cannot be, E469 of [`share`].
+/// Returns E302 if sizes cannot be evaluated, and E469 of [`share`].
 pub fn of_rank(
     program: &Program<'_>,
     op: &LocalOp,

@@ -1,11 +1,11 @@
-//! Bounds: the values of BOUNDS.md, searches against brute force over all cuts and partitions, and every printed
-//! partition evaluated again from the links alone.
+//! Tests of bounds: known values, searches against brute force over all cuts and partitions, and
+//! every printed partition evaluated again from the links alone.
 
 use kbc_diag::FileId;
 use kbc_machine::bounds::{self, Bound, CollKind, Method, Problem, Sizes, algbw, bound, busbw};
 use kbc_machine::topology::{DeviceId, LinkId, LinkRate, Topology};
 
-/// One byte a nanosecond and no latency: times are in units of bytes.
+/// Returns a machine with one byte per ns and no latency, so that times are in units of bytes.
 fn machine(shape: &str) -> Topology {
     let text = match shape.split_once(" wrap2") {
         Some((shape, _)) => format!("{shape} {{ link: 1 GB/s, 0 ns; wrap2: 2 }}"),
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Gives some links other rates; equal both ways if asked.
+/// Sets random rates on some links, equal in both directions if `symmetric`.
 fn disturb(topo: &mut Topology, random: &mut Random, symmetric: bool) {
     for _ in 0..=random.below(6) {
         let link =
@@ -44,8 +44,8 @@ fn disturb(topo: &mut Topology, random: &mut Random, symmetric: bool) {
     }
 }
 
-/// Bytes a nanosecond from a set of ranks to all other ranks, through devices that are no ranks: augmenting paths on
-/// a matrix.
+/// Returns the bytes per ns from a set of ranks to all other ranks, also through devices that are
+/// not ranks. It searches augmenting paths on a matrix.
 fn out(topo: &Topology, group: &[DeviceId], set: &[DeviceId]) -> f64 {
     let n = topo.node_count();
     let mut room = vec![vec![0.0f64; n + 2]; n + 2];
@@ -89,7 +89,7 @@ fn out(topo: &Topology, group: &[DeviceId], set: &[DeviceId]) -> f64 {
     }
 }
 
-/// Bytes that must go from one set of ranks to the rest, from the definition of each collective.
+/// Returns the bytes that must leave a set of ranks, from the definition of each collective.
 fn must_leave(problem: &Problem, set: &[DeviceId]) -> f64 {
     let p = problem.group.len();
     let block = |b: usize| match &problem.sizes {
@@ -145,7 +145,7 @@ fn must_leave(problem: &Problem, set: &[DeviceId]) -> f64 {
     }
 }
 
-/// The bandwidth row that a partition stands for.
+/// Returns the bandwidth row of a partition.
 fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> f64 {
     let one_way = must_leave(problem, &parts[0]) / out(topo, &problem.group, &parts[0]);
     if problem.kind != CollKind::AllReduce {
@@ -157,7 +157,7 @@ fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> f64 
     if parts.len() == 2 { both.max(one_way) } else { both }
 }
 
-/// The best row of all partitions (all-reduce) or cuts.
+/// Returns the largest row over all partitions (all-reduce) or cuts.
 fn brute(topo: &Topology, problem: &Problem) -> f64 {
     let group = &problem.group;
     let mut best = 0f64;
@@ -169,7 +169,7 @@ fn brute(topo: &Topology, problem: &Problem) -> f64 {
     if problem.kind != CollKind::AllReduce {
         return best;
     }
-    // All partitions into more parts, by restricted growth.
+    // All partitions into more parts, as restricted growth strings.
     let mut part = vec![0usize; group.len()];
     loop {
         let count = part.iter().max().map_or(0, |m| m + 1);
@@ -185,7 +185,7 @@ fn brute(topo: &Topology, problem: &Problem) -> f64 {
     }
 }
 
-/// The row equals what its partition says, and every rank is in one part.
+/// Checks that the row equals that of its partition, and that every rank is in one part.
 fn check_partition(topo: &Topology, problem: &Problem, b: &Bound) {
     let mut ranks: Vec<DeviceId> = b.partition.concat();
     let mut group = problem.group.clone();
@@ -199,7 +199,7 @@ fn check_partition(topo: &Topology, problem: &Problem, b: &Bound) {
         b.bandwidth_ns,
         b.partition
     );
-    // What reports print of it.
+    // The values that reports print about it.
     let (out_of, row) = bounds::evaluate(topo, problem, &b.partition).expect("small");
     assert!(near(row, again) && out_of.len() == b.partition.len());
     assert!(near(out_of[0], out(topo, &problem.group, &b.partition[0]) * 1e9));
@@ -231,7 +231,7 @@ fn all_reduce_optima_of_the_table() {
     }
 }
 
-/// Links of different rates, worked out by hand.
+/// Links of different rates, computed by hand.
 #[test]
 fn all_reduce_optima_of_unequal_links() {
     let of = |text: &str| {
@@ -242,17 +242,17 @@ fn all_reduce_optima_of_unequal_links() {
         (b.ns / 1e6, b.method, b.partition.len())
     };
     let same = |a: (f64, Method, usize), b: (f64, Method, usize)| near(a.0, b.0) && (a.1, a.2) == (b.1, b.2);
-    // One way at half the rate: 2 (p - 1) n over p (1 + 1/2).
+    // One direction at half the rate: 2 (p - 1) n over p (1 + 1/2).
     let ring = "ring(6) { link: 1 GB/s, 0 ns; link -x: 0.5 GB/s, 0 ns }";
     assert!(same(of(ring), (10.0 / 9.0, Method::Intervals, 6)), "{:?}", of(ring));
     // A weak bridge between two squares: the cut through it.
     let bridge = "mesh(2, 4) { link: 1 GB/s, 0 ns; link (0,1)->(0,2): 0.1 GB/s, 0 ns; link (0,2)->(0,1): 0.1 GB/s, 0 ns; \
          link (1,1)->(1,2): 0.1 GB/s, 0 ns; link (1,2)->(1,1): 0.1 GB/s, 0 ns }";
     assert!(same(of(bridge), (5.0, Method::Search, 2)), "{:?}", of(bridge));
-    // One slow link of a path holds everything up.
+    // One slow link of a path limits everything.
     let path = "mesh(4) { link: 1 GB/s, 0 ns; link (1)->(2): 0.25 GB/s, 0 ns }";
     assert!(same(of(path), (4.0, Method::Intervals, 2)), "{:?}", of(path));
-    // A fast cluster {0, 1, 2} and a slow fourth device in a complete graph: its three links of 1 each way.
+    // A fast cluster {0, 1, 2} and a slow fourth device in a complete graph, by three links of 1.
     let full = "full(4) { link: 1 GB/s, 0 ns; link (0)->(1): 9 GB/s, 0 ns; link (1)->(0): 9 GB/s, 0 ns; \
          link (0)->(2): 9 GB/s, 0 ns; link (2)->(0): 9 GB/s, 0 ns; link (1)->(2): 9 GB/s, 0 ns; \
          link (2)->(1): 9 GB/s, 0 ns }";
@@ -262,7 +262,7 @@ fn all_reduce_optima_of_unequal_links() {
     assert!(near(of(two).0, 1.0 / 1.5), "{:?}", of(two));
 }
 
-/// 64 devices with random links: exact, and no partition that anybody tries is better.
+/// 64 devices with random links: the bound is exact, and no other partition tried is better.
 #[test]
 fn sixty_four_devices_are_searched() {
     let mut random = Random(23);
@@ -280,7 +280,7 @@ fn sixty_four_devices_are_searched() {
         check_partition(&topo, &problem, &b);
         let mut tried = 0;
         for round in 0..300 {
-            // Blobs that grow along links, beside singletons: what could be denser than the rest.
+            // Regions that grow along links, beside singletons: candidates for dense parts.
             let mut part: Vec<usize> = (0..64).collect();
             for _ in 0..=round % 40 {
                 let link = topo.link(LinkId(random.below(topo.link_count()) as u32)).expect("it exists");
@@ -401,7 +401,7 @@ fn groups_among_relays_find_the_best_of_all_partitions() {
                     assert_eq!(kind, CollKind::AllToAll, "{shape}: every other kind is searched");
                     assert!(b.bandwidth_ns <= best * (1.0 + 1e-12), "{shape} {kind:?}");
                 }
-                // A rank's own links, or those across an axis, may carry more than reaches other ranks.
+                // A rank's own links, or those across an axis, may carry more than reaches ranks.
                 let again = evaluate(&topo, &problem, &b.partition);
                 assert!(b.bandwidth_ns <= again * (1.0 + 1e-12), "{shape} {kind:?}");
             }
@@ -445,7 +445,7 @@ fn blocks_are_cut_as_tensors_are() {
     assert_eq!(Sizes::cut(5, 4, 4), Sizes::Blocks(vec![8, 4, 4, 4]));
     assert_eq!(Sizes::cut(2, 2, 4), Sizes::Blocks(vec![2, 0, 2, 0]));
     assert_eq!(Sizes::cut(0, 4, 3), Sizes::Blocks(vec![0, 0, 0]));
-    // Five elements on a path of four: what must leave the first device is its own block, not a quarter.
+    // Five elements on a path of four: the first device must send its own block, not a quarter.
     let topo = machine("mesh(4)");
     let problem = Problem::new(CollKind::AllGather, 20, topo.devices()).sizes(Sizes::cut(5, 4, 4));
     assert!(near(bound(&topo, &problem).unwrap().ns, 16.0));
@@ -467,12 +467,12 @@ fn one_slow_link_is_named_where_it_matters() {
         assert_eq!((b.bottleneck.as_str(), b.exact), (words, true), "{kind:?} {root:?}");
         check_partition(&topo, &problem, &b);
     }
-    // Above the limit of the search the row is still one, and says that it may not be the best.
+    // Above the limit of the search the row is still valid, and states that it may not be the best.
     let mut large = machine("mesh(20, 20)");
     large.set_link(DeviceId(0), DeviceId(1), slow).unwrap();
     let b = bound(&large, &all(&large, CollKind::AllReduce, 1000)).unwrap();
     assert!(!b.exact && b.method == Method::Found);
-    // The corner gets everything over one whole and one slow link; only singletons are summed up otherwise.
+    // One fast and one slow link of the corner give a larger row than singletons.
     assert_eq!(b.bottleneck, "links out of (0,0)");
     assert!(near(b.ns, 1000.0 / 1.1), "{}", b.ns);
 }
@@ -516,7 +516,7 @@ fn latency_is_a_distance() {
     let problem = all(&topo, CollKind::AllToAll, 4).sizes(Sizes::Pairs(pairs));
     assert_eq!(bound(&topo, &problem).unwrap().hops, 2);
 
-    // A way around a slow link counts, also where the route does not take it.
+    // A path around a slow link counts, even if the route does not take it.
     let mut topo = text("ring(4) { link: 50 GB/s, 100 ns }");
     topo.set_link(DeviceId(0), DeviceId(1), LinkRate { bandwidth: 5e10, latency_ns: 900.0 }).unwrap();
     let b = bound(&topo, &all(&topo, CollKind::Broadcast, 8).root(0)).unwrap();
@@ -588,7 +588,7 @@ fn problems_that_are_none_are_refused() {
 
 #[test]
 fn large_machines_are_answered_too() {
-    // None of these lists links or pairs.
+    // None of these cases lists links or pairs.
     for (shape, value) in [("ring(65536)", 65_535.0 / 65_536.0), ("full(65536)", 2.0 / 65_536.0)] {
         let topo = machine(shape);
         let b = bound(&topo, &all(&topo, CollKind::AllReduce, 1 << 30)).unwrap();
@@ -610,7 +610,7 @@ fn large_machines_are_answered_too() {
     assert!(b.ns > 0.0 && !b.exact);
 }
 
-/// What was found for a machine is kept with it and its copies, and not with one that is changed.
+/// Results are cached with a machine and its copies, but not with a machine that was changed.
 #[test]
 fn what_is_remembered_is_of_this_machine() {
     let slow = LinkRate { bandwidth: 1e6, latency_ns: 9000.0 };
@@ -658,7 +658,7 @@ fn what_is_remembered_is_of_this_machine() {
     }
 }
 
-/// What several collectives move together is what they move over one cut: over others they may run at the same time.
+/// Collectives share bandwidth only over a common cut: over others they may run concurrently.
 #[test]
 fn several_collectives_share_links_only_over_one_cut() {
     let of = |topo: &Topology, problems: &[Problem]| {
@@ -669,18 +669,18 @@ fn several_collectives_share_links_only_over_one_cut() {
     let from = |root| all(&two, CollKind::Broadcast, 1000).root(root);
     assert!(near(of(&two, &[from(0), from(0)]), 2000.0));
     assert!(near(of(&two, &[from(0), from(1)]), 1000.0));
-    // Blocks of which one rank has all: each gathers over another link.
+    // Blocks of which one rank has all: each collective gathers over another link.
     let blocks = |b: [u64; 2]| all(&two, CollKind::AllGather, 1000).sizes(Sizes::Blocks(b.to_vec()));
     assert!(near(of(&two, &[blocks([1000, 0]), blocks([0, 1000])]), 1000.0));
     assert!(near(of(&two, &[blocks([1000, 0]), blocks([1000, 0])]), 2000.0));
-    // Different ones: a reduce_scatter and an all_gather of n take what an all_reduce of n does.
+    // A reduce_scatter and an all_gather of n take as long as an all_reduce of n.
     let full = machine("full(4)");
     let halves = [all(&full, CollKind::ReduceScatter, 1200), all(&full, CollKind::AllGather, 1200)];
     let whole = bound(&full, &all(&full, CollKind::AllReduce, 1200)).expect("a bound").bandwidth_ns;
     assert!(near(of(&full, &halves), whole), "{} {whole}", of(&full, &halves));
 }
 
-/// Where times are rounded down a message of one element may cost less than its bytes, and bounds count on nothing more.
+/// If times are rounded down, bounds are lowered by what messages of one element may gain.
 #[test]
 fn rounding_gives_away_what_messages_of_one_element_gain() {
     let row = |rules: &str, element: u64| {

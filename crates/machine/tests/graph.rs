@@ -1,5 +1,6 @@
-//! Machines whose links are a list (TOPO-1): routes against a search over all of them, text, limits; and packages of cubes
-//! (TOPO-2 to TOPO-5): which way messages go, where memory is, what is a rank.
+//! Tests of machines whose links are a list (TOPO-1): routes against an exhaustive search, text,
+//! limits. Tests of packages of cubes (TOPO-2 to TOPO-5): routes of messages, locations of
+//! memories, what a rank is.
 
 use kbc_diag::FileId;
 use kbc_ir::types::MemKind;
@@ -14,13 +15,14 @@ fn refused(text: &str) -> (String, String) {
     (d.code.to_owned(), d.title)
 }
 
-/// A number that looks drawn.
+/// Returns a pseudo-random number.
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }
 
-/// A connected list of links with latencies of a few ns, so that many ways are equally long.
+/// Returns a connected list of links with latencies of a few ns, so that many routes are equally
+/// long.
 fn drawn(seed: u64) -> Topology {
     let mut s = seed;
     let (devices, relays) = (1 + draw(&mut s) % 6, draw(&mut s) % 5);
@@ -42,7 +44,8 @@ fn drawn(seed: u64) -> Topology {
     machine(&format!("graph({devices}, {relays}){list}"))
 }
 
-/// Latency and hops of the best way between all nodes, by relaxing every link until nothing changes.
+/// Returns latency and hops of the best route between all nodes, by relaxing every link until
+/// nothing changes.
 fn best(t: &Topology) -> Vec<Vec<(f64, u32)>> {
     let n = t.node_count();
     let mut far = vec![vec![(f64::INFINITY, 0); n]; n];
@@ -82,7 +85,7 @@ fn routes_are_the_best_and_of_those_the_first() {
             );
             let mut at = from;
             for id in &route {
-                // The first link of those on a best way.
+                // The first of the links that are on a best route.
                 let good = t.links_from(at).into_iter().find(|l| {
                     let rest = far[l.to.0 as usize][to.0 as usize];
                     (rest.0 + l.rate.latency_ns, rest.1 + 1) == far[at.0 as usize][to.0 as usize]
@@ -161,7 +164,8 @@ fn lists_that_are_refused() {
     }
 }
 
-/// The machine of the published figures, with wires so that every part of a latency is told apart.
+/// The machine of the published figures, with wires that make every part of a latency
+/// distinguishable.
 const SIX: &str = "package(torus(2, 3), mesh(4, 4), 8) { pe_wire: 100, 200, 300, 400; cube_link: 128 GB/s, 4; \
                    router_node: 0.5 ns; hbm_wire: 50; hbm_link: 256 GB/s; sram_link: 128 GB/s; port_node: 8 ns; \
                    port_wire: 100; cube_wire: 200; io_node: 10 ns; sip_link: 64 GB/s }";
@@ -179,7 +183,8 @@ fn a_package_has_structural_places() {
         [("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4), ("pe", 8)]
     );
     assert_eq!((t.device_count(), t.device(&[1, 2, 3, 3, 7])), (768, Some(DeviceId(767))));
-    // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and two IO nodes a SIP.
+    // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and two IO nodes per
+    // SIP.
     assert_eq!(t.node_count(), 768 * 2 + 96 * 2 + 6 * 48 + 12);
     assert_eq!(machine(&t.to_string()), t);
     let names: std::collections::BTreeSet<String> =
@@ -209,9 +214,10 @@ fn messages_of_a_package_go_along_x_first() {
         let (a, b) = (t.device(a).expect("a device"), t.device(b).expect("a device"));
         t.route_cost(a, b, None)
     };
-    // PE 0 is at the first corner (1 ns of wire), PE 5 at the third (3 ns); half a nanosecond of router.
+    // PE 0 is at the first corner (1 ns of wire), PE 5 at the third (3 ns); the router takes half a
+    // nanosecond.
     assert_eq!(cost(&[0, 0, 0, 0, 0], &[0, 0, 0, 0, 5]).latency_ns, 1.0 + 0.5 + 3.0);
-    // Through cubes: x before y, by the connection of the destination's number.
+    // Through cubes: x before y, by the connection with the destination's number.
     assert_eq!(
         names(&t, &[0, 0, 2, 1, 0], &[0, 0, 1, 2, 6]),
         [
@@ -244,7 +250,8 @@ fn messages_of_a_package_go_along_x_first() {
 
 #[test]
 fn nothing_within_a_sip_leaves_it() {
-    // Ten nanoseconds of an IO node and none of a wire are less than a hop between cubes.
+    // An IO node (10 ns) without a wire costs less than a hop between cubes, yet routes inside a
+    // SIP do not use it.
     let t = machine(SIX);
     for (a, b) in (0..128).flat_map(|a| (0..128).map(move |b| (DeviceId(a), DeviceId(b)))) {
         let (from, to) = (t.coordinates(a), t.coordinates(b));
@@ -253,7 +260,7 @@ fn nothing_within_a_sip_leaves_it() {
         assert_eq!(t.hops(a, b), expected, "{from:?} {to:?}");
         assert!(t.route(a, b, None).all(|l| !t.link_name(l).contains("io")), "{from:?} {to:?}");
     }
-    // A way between SIPs goes through the cubes of none.
+    // A route between SIPs uses no connections between cubes.
     for to in (128..768).step_by(77) {
         let route: Vec<String> = t.route(DeviceId(5), DeviceId(to), None).map(|l| t.link_name(l)).collect();
         assert!(
@@ -281,7 +288,7 @@ fn memory_is_behind_the_router() {
     );
     assert_eq!(t.route_cost(device, port(MemKind::Hbm), None).bandwidth, 256e9);
     assert_eq!(t.route_cost(device, port(MemKind::Sram), None).bandwidth, 128e9);
-    // A neighbour's slice.
+    // The slice of a neighbour.
     let other = t.device(&[1, 2, 3, 1, 0]).expect("a device");
     assert_eq!(way(device, t.memory_port(other, MemKind::Hbm)).len(), 5);
     assert!(t.route_between(device, DeviceId(99_999)).is_none());
@@ -313,7 +320,7 @@ fn ranks_are_pes_cubes_or_sips() {
     // SIPs on one axis.
     let t = machine("package(ring(6), mesh(1, 1), 1) { io_node: 10 ns }");
     assert_eq!(t.axes().collect::<Vec<_>>(), [("sip", 6), ("cube_y", 1), ("cube_x", 1), ("pe", 1)]);
-    // Of two equally long ways around the positive one.
+    // Of two equally long directions, the positive one.
     assert!(names(&t, &[3, 0, 0, 0], &[0, 0, 0, 0]).contains(&"io_out(3)->io_in(4)".to_owned()));
     assert!(names(&t, &[0, 0, 0, 0], &[5, 0, 0, 0]).contains(&"io_out(0)->io_in(5)".to_owned()));
     let mesh = machine("package(mesh(6), mesh(1, 1), 1) { io_node: 10 ns }");
@@ -323,7 +330,7 @@ fn ranks_are_pes_cubes_or_sips() {
     assert!(a != b && a.device_count() == b.device_count() && a.sizes().ne(b.sizes()));
 }
 
-/// What leaves a SIP is what a large all-reduce has to wait for: six parts, of which each has three wires.
+/// The links out of a SIP limit a large all-reduce: six parts with three wires each.
 #[test]
 fn the_wires_of_sips_bound_an_all_reduce() {
     use kbc_machine::bounds::{CollKind, Problem, bound};
@@ -337,7 +344,7 @@ fn the_wires_of_sips_bound_an_all_reduce() {
     }
 }
 
-/// TOPO-4: the way that a peer is written picks one of two wires, as on a torus.
+/// TOPO-4: how a peer is written selects one of two wires, as on a torus.
 #[test]
 fn a_wrap_of_two_sips_has_one_wire_or_two() {
     let with =

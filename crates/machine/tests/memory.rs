@@ -1,6 +1,6 @@
-//! Placement inside devices and memories (TOPO-6, TOPO-8): slices partition or replicate a tensor exactly for every policy, count
-//! and size; no two live tensors share a byte, at sizes from one byte to a page; a schedule fits or its first tensor that
-//! does not is named.
+//! Tests of placement inside devices and memories (TOPO-6, TOPO-8). Slices partition or replicate a
+//! tensor exactly for every policy, count and size; no two live tensors share a byte, at sizes from
+//! one byte to a page; and a schedule fits, or the first tensor that does not fit is named.
 
 use kbc_diag::FileId;
 use kbc_ir::types::MemKind;
@@ -14,7 +14,8 @@ fn machine(text: &str) -> Topology {
     Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:?}"))
 }
 
-/// How many shards hold each element, and whether offsets and bytes are those of the slices.
+/// Returns how many shards hold each element, and checks that offsets and bytes are those of the
+/// slices.
 fn covered(shards: &[Shard], sizes: &[u64], element: u64) -> BTreeMap<u64, u64> {
     let mut out = BTreeMap::new();
     for s in shards {
@@ -101,7 +102,7 @@ fn the_cube_splits_first() {
             "[1][0, 1]1 [2..4, 3..6]+60 24",
         ]
     );
-    // On one axis both are the same.
+    // On one axis, both policies are the same.
     assert_eq!(of(Policy::RowWise, Policy::Replicate, &[4]), of(Policy::ColumnWise, Policy::Replicate, &[4]));
     // A grid of four: along rows, and along columns.
     let four = machine("package(ring(1), mesh(2, 2), 1) { ranks: sip }");
@@ -151,7 +152,7 @@ fn placements_that_cannot_be() {
         let d = placement.shards(&sizes, 4, &machine(machine_text), DeviceId(0)).expect_err(words);
         assert!(d.code == "E469" && d.title.contains(words) && d.help.is_some(), "{d:?}");
     }
-    // With cubes as ranks the PEs of the own cube, also where the device is not the first.
+    // With cubes as ranks, the PEs are those of the rank's own cube, also if it is not the first.
     let t = machine("package(ring(2), mesh(2, 2), 2) { ranks: cube }");
     let placement = all(Policy::Replicate, Policy::RowWise, None, None);
     let shards = placement.shards(&[4], 4, &t, DeviceId(6)).expect("it fits");
@@ -166,7 +167,8 @@ fn draw(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// Every byte of a memory has at most one live owner, for any order of taking and giving back.
+/// Checks that every byte of a memory has at most one live owner, for any order of allocation and
+/// release.
 fn sound(memory: &Memory, expected: &BTreeMap<u64, u64>) {
     let mut end = 0;
     let live: Vec<(u64, u64)> = memory.live().map(|l| (l.0, l.1)).collect();
@@ -191,7 +193,7 @@ fn no_two_live_tensors_overlap() {
                 assert!(memory.free(at) && !memory.free(at + 1));
                 live.remove(&at);
             } else {
-                // One byte to a page, all sizes in turn and drawn ones.
+                // One byte to a page: all sizes in turn, and random ones.
                 let bytes =
                     if step % 2 == 0 { 1 + (step + seed * 400) % 4096 } else { 1 + draw(&mut s) % 4096 };
                 match memory.allocate("t", bytes) {
@@ -208,7 +210,7 @@ fn no_two_live_tensors_overlap() {
         assert_eq!(memory.allocate("all", capacity), Ok(0), "what is given back is whole again");
     }
     assert!(refused > 100);
-    // Every size, twice, in a memory that holds just that.
+    // Every size, twice, in a memory that holds exactly that.
     for bytes in 1..=4096u64 {
         let mut memory = Memory::new(bytes.next_multiple_of(ALIGN) + bytes);
         let (a, b) = (memory.allocate("a", bytes).expect("room"), memory.allocate("b", bytes).expect("room"));
@@ -237,7 +239,7 @@ fn a_schedule_fits_or_says_what_does_not() {
     let s = schedule();
     let none = Placements::default();
     let try_on = |text: &str| lay_out(&s, &machine(text), &none);
-    // 400 B and, on the last rank, 400 B.
+    // 400 B and, on the last rank, another 400 B.
     let ok = try_on("ring(4) { hbm_size: 848 B; tcm_size: 400 B }").expect("it fits");
     assert_eq!(ok.list.len(), 8);
     for memory in ok.list.values() {
@@ -259,14 +261,14 @@ fn a_schedule_fits_or_says_what_does_not() {
         assert!(d.code == "E468" && d.title.contains(words), "{text}: {d:?}");
         assert!(d.notes.iter().any(|n| n.contains(note)) || note.is_empty(), "{d:?}");
     }
-    // A SIP's tensors, shared by its PEs: the slice of a PE is enough then.
+    // Tensors of a SIP that its PEs share: the slice of a PE is then enough.
     let split =
         DevicePlacement { cube: Policy::RowWise, pe: Policy::RowWise, num_cubes: None, num_pes: None };
     let sips = machine("package(ring(4), mesh(1, 2), 2) { ranks: sip; hbm_size: 256 B }");
     assert_eq!(lay_out(&s, &sips, &none).expect_err("too much for one PE").list[0].code, "E468");
     let placed = Placements { others: Some(split), ..none.clone() };
     assert_eq!(lay_out(&s, &sips, &placed).expect("shared").list.len(), 16);
-    // SRAM is the cube's: two PEs of one cube share it.
+    // SRAM belongs to the cube: two PEs of one cube share it.
     let text = SCHEDULE.replace("hbm", "sram");
     let module = kbc_ir::text::parse(FileId(0), &text).unwrap_or_else(|d| panic!("{d:#?}"));
     let pes = machine("package(ring(1), mesh(1, 2), 2) { sram_size: 1616 B }");
@@ -278,7 +280,8 @@ fn a_schedule_fits_or_says_what_does_not() {
     assert!(d.list[0].code == "E469" && d.list[0].title.contains("`z`"), "{d:?}");
 }
 
-/// Slots of queues: a ring for every peer that a rank receives from, of every number of the array.
+/// Slots of queues are rings: one for every peer from which a rank receives, for every index of the
+/// array.
 #[test]
 fn rings_of_queues_have_their_place() {
     let text = "kir 1
@@ -317,7 +320,7 @@ region @r over tp as (r of 4)
     assert!(d.list[0].title.contains("queue `q` does not fit into tcm of (0): 144 B"), "{d:?}");
 }
 
-/// What no memory can hold is said to be too large; nothing of its size runs over.
+/// A size that no memory can hold is reported as too large, and nothing overflows.
 #[test]
 fn sizes_beyond_any_memory() {
     let m = machine("ring(2)");

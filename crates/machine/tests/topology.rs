@@ -1,5 +1,5 @@
-//! Machines: text, numbering of links, routes, rates. What is computed in closed form is compared with a search over
-//! the links themselves.
+//! Tests of machines: text, numbering of links, routes, rates. Closed forms are compared with a
+//! search over the links themselves.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -57,12 +57,12 @@ const SMALL: [&str; 38] = [
     "hierarchy(full(2), ring(2), mesh(3)) { wrap2: 2 }",
 ];
 
-/// Devices and switches.
+/// Returns devices and switches.
 fn nodes(t: &Topology) -> impl Iterator<Item = DeviceId> {
     (0..t.node_count() as u32).map(DeviceId)
 }
 
-/// Distances from a device along links.
+/// Returns the distances from a device along links.
 fn search(t: &Topology, from: DeviceId) -> Vec<u32> {
     let mut far = vec![u32::MAX; t.node_count()];
     far[from.0 as usize] = 0;
@@ -195,7 +195,7 @@ fn the_hint_picks_between_two_links_and_nothing_else() {
     assert_eq!(first(&[0, 0], &[0, 1], minus), "(0,0)->(0,1) -y");
     assert_eq!(first(&[0, 1], &[0, 0], minus), "(0,1)->(0,0) -y");
     assert_eq!(first(&[0, 0], &[1, 0], minus), "(0,0)->(1,0)", "an axis of three has one shortest way");
-    // One link: the hint has nothing to pick.
+    // There is one link, so the hint has no effect.
     let one = machine("ring(2)");
     for hint in [None, plus, minus] {
         assert_eq!(one.route(DeviceId(1), DeviceId(0), hint).count(), 1);
@@ -310,7 +310,8 @@ fn symmetries_that_rates_leave() {
     assert_eq!(turns("switch(4) { link +x: 1 GB/s, 2 ns }"), [true]);
     assert_eq!(turns("switch(4) { link (0)->x.1#0: 1 GB/s, 2 ns }"), [false]);
     assert_eq!(turns("hierarchy(full(2), switch(3)) { link (0,0)->x.1#0: 1 GB/s, 2 ns }"), [false, false]);
-    // A direction may be slower everywhere; a single link breaks its own axis and the others.
+    // A direction may be slower everywhere; a single slow link breaks the symmetry of its own axis
+    // and of the others.
     assert_eq!(turns("torus(3, 4) { link +x: 1 GB/s, 2 ns }"), [true, true]);
     assert_eq!(turns("torus(3, 4) { link (0,0)->(1,0): 1 GB/s, 2 ns }"), [false, false]);
     let column = "torus(2, 3) { link (0,0)->(0,1): 1 GB/s, 2 ns; link (0,1)->(0,2): 1 GB/s, 2 ns; \
@@ -333,7 +334,7 @@ fn symmetries_that_rates_leave() {
 
 #[test]
 fn quantities_read_back_exactly() {
-    // Rates of every size, among them ones no decimal of few digits hits.
+    // Rates of every size, including ones that no short decimal represents.
     let mut state = 1u64;
     for round in 0..4000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,12 +1,14 @@
-//! Every element on every rank against a reference, each with its own bound.
+//! Comparison of every element on every rank with a reference, each element with its own bound.
 //!
-//! Owns the rule and the report; where the reference and its bounds come from is `reference`.
+//! The module owns the rule and the report. The reference and its bounds come from the crate
+//! `kbc_reference`.
 //!
-//! **The rule.** Floating-point elements pass if `|got - ref| <= bound` in f64; NaN passes against NaN only, an
-//! infinity against the same infinity only. The comparison is numeric: -0 passes against +0 also where the bound is
-//! zero (which of the two a sum gives depends on its order; two executions of one schedule are compared bit for bit
-//! instead, by [`Data::first_difference`]). Integers pass if they are equal, whatever the bound. An element whose
-//! bound is NaN does not pass.
+//! **The rule.** Floating-point elements pass if `|got - ref| <= bound` in f64. NaN passes only
+//! against NaN, an infinity only against the same infinity. The comparison is numeric: -0 passes
+//! against +0 even if the bound is zero, because the order of a sum decides which of the two it
+//! gives. (Two executions of one schedule are compared bit for bit instead, by
+//! [`Data::first_difference`].) Integers pass if they are equal, whatever the bound. An element
+//! whose bound is NaN does not pass.
 
 use crate::shard::{Part, contribution, for_each_run};
 use crate::tensor::{Data, Tensor, Value, multi_index};
@@ -15,20 +17,20 @@ use kbc_ir::types::{Mesh, ReduceOp, TensorType};
 /// Reference values of one result, over its global shape.
 #[derive(Clone, Debug)]
 pub enum Exact {
-    /// For floating-point results.
+    /// Values of a floating-point result.
     Float(Vec<f64>),
-    /// For integer results.
+    /// Values of an integer result.
     Int(Vec<i64>),
 }
 
-/// What a result should be.
+/// The expected value of a result.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// Global sizes.
     pub shape: Vec<u64>,
     /// Values, row-major.
     pub values: Exact,
-    /// For each element, how far it may be off; one entry for all is fine, none is zero.
+    /// Error bound of each element. One entry applies to all elements; an empty list means zero.
     pub bound: Vec<f64>,
 }
 
@@ -49,24 +51,24 @@ impl Expected {
     }
 }
 
-/// The element that is furthest off in units of its bound.
+/// The element with the largest error in units of its bound.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Worst {
     /// The rank.
     pub rank: u64,
-    /// Where in the global tensor.
+    /// Index in the global tensor.
     pub index: Vec<u64>,
-    /// The reference.
+    /// The reference value.
     pub expected: Value,
-    /// What the rank has.
+    /// The rank's value.
     pub got: Value,
-    /// How far off it may be.
+    /// The error bound.
     pub bound: f64,
-    /// `|got - ref| / bound`; infinite where the bound is zero and they differ.
+    /// `|got - ref| / bound`; infinite if the bound is zero and they differ.
     pub error: f64,
 }
 
-/// What went wrong with one rank's contribution to a sum.
+/// The fault of one rank's contribution to a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Blame {
     /// It was left out.
@@ -80,26 +82,26 @@ pub enum Blame {
 pub struct Hint {
     /// The contributor: its linear index over the axes of the sum.
     pub contributor: u64,
-    /// How.
+    /// The fault.
     pub blame: Blame,
-    /// How many mismatches it explains.
+    /// Number of mismatches that it explains.
     pub explains: u64,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Comparison {
-    /// Elements compared, over all ranks.
+    /// Number of elements compared, over all ranks.
     pub elements: u64,
-    /// Those that do not pass.
+    /// Number of elements that do not pass.
     pub mismatches: u64,
-    /// Those that pass whatever they are, because their bound is infinite.
+    /// Number of elements that pass whatever their value, because their bound is infinite.
     pub unbounded: u64,
     /// The largest `|got - ref| / bound`; 0 if nothing was compared.
     pub max_err: f64,
-    /// Where that is; none if every element is exactly right.
+    /// The element with that error; None if every element is exactly right.
     pub worst: Option<Worst>,
-    /// The first element that does not pass, by rank and place.
+    /// The first element that does not pass, by rank and position.
     pub first: Option<Worst>,
     /// Contributions that explain mismatches, the best explanation first.
     pub hints: Vec<Hint>,
@@ -108,7 +110,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Nothing compared yet.
+    /// Returns the result before anything is compared.
     fn none() -> Comparison {
         Comparison {
             elements: 0,
@@ -122,7 +124,7 @@ impl Comparison {
         }
     }
 
-    /// Counts one element; whether it passes.
+    /// Counts one element. Returns whether it passes.
     fn note(
         &mut self,
         (got, want, bound): (Value, Value, f64),
@@ -152,7 +154,7 @@ impl Comparison {
     }
 }
 
-/// How far off an element is in units of its bound: at most 1 passes.
+/// Returns the error of an element in units of its bound; at most 1 passes.
 fn error(got: Value, want: Value, bound: f64) -> f64 {
     match (got, want) {
         (Value::Int(a), Value::Int(b)) => {
@@ -164,7 +166,7 @@ fn error(got: Value, want: Value, bound: f64) -> f64 {
         }
         _ => {
             let (a, b) = (got.as_f64(), want.as_f64());
-            // Nothing is known of it: it passes whatever it is.
+            // Nothing is known of the element, so it passes whatever its value.
             if bound == f64::INFINITY && b.is_finite() {
                 return 0.0;
             }
@@ -173,17 +175,17 @@ fn error(got: Value, want: Value, bound: f64) -> f64 {
             }
             let off = (a - b).abs();
             let e = if off <= bound { off / bound } else { (off / bound).max(1.0f64.next_up()) };
-            // A NaN on one side only, or a bound that is none: as wrong as can be.
+            // NaN on one side only, or a NaN bound, is the worst possible error.
             if e.is_nan() || bound.is_nan() { f64::INFINITY } else { e }
         }
     }
 }
 
-/// Contributions to a sum: for each contributor the elements over the global shape of the result.
+/// Contributions to a sum: for each contributor, the elements over the global shape of the result.
 pub type Contributions<'a> = &'a [Vec<f64>];
 
-/// The contributions that a partial sum is fed with: slice r of the feed is what contributor r holds. None for other
-/// types, and for feeds that [`crate::shard::check_feed`] refuses.
+/// Returns the contributions with which a partial sum is fed: slice r of the feed is contributor
+/// r's. Returns None for other types, and for feeds that [`crate::shard::check_feed`] rejects.
 pub fn contributions(ty: &TensorType, mesh: &Mesh, feed: &Tensor) -> Option<Vec<Vec<f64>>> {
     let (_, of) = contribution(ty, mesh, 0)?;
     let sum = matches!(ty.partial, Some((ReduceOp::Sum, _)));
@@ -194,9 +196,10 @@ pub fn contributions(ty: &TensorType, mesh: &Mesh, feed: &Tensor) -> Option<Vec<
     Some((0..of as usize).map(|r| feed.data().slice(r * n, n).to_f64()).collect())
 }
 
-/// Compares what the ranks hold of one result (`parts[rank]`) with what it should be. For a result that is itself
-/// partial, the parts of the ranks that are summed are added in f64 first. `contributions` are the inputs of a result
-/// that is their elementwise sum, if it is one: mismatches are then explained by them.
+/// Compares the ranks' parts of one result (`parts[rank]`) with the expected value. If the result
+/// is itself partial, the parts of the ranks that are summed are first added in f64.
+/// `contributions` are the inputs of a result that is their elementwise sum, if it is one; they are
+/// used to explain mismatches.
 pub fn compare(
     ty: &TensorType,
     mesh: &Mesh,
@@ -234,7 +237,7 @@ pub fn compare(
                     let off = got.as_f64() - want.as_f64();
                     for (c, counts) in contributions.unwrap_or(&[]).iter().zip(&mut explained) {
                         let Some(x) = c.get(global + i) else { continue };
-                        // Zero explains nothing.
+                        // A contribution of zero explains nothing.
                         counts[0] += u64::from(off == -x && off != 0.0);
                         counts[1] += u64::from(off == *x && off != 0.0);
                     }
@@ -246,7 +249,7 @@ pub fn compare(
     out
 }
 
-/// Compares what the ranks hold of all results (`got[rank][result]`) with what each of them should hold.
+/// Compares the ranks' parts of all results (`got[rank][result]`) with what each rank should hold.
 pub fn compare_held(got: &[Vec<Part>], want: &[Vec<Part>], off: &[Vec<Vec<f64>>]) -> Comparison {
     let mut out = Comparison::none();
     for (rank, (got, (want, off))) in got.iter().zip(want.iter().zip(off)).enumerate() {
@@ -271,7 +274,7 @@ pub fn compare_held(got: &[Vec<Part>], want: &[Vec<Part>], off: &[Vec<Vec<f64>>]
     out
 }
 
-/// The contributions that explain at least half of the mismatches, best first.
+/// Returns the contributions that explain at least half of the mismatches, the best first.
 fn hints(explained: &[[u64; 2]], mismatches: u64) -> Vec<Hint> {
     let mut all: Vec<Hint> = explained
         .iter()
@@ -289,7 +292,7 @@ fn hints(explained: &[[u64; 2]], mismatches: u64) -> Vec<Hint> {
     all
 }
 
-/// What is compared on one rank.
+/// The elements that are compared on one rank.
 struct Holding<'a> {
     rank: u64,
     bounds: &'a [(u64, u64)],
@@ -314,7 +317,8 @@ impl<'a> Holding<'a> {
     }
 }
 
-/// Parts that belong to one value, combined in f64: reported at the first rank of each group.
+/// Combines parts that belong to one value in f64, and reports them at the first rank of each
+/// group.
 fn summed<'a>(ty: &TensorType, mesh: &Mesh, parts: &'a [Part]) -> Vec<Holding<'a>> {
     let Some((op, axes)) = &ty.partial else { return vec![] };
     let mut out: Vec<(Vec<i64>, Holding<'a>)> = vec![];

@@ -1,11 +1,13 @@
-//! Inputs made by rule: exact integers, ones, normal numbers.
+//! Generated inputs: exact integers, ones, normal numbers.
 //!
-//! Owns the generators and how large exact inputs may be. Reading data from files is `formats`.
+//! The module owns the generators and the permitted size of exact inputs. [`crate::formats`] reads
+//! data from files.
 //!
-//! **exact** (the default). Element i of the slice that rank r is fed with in call c is `mix32(i, r, c) mod m`: small
-//! whole numbers without a period, so that a misplaced chunk shows. Inputs that are not partial have rank 0. The m is
-//! the largest one for which every partial result of a sum of products stays exact in the dtype ([`exact_range`]);
-//! where exactness would need m < 2, m is 2 and the caller is told that results may be rounded. Centred inputs
+//! **exact** (the default). Element i of the slice with which rank r is fed in call c is
+//! `mix32(i, r, c) mod m`: small whole numbers without a period, so that a misplaced chunk is
+//! visible. Inputs that are not partial have rank 0. The m is the largest one for which every
+//! partial result of a sum of products stays exact in the dtype ([`exact_range`]). If exactness
+//! would need m < 2, m is 2 and the caller is informed that results may be rounded. Centred inputs
 //! subtract (m - 1) / 2 (m odd), for programs whose functions need both signs.
 
 use crate::numbers::{from_f64, from_i64};
@@ -15,7 +17,8 @@ use crate::tensor::{Data, Tensor, count};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::{DType, Mesh, TensorType};
 
-/// Bits of `(i, rank, iteration)` mixed to 32: the finaliser of MurmurHash3 over three odd multiples.
+/// Mixes the bits of `(i, rank, iteration)` to 32 bits: the finaliser of MurmurHash3 over three odd
+/// multiples.
 pub fn mix32(i: u32, rank: u32, iteration: u32) -> u32 {
     let h = i.wrapping_mul(0x9e37_79b1)
         ^ rank.wrapping_add(1).wrapping_mul(0x85eb_ca77).rotate_left(13)
@@ -28,22 +31,25 @@ pub fn mix32(i: u32, rank: u32, iteration: u32) -> u32 {
 /// The range of exact inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExactRange {
-    /// Values are `0 .. modulus`, or with `centred` from `-(modulus - 1) / 2` to `(modulus - 1) / 2`.
+    /// Values are `0 .. modulus`, or, if `centred`, from `-(modulus - 1) / 2` to
+    /// `(modulus - 1) / 2`.
     pub modulus: u32,
-    /// Whether both signs occur; the modulus is odd then.
+    /// Whether both signs occur; the modulus is then odd.
     pub centred: bool,
-    /// Whether every partial result is exact: the comparison bound is zero then.
+    /// Whether every partial result is exact; the comparison bound is then zero.
     pub exact: bool,
 }
 
-/// The largest whole number up to which all whole numbers are exact in a type and in the evaluator's f64.
+/// Returns the largest integer up to which all integers are exact in a type and in the evaluator's
+/// f64.
 pub fn exact_limit(dtype: DType) -> u64 {
     kbc_ir::fill::counts_to(dtype).min(1 << 53)
 }
 
-/// The range for sums of at most `summands` terms (0 and 1 are the same), each a product of `factors` inputs: the
-/// largest modulus with `summands * largest^factors <= exact_limit(dtype)`. An all-reduce over p ranks is
-/// `(p, 1)`, a matrix product over K `(K, 2)`, followed by an all-reduce of its p parts still `(K, 2)` for global K.
+/// Returns the range for sums of at most `summands` terms (0 and 1 are the same), each a product of
+/// `factors` inputs: the largest modulus with `summands * largest^factors <= exact_limit(dtype)`.
+/// An all-reduce over p ranks is `(p, 1)`. A matmul over K is `(K, 2)`; if an all-reduce of its p
+/// parts follows, it is still `(K, 2)` for the global K.
 pub fn exact_range(dtype: DType, summands: u64, factors: u32, centred: bool) -> ExactRange {
     let budget = exact_limit(dtype) / summands.max(1);
     let fits = |v: u64| v.checked_pow(factors.max(1)).is_some_and(|x| x <= budget);
@@ -60,14 +66,15 @@ pub fn exact_range(dtype: DType, summands: u64, factors: u32, centred: bool) -> 
     ExactRange { modulus: modulus.min(u64::from(odd_max)) as u32, centred, exact }
 }
 
-/// Element `i` of an exact input on a rank in a call.
+/// Returns element `i` of an exact input on a rank in a call.
 pub fn exact_value(range: ExactRange, i: u32, rank: u32, iteration: u32) -> i64 {
     let v = i64::from(mix32(i, rank, iteration) % range.modulus.max(1));
     if range.centred { v - i64::from(range.modulus / 2) } else { v }
 }
 
-/// An exact input: the global tensor, with a leading axis if it is partial (slice r is what contributor r holds).
-/// `input` tells inputs of one program apart. Code E369 for shapes that are too large.
+/// Returns an exact input: the global tensor, with a leading axis if it is partial (slice r is
+/// contributor r's). `input` distinguishes the inputs of one program. Fails with E369 for shapes
+/// that are too large.
 pub fn exact(
     ty: &TensorType,
     mesh: &Mesh,
@@ -86,8 +93,9 @@ pub fn exact(
     })
 }
 
-/// Powers of two up to `most` with a sign, told apart as by [`exact`]: their products are exact in any order, and none
-/// loses the others, as 0 would. Code E369 for shapes that are too large.
+/// Returns signed powers of two up to `most`, distinguished as by [`exact`]. Their products are
+/// exact in any order, and none erases the others, as 0 would. Fails with E369 for shapes that are
+/// too large.
 pub fn powers(
     ty: &TensorType,
     mesh: &Mesh,
@@ -108,12 +116,13 @@ pub fn powers(
     })
 }
 
-/// Ones.
+/// Returns a tensor of ones.
 pub fn ones(ty: &TensorType, mesh: &Mesh) -> Result<Tensor, Diagnostic> {
     build(ty, mesh, |n, _| Ok(from_i64(ty.dtype, &vec![1; n])))
 }
 
-/// Normally distributed numbers (mean 0, deviation 1) of a seed, the same everywhere. Only for floating-point types.
+/// Returns normally distributed numbers (mean 0, deviation 1) from a seed, the same on every
+/// machine. Only for floating-point types.
 pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result<Tensor, Diagnostic> {
     if !ty.dtype.is_float() {
         return Err(Diagnostic::error("E369", format!("normal({seed}) makes no {}", ty.dtype))
@@ -121,7 +130,7 @@ pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result
     }
     build(ty, mesh, |n, _| {
         let key = mix64(seed ^ mix64(u64::from(iteration) + 1));
-        // Box and Muller: one number from two uniform ones, the first of them in (0, 1].
+        // Box-Muller transform: one number from two uniform ones, the first of them in (0, 1].
         let uniform = |k: u64| (mix64(key.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 11) as f64;
         let value = |k: usize| {
             let (a, b) = (uniform(2 * k as u64 + 1), uniform(2 * k as u64 + 2));
@@ -134,10 +143,10 @@ pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result
     })
 }
 
-/// Elements of a generated input at most.
+/// Maximum number of elements of a generated input.
 const MAX_ELEMENTS: u64 = 1 << 31;
 
-/// `fill` gets the number of elements and that of one contributor's slice.
+/// Builds an input. `fill` gets the number of elements and that of one contributor's slice.
 fn build(
     ty: &TensorType,
     mesh: &Mesh,

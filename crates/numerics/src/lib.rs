@@ -1,13 +1,14 @@
-//! Numbers: tensors in every element type, and what each operation computes on them.
+//! Numerics: tensors in every element type, and what each operation computes on them.
 //!
-//! * [`tensor`], [`numbers`]: elements, element types and where results round.
-//! * [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank performs on its own buffers.
-//! * [`shard`], [`generate`], [`compare`]: feeding ranks, making inputs, comparing results.
+//! * [`tensor`], [`numbers`]: elements, element types and where results are rounded.
+//! * [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank performs on its
+//!   own buffers.
+//! * [`shard`], [`generate`], [`compare`]: feeding ranks, generating inputs, comparing results.
 //! * [`formats`]: data files (npy, npz, safetensors).
-//! * [`provenance`]: whose contributions a wrong element holds.
+//! * [`provenance`]: which contributions a wrong element holds.
 //!
-//! There is one meaning for all who compute: the interpreter, the adversary, the JIT's helpers and the judge of the
-//! checker. Only the reference evaluator has its own.
+//! The interpreter, the adversary, the helpers of the JIT and the judge of the checker all use this
+//! one definition of every operation. Only the reference evaluator has its own.
 
 pub mod compare;
 pub mod formats;

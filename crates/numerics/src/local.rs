@@ -1,8 +1,9 @@
-//! What the local operations of a schedule mean on tensors.
+//! Local operations of a schedule on tensors.
 //!
-//! Owns shapes, broadcasting and the layout of lines; arithmetic is [`crate::numbers`], [`crate::scalar_eval`] and
-//! [`crate::gemm`]. It knows nothing of ranks or of what memory holds: callers give whole operands and get what is to
-//! be written where.
+//! The module owns shapes, broadcasting and the layout of lines. [`crate::numbers`],
+//! [`crate::scalar_eval`] and [`crate::gemm`] implement the arithmetic. It knows neither ranks nor
+//! the contents of memory: callers pass whole operands and get the elements to write and their
+//! position.
 
 use crate::gemm;
 use crate::numbers::{self, Refusal};
@@ -13,20 +14,21 @@ use kbc_ir::schedule::{Filling, LocalOp};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 
-/// What a local operation touches on one rank: element ranges `(start, len)` of its sources, in the order of
-/// [`LocalOp::srcs`], and of its destination.
+/// The elements that a local operation touches on one rank: ranges `(start, len)` of its sources,
+/// in the order of [`LocalOp::srcs`], and of its destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// Read.
+    /// The ranges that are read.
     pub reads: Vec<(u64, u64)>,
-    /// Written.
+    /// The range that is written.
     pub write: (u64, u64),
 }
 
-/// The most parts a line may have; empty ones are walked too.
+/// Maximum number of parts of a line. Empty parts are visited, too.
 const MAX_PARTS: u64 = 1 << 24;
 
-/// The block of a line that part `at` is: `line` elements, `unit` of them for one element of the cut dimension.
+/// Returns the block of a line that is part `at`. The line has `line` elements, `unit` of them for
+/// one element of the cut dimension.
 pub fn block(line: u64, unit: u64, parts: u64, rule: &CutRule, at: i64) -> Result<(u64, u64), Refusal> {
     let index = u64::try_from(at).ok().filter(|i| *i < parts).ok_or_else(|| {
         Refusal::new(
@@ -39,7 +41,7 @@ pub fn block(line: u64, unit: u64, parts: u64, rule: &CutRule, at: i64) -> Resul
     Ok((lo * unit, (hi - lo) * unit))
 }
 
-/// Elements before, along and behind a dimension.
+/// Returns the number of elements before, along and after a dimension.
 pub fn outer_inner(shape: &[u64], dim: u32) -> Result<(u64, u64, u64), Refusal> {
     let d = dim as usize;
     let n = *shape.get(d).ok_or_else(|| {
@@ -56,7 +58,8 @@ fn whole(shape: &[u64]) -> Result<(u64, u64), Refusal> {
     Ok((0, n))
 }
 
-/// What an operation touches. `part` is the value of its `at` or `index` expression on this rank, if it has one.
+/// Returns what an operation touches. `part` is the value of its `at` or `index` expression on this
+/// rank, if it has one.
 pub fn footprint(
     op: &LocalOp,
     dst: &[u64],
@@ -87,8 +90,9 @@ pub fn footprint(
     Ok(out)
 }
 
-/// Carries out an operation: the elements to write from `footprint(..).write.0` on. Sources are whole tensors, but the
-/// one of an `Unpack` with `at` is only the block that its footprint names.
+/// Executes an operation. Returns the elements to write from `footprint(..).write.0` on. Sources
+/// are whole tensors, except that the source of an `Unpack` with `at` is only the block that its
+/// footprint names.
 pub fn apply(
     op: &LocalOp,
     dst: (&[u64], DType),
@@ -98,7 +102,7 @@ pub fn apply(
     let (shape, dtype) = dst;
     let shapes: Vec<&[u64]> = srcs.iter().map(|t| t.shape()).collect();
     let (_, n) = match op {
-        // Its source is already the block, and its footprint would look for a block of the block.
+        // Its source is already the block, so its footprint would look for a block of the block.
         LocalOp::Unpack { .. } if part.is_some() => whole(shape)?,
         _ => footprint(op, shape, &shapes, part)?.write,
     };
@@ -162,7 +166,8 @@ pub fn apply(
     Ok(data)
 }
 
-/// Elements by their place: a number, or the index along a dimension from `first` on.
+/// Returns elements that depend only on their position: a number, or the index along a dimension
+/// from `first` on.
 fn filled(with: &Filling, shape: &[u64], dtype: DType, first: i64) -> Result<Data, Refusal> {
     let (_, n) = whole(shape)?;
     match with {
@@ -176,7 +181,7 @@ fn filled(with: &Filling, shape: &[u64], dtype: DType, first: i64) -> Result<Dat
     }
 }
 
-/// Row `id - first` of a table for each id, zeros where there is none.
+/// Returns row `id - first` of a table for each id, and zeros where there is no such row.
 fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
     let (_, n, row) = outer_inner(table.shape(), 0)?;
     let ids = ids.data().to_i64().ok_or_else(|| {
@@ -193,7 +198,8 @@ fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
     Ok(out)
 }
 
-/// The elements of a tensor repeated to a larger shape, dimensions aligned from the right.
+/// Returns the elements of a tensor repeated to a larger shape, with dimensions aligned from the
+/// right.
 pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
     let refuse = || {
         Refusal::new(
@@ -222,7 +228,7 @@ pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
     Ok(pick(t.data(), &walk(shape, &strides, n as usize)))
 }
 
-/// For each dimension of a transpose, its size and its stride in the operand, in elements.
+/// Returns, for each dimension of a transpose, its size and its stride in the operand, in elements.
 pub fn permuted(shape: &[u64], perm: &[u32]) -> Result<Vec<(u64, u64)>, Refusal> {
     let (_, _) = whole(shape)?;
     let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
@@ -232,7 +238,7 @@ pub fn permuted(shape: &[u64], perm: &[u32]) -> Result<Vec<(u64, u64)>, Refusal>
     Ok(perm.iter().map(|d| (shape[*d as usize], strides[*d as usize])).collect())
 }
 
-/// The numbers of the operand's elements in the order of its transpose.
+/// Returns the indices of the operand's elements in the order of its transpose.
 fn transposed(shape: &[u64], perm: &[u32]) -> Result<Vec<usize>, Refusal> {
     let (_, n) = whole(shape)?;
     let (sizes, strides): (Vec<u64>, Vec<u64>) = permuted(shape, perm)?.into_iter().unzip();
@@ -240,7 +246,7 @@ fn transposed(shape: &[u64], perm: &[u32]) -> Result<Vec<usize>, Refusal> {
     Ok(walk(&sizes, &strides, n as usize))
 }
 
-/// The numbers of `n` elements, row by row through a shape, with these strides.
+/// Returns the indices of `n` elements, row by row through a shape, with these strides.
 fn walk(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
     let mut index = vec![0u64; shape.len()];
     let mut order = Vec::with_capacity(n);
@@ -260,7 +266,7 @@ fn walk(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
     order
 }
 
-/// The elements with these numbers; all of them exist.
+/// Returns the elements with these indices, all of which exist.
 fn pick(data: &Data, order: &[usize]) -> Data {
     macro_rules! arms {
         ($($v:ident),*) => { match data { $(Data::$v(x) => Data::$v(order.iter().map(|i| x[*i]).collect()),)* } };
@@ -268,7 +274,7 @@ fn pick(data: &Data, order: &[usize]) -> Data {
     arms!(F32, F16, BF16, I32, I8, U8, I16, I64)
 }
 
-/// Tensor `[outer, n, inner]` to the line of the parts of n, or (`pack` false) back.
+/// Copies a tensor `[outer, n, inner]` to the line of the parts of n, or (`pack` false) back.
 fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: &CutRule, pack: bool) -> Data {
     let mut out = Data::zeros(src.dtype(), src.len());
     let mut line = 0;
@@ -281,7 +287,8 @@ fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: &CutRu
         for o in 0..outer {
             let tensor = ((o * n + lo) * inner) as usize;
             let (to, from) = if pack { (line, tensor) } else { (tensor, line) };
-            // A source of another size than the shape says is caught by the caller, which compares lengths.
+            // The caller compares lengths, and so detects a source that does not have the size of
+            // the shape.
             let _ = out.copy_from(to, src, from, run);
             line += run;
         }
@@ -289,7 +296,7 @@ fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: &CutRu
     out
 }
 
-/// `want`: how many elements of which type the destination has.
+/// Reduces a dimension. `want` is the number of elements and the type of the destination.
 fn reduce_dim(
     op: ReduceOp,
     mean: Option<u64>,
@@ -345,7 +352,8 @@ fn matrix(shape: &[u64]) -> Result<(&[u64], u64, u64), Refusal> {
     }
 }
 
-/// For each matrix of the result, the number of the matrix of an operand that has these leading sizes.
+/// Returns, for each matrix of the result, the number of the matrix of an operand that has these
+/// leading sizes.
 fn batches(lead: &[u64], result: &[u64]) -> Result<Vec<usize>, Refusal> {
     let n =
         count(lead).ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
@@ -358,7 +366,8 @@ fn batches(lead: &[u64], result: &[u64]) -> Result<Vec<usize>, Refusal> {
     }
 }
 
-/// A matrix product, or many: sizes M, K, N, and for each matrix of the result those of the operands.
+/// A matmul, or a batch of them: sizes M, K, N, and for each matrix of the result the numbers of
+/// its operands.
 pub struct Product {
     /// M, K and N.
     pub sizes: (usize, usize, usize),
@@ -366,7 +375,8 @@ pub struct Product {
     pub pairs: Vec<(usize, usize)>,
 }
 
-/// The matrix products that `[.., M, K] x [.., K, N]` into `dst` is; none of them where the result is empty.
+/// Returns the matmuls of which `[.., M, K] x [.., K, N]` into `dst` consists; none if the result
+/// is empty.
 pub fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refusal> {
     let (a, b) = operands;
     let (lead_a, m, k) = matrix(a)?;
@@ -388,7 +398,7 @@ pub fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refus
     Ok(Product { sizes, pairs })
 }
 
-/// The matrix products of an operation that has some; those of a grouped one are a row each.
+/// Returns the matmuls of an operation that has some. A grouped one has one matmul per row.
 pub fn products(
     op: &LocalOp,
     (x, w): (&[u64], &[u64]),
@@ -411,7 +421,7 @@ pub fn products(
     let pairs: Option<Vec<(usize, usize)>> =
         all.iter().enumerate().map(|(i, m)| Some((i, mine(m)?))).collect();
     match pairs.filter(|p| p.len() as u64 == *rows) {
-        // Nothing to multiply is nothing to do.
+        // An empty product needs no work.
         Some(pairs) if whole(dst)?.1 > 0 => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs }),
         Some(_) => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs: vec![] }),
         None => Err(Refusal::new(

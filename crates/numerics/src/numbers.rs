@@ -1,8 +1,10 @@
-//! The table of numbers: per operation what it is computed in, in which order, and where it is rounded.
+//! Rules of arithmetic: for each operation the type in which it is computed, the order, and where
+//! it is rounded.
 //!
-//! Owns [`RULES`] (of which `docs/numbers.md` is the printed form), rounding to a dtype, conversions and the
-//! combiners of reductions. Elementwise expressions are [`crate::scalar_eval`]; whole local operations are
-//! [`crate::local`]. Everything here is what interpreter, reference evaluator and compiled code must agree on.
+//! The module owns [`RULES`] (printed in `docs/numbers.md`), rounding to a dtype, conversions and
+//! the combiners of reductions. [`crate::scalar_eval`] implements elementwise expressions,
+//! [`crate::local`] whole local operations. Interpreter, reference evaluator and compiled code must
+//! agree on everything here.
 
 use crate::tensor::Data;
 use half::slice::HalfFloatSliceExt;
@@ -12,17 +14,17 @@ use kbc_ir::types::{DType, ReduceOp};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Why an operation has no value, and what to do about it.
+/// The reason why an operation has no value, and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// What is wrong.
     pub text: String,
-    /// What to do.
+    /// What to do about it.
     pub help: String,
 }
 
 impl Refusal {
-    /// From both texts.
+    /// Creates a refusal from both texts.
     pub fn new(text: impl Into<String>, help: impl Into<String>) -> Refusal {
         Refusal { text: text.into(), help: help.into() }
     }
@@ -33,7 +35,7 @@ impl Refusal {
 pub struct Rule {
     /// The operation.
     pub operation: &'static str,
-    /// What it is computed in.
+    /// The type in which it is computed.
     pub computed: &'static str,
     /// Order of the additions, and special values.
     pub order: &'static str,
@@ -132,7 +134,7 @@ pub const RULES: &[Rule] = &[
     rule("copy, put, get, pack, unpack, slice", "-", "any dtype", "exact, bit for bit"),
 ];
 
-/// The table as markdown, as it stands in `docs/numbers.md`.
+/// Returns the table as markdown, as it is in `docs/numbers.md`.
 pub fn table() -> String {
     let mut out =
         String::from("| operation | computed in | order, special values | rounded |\n|---|---|---|---|\n");
@@ -143,7 +145,7 @@ pub fn table() -> String {
     out
 }
 
-/// The smaller one; NaN if one is NaN, and -0 is less than +0.
+/// Returns the smaller number; NaN if one is NaN, and -0 is less than +0.
 pub fn min_f32(a: f32, b: f32) -> f32 {
     if a.is_nan() || b.is_nan() {
         f32::NAN
@@ -154,7 +156,7 @@ pub fn min_f32(a: f32, b: f32) -> f32 {
     }
 }
 
-/// The larger one; NaN if one is NaN, and -0 is less than +0.
+/// Returns the larger number; NaN if one is NaN, and -0 is less than +0.
 pub fn max_f32(a: f32, b: f32) -> f32 {
     if a.is_nan() || b.is_nan() {
         f32::NAN
@@ -165,7 +167,7 @@ pub fn max_f32(a: f32, b: f32) -> f32 {
     }
 }
 
-/// `a OP b` in f32.
+/// Returns `a OP b` in f32.
 pub fn combine_f32(op: ReduceOp, a: f32, b: f32) -> f32 {
     match op {
         ReduceOp::Sum => a + b,
@@ -175,7 +177,7 @@ pub fn combine_f32(op: ReduceOp, a: f32, b: f32) -> f32 {
     }
 }
 
-/// `a OP b` in f64, with the same special values as [`combine_f32`].
+/// Returns `a OP b` in f64, with the same special values as [`combine_f32`].
 pub fn combine_f64(op: ReduceOp, a: f64, b: f64) -> f64 {
     match op {
         ReduceOp::Sum => a + b,
@@ -187,7 +189,7 @@ pub fn combine_f64(op: ReduceOp, a: f64, b: f64) -> f64 {
     }
 }
 
-/// `a OP b` in i32, wrapping.
+/// Returns `a OP b` in i32, wrapping.
 pub fn combine_i32(op: ReduceOp, a: i32, b: i32) -> i32 {
     match op {
         ReduceOp::Sum => a.wrapping_add(b),
@@ -197,7 +199,7 @@ pub fn combine_i32(op: ReduceOp, a: i32, b: i32) -> i32 {
     }
 }
 
-/// The value of a reduction of nothing: 0, 1, +inf, -inf.
+/// Returns the value of an empty reduction: 0, 1, +inf, -inf.
 pub fn identity_f32(op: ReduceOp) -> f32 {
     match op {
         ReduceOp::Sum => 0.0,
@@ -207,7 +209,7 @@ pub fn identity_f32(op: ReduceOp) -> f32 {
     }
 }
 
-/// The value of a reduction of nothing: 0, 1, the largest, the smallest.
+/// Returns the value of an empty reduction: 0, 1, the largest value, the smallest value.
 pub fn identity_i32(op: ReduceOp) -> i32 {
     match op {
         ReduceOp::Sum => 0,
@@ -224,8 +226,8 @@ fn no_arithmetic(dtype: DType) -> Refusal {
     )
 }
 
-/// `dst[i] = dst[i] OP src[i]`, each result rounded once to the dtype. Refused for types that only move, and where
-/// types or lengths differ.
+/// Computes `dst[i] = dst[i] OP src[i]`, with each result rounded once to the dtype. Fails for
+/// types without arithmetic, and if types or lengths differ.
 pub fn combine(op: ReduceOp, dst: &mut Data, src: &Data) -> Result<(), Refusal> {
     if dst.dtype() != src.dtype() || dst.len() != src.len() {
         return Err(Refusal::new(
@@ -248,7 +250,7 @@ pub fn combine(op: ReduceOp, dst: &mut Data, src: &Data) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// The elements in f32, exactly; refused for integers.
+/// Returns the elements in f32, exactly. Fails for integers.
 pub fn widen(data: &Data) -> Result<Cow<'_, [f32]>, Refusal> {
     match data {
         Data::F32(v) => Ok(Cow::Borrowed(v)),
@@ -258,7 +260,7 @@ pub fn widen(data: &Data) -> Result<Cow<'_, [f32]>, Refusal> {
     }
 }
 
-/// Results computed in f32, rounded once to a floating-point type; refused for integers.
+/// Rounds results computed in f32 once to a floating-point type. Fails for integers.
 pub fn narrow(values: Vec<f32>, dtype: DType) -> Result<Data, Refusal> {
     match dtype {
         DType::F32 => Ok(Data::F32(values)),
@@ -268,8 +270,9 @@ pub fn narrow(values: Vec<f32>, dtype: DType) -> Result<Data, Refusal> {
     }
 }
 
-/// A number in f32 such that rounding it again to f16 or bf16 gives what rounding once would (rounding to odd): toward
-/// zero, and the last bit set if anything was lost. The conversions of f64 in the `half` crate drop low bits.
+/// Returns an f32 such that rounding it again to f16 or bf16 gives the same result as rounding once
+/// (rounding to odd): toward zero, with the last bit set if anything was lost. The conversions of
+/// f64 in the `half` crate drop low bits.
 fn odd_f32(v: f64) -> f32 {
     let near = v as f32;
     if f64::from(near) == v || v.is_nan() {
@@ -280,18 +283,18 @@ fn odd_f32(v: f64) -> f32 {
     f32::from_bits(toward_zero | 1)
 }
 
-/// A number rounded once, nearest even, to f16.
+/// Returns a number rounded once, to nearest even, to f16.
 pub fn f16_of(v: f64) -> f16 {
     f16::from_f32(odd_f32(v))
 }
 
-/// A number rounded once, nearest even, to bf16.
+/// Returns a number rounded once, to nearest even, to bf16.
 pub fn bf16_of(v: f64) -> bf16 {
     bf16::from_f32(odd_f32(v))
 }
 
-/// A number rounded once, nearest even, to a floating-point type, as f64 (exact). Integer types: to the nearest
-/// integer in range.
+/// Returns a number rounded once, to nearest even, to a floating-point type, as f64 (exact). For
+/// integer types, returns the nearest integer in range.
 pub fn round_to(v: f64, dtype: DType) -> f64 {
     match dtype {
         DType::F32 => f64::from(v as f32),
@@ -305,28 +308,30 @@ pub fn round_to(v: f64, dtype: DType) -> f64 {
     }
 }
 
-/// An integer as f64 such that rounding it again to a narrower type gives what rounding once would: bits that do not
-/// fit set the last one that does (rounding to odd).
+/// Returns an integer as an f64 such that rounding it again to a narrower type gives the same
+/// result as rounding once: if bits do not fit, the last bit that fits is set (rounding to odd).
 fn sticky(v: i64) -> f64 {
     let wide = 64 - v.unsigned_abs().leading_zeros();
     let lost = wide.saturating_sub(53);
     let kept = v >> lost;
     let odd = i64::from(kept << lost != v);
-    // At most 53 significant bits, hence exact; narrower types have at most 24, so the last one only says "not exact".
+    // At most 53 significant bits remain, so the product is exact. Narrower types have at most 24,
+    // so the last bit only means "not exact".
     ((kept | odd) as f64) * (1u64 << lost) as f64
 }
 
-/// An integer rounded once, nearest even, to f16.
+/// Returns an integer rounded once, to nearest even, to f16.
 pub fn f16_of_int(v: i64) -> f16 {
     f16_of(sticky(v))
 }
 
-/// An integer rounded once, nearest even, to bf16.
+/// Returns an integer rounded once, to nearest even, to bf16.
 pub fn bf16_of_int(v: i64) -> bf16 {
     bf16_of(sticky(v))
 }
 
-/// Numbers as elements of a type, each rounded once (to the nearest integer in range for integer types).
+/// Converts numbers to elements of a type, each rounded once (for integer types, to the nearest
+/// integer in range).
 pub fn from_f64(dtype: DType, values: &[f64]) -> Data {
     let v = values.iter().copied();
     match dtype {
@@ -341,7 +346,8 @@ pub fn from_f64(dtype: DType, values: &[f64]) -> Data {
     }
 }
 
-/// Integers as elements of a type: nearest even for floating-point types, the low bits for integer types.
+/// Converts integers to elements of a type: to nearest even for floating-point types, the low bits
+/// for integer types.
 pub fn from_i64(dtype: DType, values: &[i64]) -> Data {
     let v = values.iter().copied();
     match dtype {
@@ -356,7 +362,7 @@ pub fn from_i64(dtype: DType, values: &[i64]) -> Data {
     }
 }
 
-/// Conversion to another type, as the rows "cast" say.
+/// Converts elements to another type, by the rows "cast" of the table.
 pub fn cast(data: &Data, dtype: DType) -> Data {
     if data.dtype() == dtype {
         return data.clone();

@@ -1,34 +1,39 @@
-//! Whose contributions an element of a sum holds, and how often: found by running the schedule again.
+//! Provenance: which contributions an element of a sum holds, and how often, found by running the
+//! schedule again.
 //!
-//! Summing is linear: with ones at one contributor and zeros at all others every element of a sum is how often that contributor is
-//! in it. Unlike the hints of [`crate::compare`], which look for a contribution as large as the error, this cannot mistake
-//! one for another of equal value. What a message is about is the driver's.
+//! Summation is linear: with ones at one contributor and zeros at all others, every element of a
+//! sum is the number of times that it contains that contributor. The hints of [`crate::compare`]
+//! look for a contribution as large as the error and may mistake one contribution for another of
+//! equal value; this module cannot. The driver writes the messages.
 
 use crate::numbers::from_i64;
 use crate::shard::{Part, feed_shape};
 use crate::tensor::Tensor;
 use kbc_ir::types::{Mesh, TensorType};
 
-/// Contributors whose contributions a place holds another number of times than once.
+/// The contributors that a place does not hold exactly once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Provenance {
-    /// Not at all.
+    /// Contributors that are missing.
     pub missing: Vec<u64>,
-    /// More than once, with how often.
+    /// Contributors that occur more than once, with their number of occurrences.
     pub repeated: Vec<(u64, u64)>,
 }
 
 impl Provenance {
-    /// Whether every contributor is there once: what is wrong then are elements that stand elsewhere.
+    /// Whether every contributor occurs once. If the element is wrong nevertheless, elements are in
+    /// the wrong place.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty() && self.repeated.is_empty()
     }
 }
 
-/// The provenance of places, given as (rank, element of its part), of a result that is the sum of one input of type `ty`. `run`
-/// executes the schedule on such an input and gives the result's parts of all ranks.
+/// Returns the provenance of places, given as (rank, element of its part), of a result that is the
+/// sum of one input of type `ty`. `run` executes the schedule on such an input and returns the
+/// result's parts of all ranks.
 ///
-/// None if a run fails, or if an element is no whole number from 0 on: then it holds something that is no contribution.
+/// Returns None if a run fails, or if an element is not a non-negative integer, because it then
+/// holds something that is not a contribution.
 pub fn provenance(
     ty: &TensorType,
     mesh: &Mesh,
@@ -65,7 +70,8 @@ mod tests {
         Mesh { axes: vec![Axis { name: "r".into(), size: p, parts: vec![] }] }
     }
 
-    /// A sum that leaves out contributor 1 at element 2 of rank 0, and counts contributor 2 three times at element 0 of rank 1.
+    /// A sum that leaves out contributor 1 at element 2 of rank 0, and counts contributor 2 three
+    /// times at element 0 of rank 1.
     #[test]
     fn missing_and_repeated_contributions_are_told_apart() {
         let mut ty = TensorType::replicated(DType::F16, &[3]);

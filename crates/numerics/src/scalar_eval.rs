@@ -1,14 +1,16 @@
-//! Elementwise expressions: their value in f32, i32 and f64, for single numbers and for whole vectors.
+//! Elementwise expressions: their value in f32, i32 and f64, for single numbers and for whole
+//! vectors.
 //!
-//! Owns the scalar functions that interpreter, compiled code and reference evaluator share: one implementation, the
-//! `libm` crate, with the rules of [`crate::numbers`]. Broadcasting is [`crate::local`].
+//! The module owns the scalar functions that interpreter, compiled code and reference evaluator
+//! share: one implementation, the `libm` crate, with the rules of [`crate::numbers`].
+//! [`crate::local`] implements broadcasting.
 
 use crate::numbers::{Refusal, max_f32, min_f32, narrow, round_to, widen};
 use crate::tensor::Data;
 use kbc_ir::scalar::{CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::DType;
 
-/// A function of one operand in f32.
+/// Evaluates a function of one operand in f32.
 pub fn un_f32(op: ScalarUn, x: f32) -> f32 {
     match op {
         ScalarUn::Neg => -x,
@@ -24,7 +26,7 @@ pub fn un_f32(op: ScalarUn, x: f32) -> f32 {
     }
 }
 
-/// A function of two operands in f32.
+/// Evaluates a function of two operands in f32.
 pub fn bin_f32(op: ScalarBin, a: f32, b: f32) -> f32 {
     match op {
         ScalarBin::Add => a + b,
@@ -36,7 +38,7 @@ pub fn bin_f32(op: ScalarBin, a: f32, b: f32) -> f32 {
     }
 }
 
-/// A function of one operand in f64.
+/// Evaluates a function of one operand in f64.
 pub fn un_f64(op: ScalarUn, x: f64) -> f64 {
     match op {
         ScalarUn::Neg => -x,
@@ -52,7 +54,7 @@ pub fn un_f64(op: ScalarUn, x: f64) -> f64 {
     }
 }
 
-/// A function of two operands in f64.
+/// Evaluates a function of two operands in f64.
 pub fn bin_f64(op: ScalarBin, a: f64, b: f64) -> f64 {
     use kbc_ir::types::ReduceOp;
     match op {
@@ -65,7 +67,7 @@ pub fn bin_f64(op: ScalarBin, a: f64, b: f64) -> f64 {
     }
 }
 
-/// A function of one operand in i32; only `neg` and `abs` exist there, and they wrap.
+/// Evaluates a function of one operand in i32. Only `neg` and `abs` exist there, and they wrap.
 pub fn un_i32(op: ScalarUn, x: i32) -> Result<i32, Refusal> {
     match op {
         ScalarUn::Neg => Ok(x.wrapping_neg()),
@@ -74,7 +76,7 @@ pub fn un_i32(op: ScalarUn, x: i32) -> Result<i32, Refusal> {
     }
 }
 
-/// A function of two operands in i32, wrapping; a division by zero is refused.
+/// Evaluates a function of two operands in i32, wrapping. Fails for a division by zero.
 pub fn bin_i32(op: ScalarBin, a: i32, b: i32) -> Result<i32, Refusal> {
     match op {
         ScalarBin::Add => Ok(a.wrapping_add(b)),
@@ -89,7 +91,7 @@ pub fn bin_i32(op: ScalarBin, a: i32, b: i32) -> Result<i32, Refusal> {
     }
 }
 
-/// A comparison; with NaN only `!=` holds.
+/// Evaluates a comparison. With NaN only `!=` holds.
 pub fn holds<T: PartialOrd>(op: CompareOp, a: T, b: T) -> bool {
     match op {
         CompareOp::Eq => a == b,
@@ -101,8 +103,8 @@ pub fn holds<T: PartialOrd>(op: CompareOp, a: T, b: T) -> bool {
     }
 }
 
-/// The value in f64, with the numbers in it rounded to `dtype` as an execution in that type has them. A parameter
-/// without an argument is NaN.
+/// Evaluates an expression in f64, with its constants rounded to `dtype` as in an execution in that
+/// type. A parameter without an argument is NaN.
 pub fn eval_f64(e: &Scalar, args: &[f64], dtype: DType) -> f64 {
     let go = |e| eval_f64(e, args, dtype);
     match e {
@@ -115,8 +117,8 @@ pub fn eval_f64(e: &Scalar, args: &[f64], dtype: DType) -> f64 {
     }
 }
 
-/// The value in f32, with the numbers in it rounded to `dtype` (f32, f16 or bf16); the caller rounds the result. A
-/// parameter without an argument is NaN.
+/// Evaluates an expression in f32, with its constants rounded to `dtype` (f32, f16 or bf16); the
+/// caller rounds the result. A parameter without an argument is NaN.
 pub fn eval_f32(e: &Scalar, args: &[f32], dtype: DType) -> f32 {
     let go = |e| eval_f32(e, args, dtype);
     match e {
@@ -129,7 +131,7 @@ pub fn eval_f32(e: &Scalar, args: &[f32], dtype: DType) -> f32 {
     }
 }
 
-/// The value in i32.
+/// Evaluates an expression in i32.
 pub fn eval_i32(e: &Scalar, args: &[i32]) -> Result<i32, Refusal> {
     let go = |e| eval_i32(e, args);
     match e {
@@ -163,12 +165,12 @@ fn power<T: Copy>(x: T, n: u32, one: T, mul: impl Fn(T, T) -> T) -> T {
     if n == 0 { one } else { (1..n).fold(x, |acc, _| mul(acc, x)) }
 }
 
-/// Elements evaluated together: an expression is walked once for so many.
+/// Number of elements that are evaluated together, with one traversal of the expression.
 const BLOCK: usize = 64;
 type Block = [f32; BLOCK];
 
-/// An expression on `n <= BLOCK` elements from `at` on. Both sides of a condition are evaluated, which is the same as
-/// evaluating one: no operation of f32 can fail.
+/// Evaluates an expression on `n <= BLOCK` elements from `at` on. Both sides of a condition are
+/// evaluated, which makes no difference because no operation of f32 can fail.
 fn block(e: &Scalar, args: &[&[f32]], at: usize, n: usize, dtype: DType) -> Block {
     let go = |e| block(e, args, at, n, dtype);
     let zip = |a: Block, b: &Block, f: &dyn Fn(f32, f32) -> f32| {

@@ -1,23 +1,24 @@
-//! Which part of a global tensor a rank has: cutting inputs, and the boxes of results.
+//! Parts of global tensors on ranks: cutting inputs, and the boxes of results.
 //!
-//! Owns how programs are fed: an input is one global tensor; a partial one has a leading axis with one slice for each
-//! rank of its axes. The boxes themselves are [`TensorType::local_box`].
+//! The module owns how programs are fed. An input is one global tensor; a partial input has a
+//! leading axis with one slice for each rank of its axes. [`TensorType::local_box`] computes the
+//! boxes themselves.
 
 use crate::tensor::{Data, Tensor, for_rows};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::{DType, Mesh, TensorType};
 
-/// What one rank holds of a global tensor.
+/// The part of a global tensor that one rank holds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Part {
-    /// Half-open range of each dimension; all empty where the rank holds nothing.
+    /// Half-open range of each dimension; all are empty if the rank holds nothing.
     pub bounds: Vec<(u64, u64)>,
     /// The elements, in the shape of the box.
     pub tensor: Tensor,
 }
 
-/// Coordinates over which a partial value is summed, as one linear index (first axis slowest), and how many there are.
-/// None if the type is not partial.
+/// Returns the coordinates over which a partial value is summed, as one linear index (first axis
+/// slowest), and the number of contributors. Returns None if the type is not partial.
 pub fn contribution(ty: &TensorType, mesh: &Mesh, rank: u64) -> Option<(u64, u64)> {
     let (_, axes) = ty.partial.as_ref()?;
     let coords = mesh.coords(rank);
@@ -27,7 +28,7 @@ pub fn contribution(ty: &TensorType, mesh: &Mesh, rank: u64) -> Option<(u64, u64
     }))
 }
 
-/// How messages name a contributor: by its coordinates on the axes of the sum (`tp=2`).
+/// Returns the name of a contributor for messages: its coordinates on the axes of the sum (`tp=2`).
 pub fn contributor_name(ty: &TensorType, mesh: &Mesh, contributor: u64) -> String {
     let found = (0..mesh.ranks()).find(|r| contribution(ty, mesh, *r).is_some_and(|c| c.0 == contributor));
     let (Some((_, axes)), Some(rank)) = (&ty.partial, found) else {
@@ -38,7 +39,8 @@ pub fn contributor_name(ty: &TensorType, mesh: &Mesh, contributor: u64) -> Strin
     named.map(|(a, c)| format!("{}={c}", a.name)).collect::<Vec<_>>().join(" ")
 }
 
-/// The shape of the tensor that feeds an input: its global shape, with a leading axis if it is partial.
+/// Returns the shape of the tensor that feeds an input: its global shape, with a leading axis if it
+/// is partial.
 pub fn feed_shape(ty: &TensorType, mesh: &Mesh) -> Vec<u64> {
     let mut shape = ty.sizes();
     if let Some((_, of)) = contribution(ty, mesh, 0) {
@@ -47,12 +49,12 @@ pub fn feed_shape(ty: &TensorType, mesh: &Mesh) -> Vec<u64> {
     shape
 }
 
-/// Refuses a tensor that cannot feed an input. Code E360.
+/// Rejects a tensor that cannot feed an input with E360.
 pub fn check_feed(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor) -> Result<(), Diagnostic> {
     check_described(name, ty, mesh, (tensor.dtype(), tensor.shape()))
 }
 
-/// Refuses element type and sizes that cannot feed an input. Code E360.
+/// Rejects element type and sizes that cannot feed an input with E360.
 pub fn check_described(
     name: &str,
     ty: &TensorType,
@@ -73,7 +75,8 @@ pub fn check_described(
     Err(d.help("give a tensor of that type and shape"))
 }
 
-/// The box of one rank, in its own shape, out of a tensor that [`check_feed`] accepts. Code E360 otherwise.
+/// Returns the box of one rank, in its own shape, from a tensor that [`check_feed`] accepts. Fails
+/// with E360 otherwise.
 pub fn cut(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor, rank: u64) -> Result<Part, Diagnostic> {
     check_feed(name, ty, mesh, tensor)?;
     let bounds = ty.local_box(mesh, &mesh.coords(rank));
@@ -83,8 +86,8 @@ pub fn cut(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor, rank: u64)
     }
     let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
     let part = tensor.extract(&range).and_then(|t| t.reshaped(shape));
-    // `check_feed` compared the shapes and a box lies inside its type, so this is none only if the mesh has axes that
-    // the type cuts by and that the mesh does not know.
+    // `check_feed` compared the shapes, and a box lies inside its type. So this is None only if the
+    // type is cut by axes that the mesh does not have.
     let tensor = part.ok_or_else(|| {
         Diagnostic::error("E360", format!("input {name}: no part of {ty} for {}", mesh.show(rank)))
             .help("the axes of the type must be axes of the mesh")
@@ -92,7 +95,8 @@ pub fn cut(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor, rank: u64)
     Ok(Part { bounds, tensor })
 }
 
-/// Calls `f` with the position in a tensor of shape `shape` and the position in the part, for runs of equal length.
+/// Calls `f` with the position in a tensor of shape `shape`, the position in the part and the
+/// length of each contiguous run.
 pub fn for_each_run(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usize, usize, usize)) {
     let mut at = 0;
     for_rows(shape, bounds, |start, len| {
@@ -101,8 +105,9 @@ pub fn for_each_run(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usiz
     });
 }
 
-/// One global tensor out of the parts of all ranks, and whether every element was given by somebody; later ranks
-/// overwrite earlier ones where several hold the same element. Partial types have no such tensor: none.
+/// Assembles one global tensor from the parts of all ranks, and returns whether every element was
+/// provided. If several ranks hold the same element, the last rank's is used. Returns None for
+/// partial types, which have no such tensor.
 pub fn assemble(ty: &TensorType, parts: &[Part]) -> Option<(Tensor, bool)> {
     if ty.partial.is_some() {
         return None;

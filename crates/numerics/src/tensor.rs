@@ -1,7 +1,7 @@
 //! Tensors: typed elements in row-major order, boxes of them, and comparison bit for bit.
 //!
-//! Owns storage and addressing. What arithmetic means is [`crate::numbers`]; which rank holds which box is
-//! [`crate::shard`].
+//! The module owns storage and addressing. [`crate::numbers`] defines arithmetic; [`crate::shard`]
+//! determines which rank holds which box.
 
 use half::{bf16, f16};
 use kbc_ir::types::DType;
@@ -39,7 +39,7 @@ macro_rules! each_element_type {
 }
 use each_element_type as each;
 
-/// Evaluates an expression on two vectors of the same type, and another one where the types differ.
+/// Evaluates an expression on two vectors of the same type, and another one if the types differ.
 macro_rules! both {
     ($x:expr, $y:expr, $a:ident, $b:ident => $e:expr, $other:expr) => {
         match ($x, $y) {
@@ -56,17 +56,17 @@ macro_rules! both {
     };
 }
 
-/// One element, for messages and comparisons: exact for every type.
+/// One element, for messages and comparisons; exact for every type.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub enum Value {
-    /// Of a floating-point type.
+    /// An element of a floating-point type.
     Float(f64),
-    /// Of an integer type.
+    /// An element of an integer type.
     Int(i64),
 }
 
 impl Value {
-    /// As a number; an integer beyond 2^53 is rounded.
+    /// Returns the value as f64; an integer beyond 2^53 is rounded.
     pub fn as_f64(self) -> f64 {
         match self {
             Value::Float(v) => v,
@@ -108,7 +108,7 @@ float_element!(f32, f16, bf16);
 int_element!(i32, i8, u8, i16, i64);
 
 impl Data {
-    /// `n` zeros.
+    /// Returns `n` zeros.
     pub fn zeros(dtype: DType, n: usize) -> Data {
         match dtype {
             DType::F32 => Data::F32(vec![0.0; n]),
@@ -122,7 +122,7 @@ impl Data {
         }
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         match self {
             Data::F32(_) => DType::F32,
@@ -136,22 +136,22 @@ impl Data {
         }
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         each!(self, v => v.len())
     }
 
-    /// Whether there is none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Element `i`; none past the end.
+    /// Returns element `i`, or None past the end.
     pub fn get(&self, i: usize) -> Option<Value> {
         each!(self, v => v.get(i).map(|x| x.value()))
     }
 
-    /// The bits of element `i`, above them those of its sign or zeros; none past the end.
+    /// Returns the bits of element `i`, extended by its sign or by zeros, or None past the end.
     pub fn bits(&self, i: usize) -> Option<i64> {
         Some(match self {
             Data::F32(v) => i64::from(v.get(i)?.to_bits()),
@@ -165,7 +165,7 @@ impl Data {
         })
     }
 
-    /// A copy of elements `start .. start + len`; cut off at the end.
+    /// Returns a copy of elements `start .. start + len`, cut off at the end.
     pub fn slice(&self, start: usize, len: usize) -> Data {
         let cut = |n: usize| start.min(n)..start.saturating_add(len).min(n);
         match self {
@@ -180,8 +180,8 @@ impl Data {
         }
     }
 
-    /// Overwrites elements from `start` on with elements `from .. from + len` of another vector. False, and nothing
-    /// is changed, if the types differ or a range does not fit.
+    /// Overwrites elements from `start` on with elements `from .. from + len` of another vector.
+    /// Returns false, and changes nothing, if the types differ or a range does not fit.
     #[must_use]
     pub fn copy_from(&mut self, start: usize, src: &Data, from: usize, len: usize) -> bool {
         both!(self, src, d, s => {
@@ -192,13 +192,14 @@ impl Data {
         }, false)
     }
 
-    /// Makes it `n` elements long, new ones zero.
+    /// Extends the vector to `n` elements; new ones are zero.
     pub fn grow(&mut self, n: usize) {
         each!(self, v => if v.len() < n { v.resize(n, Default::default()) });
     }
 
-    /// The first element in which two vectors differ: bit for bit, any NaN equal to any NaN, -0 and +0 different.
-    /// Different types or lengths differ at the first element that only one of them has.
+    /// Returns the first element in which two vectors differ bit for bit. Any NaN equals any NaN,
+    /// and -0 and +0 differ. Vectors of different lengths differ at the latest at the first element
+    /// that only one of them has; vectors of different types differ at element 0.
     pub fn first_difference(&self, other: &Data) -> Option<usize> {
         both!(self, other, a, b => {
             let short = a.len().min(b.len());
@@ -206,12 +207,13 @@ impl Data {
         }, Some(0))
     }
 
-    /// The numbers as f64: exact but for 64-bit integers beyond 2^53, which are rounded.
+    /// Returns the numbers as f64, which is exact except for 64-bit integers beyond 2^53; those are
+    /// rounded.
     pub fn to_f64(&self) -> Vec<f64> {
         each!(self, v => v.iter().map(|x| x.value().as_f64()).collect())
     }
 
-    /// The integers, if the type is an integer type.
+    /// Returns the integers if the type is an integer type.
     pub fn to_i64(&self) -> Option<Vec<i64>> {
         (!self.dtype().is_float()).then(|| {
             each!(self, v => v
@@ -239,55 +241,56 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of that shape; none if the number of elements differs.
+    /// Creates a tensor of that shape, or returns None if the number of elements differs.
     pub fn new(shape: impl Into<Vec<u64>>, data: Data) -> Option<Tensor> {
         let shape = shape.into();
         (count(&shape)? == data.len() as u64).then_some(Tensor { shape, data })
     }
 
-    /// A vector.
+    /// Creates a vector.
     pub fn line(data: Data) -> Tensor {
         Tensor { shape: vec![data.len() as u64], data }
     }
 
-    /// Zeros; none if the number of elements is more than memory can address.
+    /// Creates a tensor of zeros, or returns None if it has more elements than memory can address.
     pub fn zeros(dtype: DType, shape: impl Into<Vec<u64>>) -> Option<Tensor> {
         let shape = shape.into();
         let n = usize::try_from(count(&shape)?).ok()?;
         Some(Tensor { shape, data: Data::zeros(dtype, n) })
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.data.dtype()
     }
 
-    /// Sizes, first slowest.
+    /// Returns the sizes, slowest dimension first.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub fn data(&self) -> &Data {
         &self.data
     }
 
-    /// The elements, on their own.
+    /// Converts the tensor into its elements.
     pub fn into_data(self) -> Data {
         self.data
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.data.len()
     }
 
-    /// The same elements in another shape; none if their number differs.
+    /// Returns the same elements in another shape, or None if their number differs.
     pub fn reshaped(self, shape: impl Into<Vec<u64>>) -> Option<Tensor> {
         Tensor::new(shape, self.data)
     }
 
-    /// The elements inside half-open ranges, one a dimension; none if a range is outside or their number is wrong.
+    /// Returns the elements inside half-open ranges, one per dimension, or None if a range is
+    /// outside or their number is wrong.
     pub fn extract(&self, bounds: &[(u64, u64)]) -> Option<Tensor> {
         if bounds.len() != self.shape.len()
             || bounds.iter().zip(&self.shape).any(|(b, n)| b.0 > b.1 || b.1 > *n)
@@ -307,7 +310,8 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// Writes a tensor to the elements inside half-open ranges; none, and nothing is written, where it is of another size or type.
+    /// Writes a tensor to the elements inside half-open ranges. Returns None, and writes nothing,
+    /// if its size or type does not fit.
     pub fn insert(&mut self, bounds: &[(u64, u64)], from: &Tensor) -> Option<()> {
         let inside = bounds.iter().zip(&self.shape).all(|(b, n)| b.0 <= b.1 && b.1 <= *n);
         let same = bounds.iter().map(|b| b.1.wrapping_sub(b.0)).eq(from.shape.iter().copied());
@@ -325,7 +329,7 @@ impl Tensor {
     }
 }
 
-/// Product of sizes; none if it does not fit.
+/// Returns the product of sizes, or None if it does not fit.
 pub fn count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -333,7 +337,8 @@ pub fn count(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d))
 }
 
-/// Calls `f` with the start and the length of each contiguous run of a box inside a row-major tensor, in order.
+/// Calls `f` with the start and the length of each contiguous run of a box inside a row-major
+/// tensor, in order.
 pub fn for_rows(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usize, usize)) {
     if bounds.iter().any(|b| b.0 >= b.1) {
         return;
@@ -361,7 +366,7 @@ pub fn for_rows(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usize, u
     }
 }
 
-/// The position of element `i` of a row-major tensor, one number a dimension.
+/// Returns the position of element `i` of a row-major tensor, one index per dimension.
 pub fn multi_index(shape: &[u64], i: u64) -> Vec<u64> {
     let mut rest = i;
     let mut out = vec![0; shape.len()];

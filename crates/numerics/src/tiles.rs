@@ -1,7 +1,8 @@
-//! What a tile kernel computes, tile by tile.
+//! Tile kernels: what a kernel computes, tile by tile.
 //!
-//! Owns the order of additions of products; elementwise functions are [`crate::scalar_eval`], rounding [`crate::numbers`].
-//! The machine code of [`kbc_backend_sim::jit`] gives the same bits.
+//! The module owns the order of additions in matmuls. [`crate::scalar_eval`] implements elementwise
+//! functions, [`crate::numbers`] rounding. The machine code of `kbc_backend_sim::jit` gives the
+//! same bits.
 
 use crate::local::broadcast;
 use crate::numbers::{self, Refusal};
@@ -11,7 +12,7 @@ use kbc_ir::tiles::{Index, Stmt, Tile, TileKernel};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::BTreeMap;
 
-/// Runs a kernel on whole operands; the elements of a result of these sizes.
+/// Runs a kernel on whole operands. Returns the elements of a result of these sizes.
 pub fn run(kernel: &TileKernel, operands: &[&Tensor], sizes: &[u64]) -> Result<Data, Refusal> {
     let shapes: Vec<&[u64]> = operands.iter().map(|t| t.shape()).collect();
     let refuse =
@@ -40,7 +41,7 @@ struct Run<'a> {
     kernel: &'a TileKernel,
     operands: &'a [&'a Tensor],
     extents: Vec<u64>,
-    /// Of each variable, the elements of the tile at hand.
+    /// For each variable, the elements of the current tile.
     ranges: Vec<(u64, u64)>,
     values: BTreeMap<u32, Tensor>,
     result: Tensor,
@@ -160,14 +161,15 @@ fn tensor(sizes: Vec<u64>, data: Data) -> Result<Tensor, Refusal> {
     Tensor::new(sizes, data).ok_or_else(|| Refusal::new("a tile of another size", "sizes must fit"))
 }
 
-/// `acc + a b`: the products of an element one after the other, by ascending k, without fusing.
+/// Computes `acc + a b`: the products of an element are added one after another, by ascending k,
+/// without fusing.
 fn products(acc: Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, Refusal> {
     let ([.., m, k], [.., n]) = (a.shape(), b.shape()) else {
         return Err(Refusal::new("a product of other dimensions", "[.., m, k] x [.., k, n]"));
     };
     let (m, k, n) = (*m as usize, *k as usize, *n as usize);
     let sizes = acc.shape().to_vec();
-    /// The products of one pair of matrices after the other.
+    /// Multiplies one pair of matrices after another.
     fn all<T: Copy>(c: &mut [T], (a, b): (&[T], &[T]), [m, k, n]: [usize; 3], add: impl Fn(T, T, T) -> T) {
         let (a, b) = (a.chunks_exact((m * k).max(1)), b.chunks_exact((k * n).max(1)));
         for (c, (a, b)) in c.chunks_exact_mut((m * n).max(1)).zip(a.zip(b)) {

@@ -1,4 +1,4 @@
-//! Feeding ranks, making inputs, comparing results.
+//! Tests of feeding ranks, making inputs, and comparing results.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
@@ -118,7 +118,7 @@ fn exact_inputs_are_as_large_as_they_may_be() {
 
 #[test]
 fn exact_inputs_have_no_period_and_differ_everywhere() {
-    // The values are part of what a report says; they must not change.
+    // Reports depend on these values, so they must not change.
     assert_eq!([mix32(0, 0, 0), mix32(1, 0, 0), mix32(0, 1, 0), mix32(0, 0, 1)], MIXED);
     let m = mesh(&[("a", 4)]);
     let t = partial(ty(DType::F32, &[(1000, &[], E)]), ReduceOp::Sum, &["a"]);
@@ -177,7 +177,7 @@ fn every_element_has_its_own_bound() {
     let e = expected(&[2, 3], &want, &bound);
     let c = compare(&t, &m, &got(&want), &e, None);
     assert_eq!((c.elements, c.mismatches, c.max_err, c.worst.is_none(), c.ok()), (6, 0, 0.0, true, true));
-    // On the bound is inside; the worst is counted in units of its own bound.
+    // A value on the bound passes; the largest error is in units of its own bound.
     let c = compare(&t, &m, &got(&[1.5, 2.0, 2.75, 4.5, 5.0, 6.0]), &e, None);
     assert_eq!((c.mismatches, c.max_err), (0, 1.0));
     assert_eq!(c.worst.unwrap().index, [0, 0]);
@@ -219,7 +219,7 @@ fn special_values_compare_as_stated() {
         assert_eq!(c.ok(), ok, "{got} {want} {bound}");
         assert_eq!(c.max_err <= 1.0, ok);
     }
-    // Integers are compared as integers, beyond what f64 can tell apart.
+    // Integers are compared as integers, beyond the precision of f64.
     let t = ty(DType::I64, &[(1, &[], E)]);
     let big = (1i64 << 53) + 1;
     let p = parts(&t, &m, &Tensor::line(Data::I64(vec![big])));
@@ -254,7 +254,7 @@ fn a_missing_or_doubled_contribution_is_named() {
         assert_eq!(c.hints.len(), 1);
         assert_eq!((c.first.unwrap().rank, c.worst.unwrap().index), (1, vec![25]));
     }
-    // Something else went wrong: no hint.
+    // Another error: no hint.
     let noise: Vec<f64> = right.data().to_f64().iter().map(|x| x - 3.0).collect();
     let c =
         compare(&t, &m, &parts(&t, &m, &Tensor::line(from_f64(DType::F32, &noise))), &want, Some(&slices));

@@ -1,4 +1,5 @@
-//! Readers and writers of `.npy`, `.npz` and `.safetensors`: round trips, every kind of damage, every refusal.
+//! Tests of readers and writers of `.npy`, `.npz` and `.safetensors`: round trips, every kind of
+//! damage, every rejection.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -14,7 +15,7 @@ use std::io::{Cursor, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// Elements with the extremes of a type among them.
+/// Returns elements that include the extremes of a type.
 fn data(dtype: DType, n: usize) -> Data {
     let number = |i: usize| (i as f32 - 2.5) * 3.25;
     match dtype {
@@ -40,7 +41,7 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
 
 const SHAPES: [&[u64]; 6] = [&[], &[5], &[0], &[2, 3], &[3, 0, 2], &[2, 1, 3]];
 
-/// All types with all shapes.
+/// Returns all types with all shapes.
 fn samples() -> Vec<(String, Tensor)> {
     let all = DType::ALL.into_iter().flat_map(|d| SHAPES.iter().enumerate().map(move |(i, s)| (d, i, *s)));
     all.map(|(d, i, s)| (format!("{d}.{i}"), tensor(d, s))).collect()
@@ -50,7 +51,7 @@ fn numpy_samples() -> Vec<(String, Tensor)> {
     samples().into_iter().filter(|(_, t)| t.dtype() != DType::BF16).collect()
 }
 
-/// `.npy` of a header and data.
+/// Returns `.npy` bytes of a header and data.
 fn npy(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
     let mut out = b"\x93NUMPY".to_vec();
     out.extend([version, 0]);
@@ -64,7 +65,7 @@ fn npy(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Members packed by `method`.
+/// Returns an archive with members compressed by `method`.
 fn zip_of(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(vec![]));
     for (name, bytes) in members {
@@ -74,7 +75,7 @@ fn zip_of(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// `.safetensors` of a header and data.
+/// Returns `.safetensors` bytes of a header and data.
 fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
     let mut out = (header.len() as u64).to_le_bytes().to_vec();
     out.extend(header.as_bytes());
@@ -82,7 +83,7 @@ fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// All words of a message.
+/// Returns all text of a message.
 fn words(d: &Diagnostic) -> String {
     let help = d.help.iter();
     [d.code.to_string(), d.title.clone()]
@@ -236,7 +237,7 @@ fn npz_members() {
     let at = flipped.windows(one.len()).position(|w| w == one).unwrap() + one.len() - 1;
     flipped[at] ^= 1;
     refused("a.npz", &flipped, Some("w1"), "E401", &["`w1.npy`", "checksum"]);
-    // Two members of one name: the second one renamed in local header and directory.
+    // Two members of one name: the second one is renamed in local header and directory.
     let mut twice = both;
     for _ in 0..2 {
         let at = twice.windows(6).position(|w| w == b"w2.npy").unwrap();
@@ -249,7 +250,7 @@ fn npz_members() {
 fn members_that_claim_too_much_are_not_unpacked() {
     let one = write_npy(&tensor(DType::I8, &[5])).unwrap();
     let bytes = zip_of(&[("a.npy", &one)], CompressionMethod::Deflated);
-    // The size unpacked is bytes 24..28 of the entry in the directory.
+    // Bytes 24..28 of the directory entry are the uncompressed size.
     let mut bomb = bytes.clone();
     let entry = bomb.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
     bomb[entry + 24..entry + 28].copy_from_slice(&u32::MAX.to_le_bytes()[..]);
@@ -258,8 +259,8 @@ fn members_that_claim_too_much_are_not_unpacked() {
     assert_eq!(d.code, "E401", "{}", words(&d));
 }
 
-/// What an array is stands at its beginning: nothing of the elements is unpacked for it, and they are not unpacked where
-/// the member has another size than the beginning says.
+/// The header of an array is at its beginning. Its elements are not decompressed for reading the
+/// header, nor if the size of the member disagrees with the header.
 #[test]
 fn what_a_member_is_is_known_before_it_is_unpacked() {
     let head = |n: u64| {
@@ -267,7 +268,8 @@ fn what_a_member_is_is_known_before_it_is_unpacked() {
         whole[..].to_vec()
     };
     let deflated = |member: &[u8]| zip_of(&[("a.npy", member)], CompressionMethod::Deflated);
-    // 64 MiB of zeros are 64 KiB; the bytes after the beginning are damaged, and nobody looks at them.
+    // 64 MiB of zeros compress to 64 KiB. The bytes after the header are damaged, which must not
+    // matter.
     let n = 16u64 << 20;
     let mut zeros = head(n);
     zeros.resize(zeros.len() + 4 * n as usize, 0);
@@ -280,7 +282,7 @@ fn what_a_member_is_is_known_before_it_is_unpacked() {
         assert_eq!((found.dtype, found.shape.as_slice(), found.bytes()), (DType::F32, &[n][..], 4 * n));
     }
     assert_eq!(read("a.npz", &damaged, None).unwrap_err().code, "E401");
-    // As much data, and a beginning that speaks of three numbers.
+    // The same amount of data, but a header for three numbers.
     let mut more = head(3);
     more.resize(zeros.len(), 0);
     refused(
@@ -378,7 +380,7 @@ fn unknown_kinds_and_what_cannot_be_written() {
     }
 }
 
-/// A small file of each kind, and the key to read.
+/// Returns a small file of each kind, with the key to read.
 fn small_files() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
     let two =
         vec![("a".to_string(), tensor(DType::F32, &[2, 3])), ("bc".to_string(), tensor(DType::I16, &[3]))];
@@ -423,7 +425,7 @@ fn every_byte_changed() {
                         rejected += 1;
                     }
                 }
-                // A member of a zip has a checksum: what is read is what was written.
+                // A member of a zip has a checksum: a successful read returns what was written.
                 if path == "a.npz"
                     && let Ok(t) = read(path, &changed, key)
                 {

@@ -1,4 +1,4 @@
-//! The real data in the repository: every array is the one that was published, byte for byte.
+//! Test of the real data in the repository: every array equals the published one, byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -10,7 +10,7 @@ fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Keys, shapes, and checksums of the elements in the archive that the file was cut from.
+/// Keys, shapes, and checksums of the elements in the archive from which the file was made.
 const ARRAYS: [(&str, &[u64], u64); 6] = [
     ("ffn_in", &[25, 384], 0xa000_b323_cccc_c8e3),
     ("w1", &[384, 1536], 0x26ac_58fb_97ba_02cb),
@@ -34,7 +34,7 @@ fn ffn_arrays() {
         assert_eq!(fnv(v.iter().flat_map(|x| x.to_le_bytes())), checksum, "{key}");
         all.push((key.into(), t));
     }
-    // As its README says, the writer gives the same file again.
+    // As its README states, the writer reproduces the same file.
     assert!(
         write_npz(&all).unwrap() == bytes,
         "specs/minilm/ffn.npz is not what the writer makes of its arrays"

@@ -1,4 +1,4 @@
-//! Local operations against the plainest loops that say the same.
+//! Tests of local operations against the simplest equivalent loops.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_ir::Parts;
@@ -13,7 +13,7 @@ use kbc_numerics::tensor::{Data, Tensor, multi_index};
 const D: BufferId = BufferId(0);
 const S: BufferId = BufferId(1);
 
-/// Position-dependent whole numbers of both signs.
+/// Returns whole numbers of both signs that depend on the position.
 fn numbered(dtype: DType, shape: &[u64]) -> Tensor {
     let n: u64 = shape.iter().product();
     let values: Vec<i64> = (0..n as i64).map(|i| (i * 7 + i * i % 5) % 23 - 11).collect();
@@ -29,7 +29,7 @@ fn lines_hold_the_parts_one_after_another() {
     for shape in [vec![7], vec![3, 5], vec![5, 3], vec![2, 4, 3], vec![2, 0, 3], vec![1, 1]] {
         for dim in 0..shape.len() {
             for parts in 1..5 {
-                // The first and the last part have something, those between nothing.
+                // The first and the last part have elements, those between have none.
                 let mut given = vec![0; parts as usize];
                 given[0] = shape[dim] / 2;
                 given[parts as usize - 1] += shape[dim] - shape[dim] / 2;
@@ -249,13 +249,15 @@ fn dimensions_are_reduced_in_order_and_rounded_once() {
                         }
                     })
                     .collect();
-                // -0 from a product of zero and a negative number compares with the sign that f64 gives too.
+                // -0 from a product of zero and a negative number compares with the sign that f64
+                // gives, too.
                 let got = apply(&reduce(op, None, dim), (&out_shape, dtype), &[&t], None).unwrap();
                 assert_eq!(got, from_f64(dtype, &want), "{dtype} {dim} {op}");
             }
         }
     }
-    // By index, in f32: 2^24 + 1 + 1 loses both ones, 1 + 1 + 2^24 keeps them; f16 rounds only the end.
+    // In index order, in f32: 2^24 + 1 + 1 loses both ones, 1 + 1 + 2^24 keeps them; f16 rounds
+    // only at the end.
     let sum = reduce(ReduceOp::Sum, None, 0);
     let of = |d: Data| apply(&sum, (&[], d.dtype()), &[&Tensor::line(d.clone())], None).unwrap();
     assert_eq!(of(Data::F32(vec![16_777_216.0, 1.0, 1.0])), Data::F32(vec![16_777_216.0]));
@@ -280,7 +282,7 @@ fn dimensions_are_reduced_in_order_and_rounded_once() {
     assert_eq!(mean, Data::F32(vec![0.5]));
     let t = Tensor::line(Data::I32(vec![1, 2]));
     assert!(apply(&reduce(ReduceOp::Sum, Some(2), 0), (&[], DType::I32), &[&t], None).is_err());
-    // Sizes that say nothing and cost nothing.
+    // Huge sizes beside a zero must cost nothing.
     let huge = Tensor::new([1 << 40, 0, 1 << 40], Data::F32(vec![])).unwrap();
     assert!(apply(&reduce(ReduceOp::Sum, None, 1), (&[3], DType::F32), &[&huge], None).is_err());
     let t = Tensor::line(Data::I8(vec![1, 2]));
@@ -298,7 +300,7 @@ fn copies_and_casts_keep_the_order() {
     let cast = LocalOp::Cast { dst: D, src: S };
     let want = from_f64(DType::F16, &t.data().to_f64());
     assert_eq!(apply(&cast, (&[2, 3], DType::F16), &[&t], None).unwrap(), want);
-    // Sizes and types are checked whatever the operation.
+    // Sizes and types are checked for every operation.
     assert!(apply(&cast, (&[2, 2], DType::F16), &[&t], None).is_err());
     assert!(apply(&LocalOp::Copy { dst: D, src: S }, (&[6], DType::I32), &[&t], None).is_err());
     assert!(apply(&cast, (&[2, 3], DType::F16), &[], None).is_err());

@@ -1,4 +1,4 @@
-//! Numbers: conversions, combiners, scalar functions, and the printed table.
+//! Tests of numbers: conversions, combiners, scalar functions, and the printed table.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use half::{bf16, f16};
@@ -15,7 +15,7 @@ fn the_document_holds_the_table() {
     assert!(text.contains(&numbers::table()), "docs/numbers.md must contain:\n{}", numbers::table());
 }
 
-/// All 2^16 halves against a search: the neighbour that is nearer, or even on a tie.
+/// All 2^16 halves against a search: the nearer neighbour, or the even one on a tie.
 #[test]
 fn rounding_to_halves_is_nearest_even() {
     fn check(dtype: DType, of: impl Fn(u16) -> f64, last: u16) {
@@ -29,7 +29,7 @@ fn rounding_to_halves_is_nearest_even() {
             assert_eq!(round_to(-middle, dtype), -even);
             assert_eq!(round_to(f64::from_bits(middle.to_bits() - 1), dtype), a);
             assert_eq!(round_to(f64::from_bits(middle.to_bits() + 1), dtype), b);
-            // What is computed in f32 rounds the same way, also in long vectors.
+            // Results computed in f32 round in the same way, also in long vectors.
             let middles = vec![middle as f32; 9];
             assert_eq!(narrow(middles, dtype).unwrap(), from_f64(dtype, &[even; 9]));
         }
@@ -42,7 +42,8 @@ fn rounding_to_halves_is_nearest_even() {
 
 #[test]
 fn casts_round_once() {
-    // Just above the middle of two bf16 values, by less than f32 can see at that size: twice rounded it is a tie.
+    // Just above the middle of two bf16 values, by less than f32 can represent at that size:
+    // rounding twice would make it a tie.
     let (low, step) = (1i64 << 40, 1i64 << 33);
     let above = low + step / 2 + 1;
     assert_eq!(cast(&Data::I64(vec![above]), DType::BF16).get(0), Some(Value::Float((low + step) as f64)));
@@ -153,7 +154,7 @@ fn gelu() -> Scalar {
     Scalar::bin(Mul, half_x, Scalar::bin(Add, Scalar::Num(1.0), inner))
 }
 
-/// Every operation there is, in one expression of two arguments.
+/// Returns every operation in one expression of two arguments.
 fn everything() -> Scalar {
     let guard = Compare { op: CompareOp::Lt, a: arg(0), b: arg(1) };
     let mut e = Scalar::If(Box::new(guard), Box::new(gelu()), Box::new(Scalar::Pow(Box::new(arg(1)), 3)));
@@ -212,7 +213,7 @@ fn i32_wraps_and_refuses_what_it_cannot_say() {
     assert_eq!(eval_i32(&Scalar::Pow(Box::new(arg(0)), 0), &[7]), Ok(1));
     let e = map(&kernel(2, two(Div)), &[&Data::I32(vec![4, 9]), &Data::I32(vec![2, 0])], 2, DType::I32);
     assert!(e.unwrap_err().text.contains("division of 9 by zero at element 1"));
-    // A guarded division is not evaluated where the guard fails.
+    // A guarded division is not evaluated if the guard fails.
     let guard = Compare { op: CompareOp::Ne, a: arg(1), b: Scalar::Num(0.0) };
     let guarded = Scalar::If(Box::new(guard), Box::new(two(Div)), Box::new(Scalar::Num(-1.0)));
     let ok = map(&kernel(2, guarded), &[&Data::I32(vec![4, 9]), &Data::I32(vec![2, 0])], 2, DType::I32);

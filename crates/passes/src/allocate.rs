@@ -1,16 +1,23 @@
-//! Windows get their slots for call after call, and every window its place in the domain.
+//! Window allocation: gives each window the slots that it needs for successive calls, and its place
+//! in the domain.
 //!
-//! A window of which nobody asks whether a slot may be written again (no `reserve`, no `free`) keeps its slots: `expand`
-//! has found that other messages imply it. For the others: where every rank's result depends on every rank's input,
-//! whoever starts call n + 2 has heard in call n + 1 from everybody after call n; so two slots a message, used by
-//! alternate calls, need neither credit nor barrier at any skew (LANGUAGE 7.2). Such windows get twice their slots and
-//! `call mod 2` in the slot's number, and lose those marks. Whether a collective is of that kind is read from its promise,
-//! never from its name or its algorithm. What is left keeps one slot a message, or those in rotation that `slots: k` asked
-//! for, and `synchronize` adds credits.
+//! The pass distinguishes three cases:
 //!
-//! Regions that do the same over the same ranks, each ordered after the one before, share their windows: the next of them
-//! is the next turn, as the next call would be (`turns.rs`), and turns alternate instead of calls. Other windows are
-//! disjoint; each starts at a multiple of 64 bytes.
+//! * **No marks `reserve` and `free`.** `expand` has found that other messages imply that a slot
+//!   may be written again. The window keeps its slots.
+//! * **A collective in which every rank's result depends on every rank's input.** A rank that
+//!   starts call n + 2 has finished call n + 1, and the result of that call depends on every rank
+//!   having finished call n. So two slots per message, used by alternate calls, need neither
+//!   credits nor a barrier, whatever the skew between ranks. The window gets twice its slots, the
+//!   slot numbers get a term with `call mod 2`, and the marks are removed. Whether a collective has
+//!   this property follows from its contract, never from its name or its algorithm.
+//! * **Any other window** keeps one slot per message, or the rotating slots that `slots: k` asked
+//!   for, and `synchronize` adds credits.
+//!
+//! Regions that do the same over the same ranks, each ordered after the previous one, share their
+//! windows: each region takes the next turn, as the next call would (`turns.rs`), and turns
+//! alternate instead of calls. All other windows are disjoint. Every window starts at a multiple of
+//! 64 bytes.
 //!
 //! ```kir,before
 //! kir 1
@@ -100,7 +107,7 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Not done here: sharing of memory between regions that are ordered.
+//! Not done here: sharing memory between windows of regions that are ordered but differ.
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::{self, Turns};
@@ -119,10 +126,10 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// Alignment of a window in bytes: a cache line.
+/// Alignment of a window in bytes: one cache line.
 const ALIGN: u64 = 64;
 
-/// The pass.
+/// The pass `allocate`.
 pub struct Allocate;
 
 impl Pass for Allocate {
@@ -147,10 +154,10 @@ impl Pass for Allocate {
     }
 }
 
-/// Windows without a place get one, behind those before them.
+/// Gives an offset to each window that has none, behind the windows before it.
 ///
 /// # Errors
-/// E325: a window is larger than memory can be.
+/// Returns E325 if a window is larger than memory can be.
 pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
     let mut at = 0;
     for w in &mut s.windows {
@@ -168,7 +175,8 @@ pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Whether every region that uses the window makes every rank depend on every other.
+/// Checks whether in every region that uses the window each rank's result depends on every rank's
+/// input.
 fn total(s: &Schedule, turns: &Turns, w: WindowId) -> bool {
     let users = turns.users(w);
     let total = |r: &usize| s.regions[*r].promise.as_ref().is_some_and(|p| p.is_total());
@@ -179,7 +187,7 @@ fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {
     r.roles.iter().flat_map(|r| r.streams.iter().map(|s| &s.body[..]))
 }
 
-/// Whether a slot of the window with such a number is named.
+/// Checks whether the list uses a slot of the window whose number satisfies `f`.
 fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
     let slot = |r: &Ref| matches!(r, Ref::Slot { window, slot } if *window == w && f(slot));
     list.iter().any(|s| match s {
@@ -193,7 +201,8 @@ fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
     })
 }
 
-/// Whether anybody asks if a slot of the window may be written again; otherwise other messages imply it.
+/// Checks whether any operation asks if a slot of the window may be written again (marks `reserve`
+/// and `free`). If none does, other messages imply it.
 pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
     fn asks(list: &[SStmt], w: WindowId) -> bool {
         list.iter().any(|s| match s {
@@ -206,12 +215,12 @@ pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
     s.regions.iter().any(|r| bodies(r).any(|b| asks(b, w)))
 }
 
-/// Whether the window's slots already depend on the call.
+/// Checks whether the slot numbers of the window already depend on the call.
 pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
     s.regions.iter().any(|r| bodies(r).any(|b| uses(b, w, &|slot| slot.mentions(CALL))))
 }
 
-/// Every other turn uses the second half of twice the slots.
+/// Doubles the slots of the window and lets every other turn use the second half.
 fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
     let window = &mut s.windows[w.0 as usize];
     let slots = Expr::Int(window.slots as i64);
@@ -226,7 +235,7 @@ fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
     }
 }
 
-/// Nobody asks any more.
+/// Removes the marks `reserve` and `free` of the window.
 fn unmark(s: &mut Schedule, w: WindowId) {
     let asks = |op: &SOp| matches!(op, SOp::Mark { point: Point::Reserve | Point::Free, window, .. } if *window == w);
     for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {

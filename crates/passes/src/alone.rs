@@ -1,8 +1,9 @@
-//! One application of one algorithm as a schedule of its own, whatever its collective promises.
+//! Standalone collectives: one application of one algorithm as a schedule of its own.
 //!
-//! Owns the operands, the regions that load and store them, and the passes below `expand`. `kbc check` proves the schedules of
-//! algorithms with it, also of collectives that a program cannot use yet. Nothing here knows a collective: what an operand
-//! looks like follows from its declaration.
+//! This module owns the operands of such a schedule, the regions that load and store them, and the
+//! passes below `expand`. `kbc check` uses it to prove the schedules of algorithms, including those
+//! of collectives that a program cannot use yet. Nothing here depends on a particular collective:
+//! the shape of an operand follows from its declaration.
 
 use crate::allocate::Allocate;
 use crate::expand::{Arg, Known, Request, collective, part_length};
@@ -21,45 +22,46 @@ use kbc_rounds::library::{AlgId, Library};
 /// The mesh axis of such schedules.
 pub const AXIS: &str = "tp";
 
-/// What is built.
+/// The description of a standalone collective.
 #[derive(Clone, Debug)]
 pub struct Alone<'a> {
-    /// What is declared.
+    /// The declarations.
     pub lib: &'a Library,
     /// The algorithm.
     pub alg: AlgId,
-    /// Arguments other than the defaults.
+    /// Arguments that differ from the defaults.
     pub args: &'a [(String, Arg)],
-    /// A size an axis of the algorithm.
+    /// One size for each axis of the algorithm.
     pub sizes: &'a [u64],
-    /// The root in linear order, where the collective has one.
+    /// The root in linear order, if the collective has a root.
     pub root: Option<u64>,
-    /// Elements along the dimension that blocks cut.
+    /// Number of elements along the dimension that blocks cut.
     pub n: u64,
-    /// Elements for one of those, where there are blocks.
+    /// Elements for each of those, if there are blocks.
     pub unit: u64,
-    /// How blocks are cut.
+    /// The rule by which blocks are cut.
     pub rule: CutRule,
     /// Type of the elements.
     pub dtype: DType,
-    /// What reduces.
+    /// The combiner.
     pub red: ReduceOp,
 }
 
 /// An operand of a collective.
 #[derive(Clone, Debug)]
 pub struct Operand {
-    /// Its global type.
+    /// Global type.
     pub ty: TensorType,
     /// Sizes on a rank.
     pub dims: Vec<Expr>,
-    /// How its elements lie.
+    /// The line of its elements.
     pub line: Line,
-    /// Most elements along the dimension that is cut, and for one of those.
+    /// Two numbers on the rank that has most: elements along the dimension that is cut, and
+    /// elements for each of those.
     pub largest: (u64, u64),
 }
 
-/// A mesh of one axis.
+/// Returns a mesh of one axis.
 pub fn mesh(ranks: u64) -> Mesh {
     Mesh { axes: vec![Axis { name: AXIS.into(), size: ranks, parts: vec![] }] }
 }
@@ -76,11 +78,12 @@ impl Alone<'_> {
             .into()
     }
 
-    /// The operands. With two operands in blocks, block b of the first on rank r is as large as block r of the second on
-    /// rank b: `n` rows are cut over ranks, columns into blocks, and the other way round.
+    /// Returns the operands. If there are two operands in blocks, block b of the first on rank r is
+    /// as large as block r of the second on rank b. The rows of such an operand are cut over the
+    /// ranks and its columns into blocks; the two operands swap their numbers of rows and columns.
     ///
     /// # Errors
-    /// E005: the algorithm is for a collective that does not exist.
+    /// Returns E005 if the algorithm is for a collective that does not exist.
     pub fn operands(&self) -> Result<Vec<Operand>, Diagnostics> {
         let coll = self.lib.collective(self.lib.collective_of(self.alg).ok_or_else(|| self.unknown())?);
         let p = self.ranks();
@@ -102,7 +105,8 @@ impl Alone<'_> {
         let operand = |(i, b): (usize, &kbc_rounds::ast::BufferDecl)| {
             let blocks = b.sizes.len() == 2;
             if both {
-                // `n` by `n + unit`: block sizes differ from pair to pair.
+                // The operands are `n` by `n + unit` and `n + unit` by `n`, so block sizes differ
+                // from pair to pair.
                 let (rows, cols) =
                     if i == 0 { (self.n, self.n + self.unit) } else { (self.n + self.unit, self.n) };
                 return Operand {
@@ -135,11 +139,11 @@ impl Alone<'_> {
         Ok(coll.buffers.iter().enumerate().map(operand).collect())
     }
 
-    /// The collective between a region that loads its operands from inputs and one that stores them to outputs, as
-    /// `expand` leaves it.
+    /// Returns the collective between a region that loads its operands from inputs and a region
+    /// that stores them to outputs, in the state after `expand`.
     ///
     /// # Errors
-    /// As [`collective`].
+    /// Same as [`collective`].
     pub fn expanded(&self) -> Result<Module, Diagnostics> {
         let coll = self.lib.collective_of(self.alg).ok_or_else(|| self.unknown())?;
         let mesh = mesh(self.ranks());
@@ -194,7 +198,7 @@ impl Alone<'_> {
                 body.push(copy(result, value));
                 continue;
             }
-            // Only what the contract speaks of is a result; the rest of the output is zeros.
+            // Only places that the contract covers are results. The rest of the output is zeros.
             s.buffers[result.0 as usize].zero = true;
             let first = stored.operands.len() as u32;
             for (name, buffer) in [(name, value), (s.buffer(result).name.clone(), result)] {
@@ -212,10 +216,10 @@ impl Alone<'_> {
         Ok(Module { name: "t".into(), machine: None, mesh, body: Body::Schedule(s), props: Props::EXPANDED })
     }
 
-    /// The same with windows and signals: ready to be checked and executed.
+    /// Returns the same schedule with windows and signals, ready to be checked and executed.
     ///
     /// # Errors
-    /// As [`collective`], and of the passes and the verifier.
+    /// Same as [`collective`], and the errors of the passes and of the verifier.
     pub fn synchronized(&self) -> Result<Module, Diagnostics> {
         let mut module = self.expanded()?;
         for pass in [&Allocate as &dyn Pass, &Synchronize] {
@@ -227,17 +231,17 @@ impl Alone<'_> {
     }
 }
 
-/// A place that a contract speaks of at the end, in the names of a rank of the mesh.
+/// A place covered by an `end` clause of a contract, in terms of a rank of the mesh.
 struct End {
-    /// Which block of the line, if the line has blocks, and the blocks there are.
+    /// The block of the line and the number of blocks, if the line has blocks.
     block: Option<(Expr, u64)>,
-    /// The name that ranges over all blocks, if the block is one.
+    /// The variable that ranges over all blocks, if the clause covers all blocks.
     free: Option<Name>,
-    /// On which ranks.
+    /// The condition on the rank, if there is one.
     cond: Option<Expr>,
 }
 
-/// The places of a buffer that the `end` clauses of a contract speak of.
+/// Returns the places of a buffer that the `end` clauses of a contract cover.
 fn ends(p: &Promise, buffer: &Name, ranks: u64) -> Vec<End> {
     let here = |e: &Expr| on(p, e, &Expr::var(AXIS), ranks).simplify();
     let one = |c: &Clause| match c {
@@ -261,12 +265,12 @@ fn ends(p: &Promise, buffer: &Name, ranks: u64) -> Vec<End> {
 }
 
 impl End {
-    /// Whether it is the whole line, on every rank.
+    /// Checks whether it is the whole line on every rank.
     fn everything(&self) -> bool {
         self.cond.is_none() && (self.block.is_none() || self.free.is_some())
     }
 
-    /// The place copied from one operand to another.
+    /// Returns the statement that copies the place from one operand to another.
     fn copied(self, dst: OperandId, src: OperandId) -> SStmt {
         let path: Vec<Part> = self
             .block

@@ -1,27 +1,41 @@
-//! The cost model: what an algorithm's rounds take on a machine, before there is a schedule.
+//! Cost model: the time that the rounds of an algorithm take on a machine, estimated before there
+//! is a schedule.
 //!
-//! Owns the price of one collective with one algorithm. It leaves the choice to `select` and real time to the event
-//! engine, which measures the finished schedule.
+//! This module owns the price of one collective with one algorithm. `select` makes the choice. The
+//! real time comes from the event engine, which simulates the finished schedule.
 //!
-//! **Up to 64 ranks** ([`exact_ranks`]) the algorithm's rounds are expanded and played on the machine's links, all groups
-//! of the axis at once. A message (everything one rank sends another in a round) starts when all that came to its
-//! sender in earlier rounds is there, takes the dimension-order route cut-through (latency a hop; each link busy for
-//! bytes over its bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides. What
-//! arrives is then worked on, one message after another on a rank: what is added takes its bytes over the vector rate;
-//! memory traffic is three times the bytes that are added and twice those that are put in place; the slower of both
-//! counts. On a machine with queues nobody fences. A rank takes messages in one after another: with `forward: drain` their bytes over the
-//! slowest link, which then are not paid on the way, and for every piece a write to a slot; the receiver pays the reads. On a machine that says what its
-//! cores do, every stream of a rank is a core: its messages leave one after another, each of its pieces as long as
-//! the core is at it, which does nothing else meanwhile (a queue that copies leaves it free), and its tail is so far behind its head; a notify
-//! through memory follows every message; what is worked on takes the core's share of the memory at least. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
-//! of a collective, which are the same for all algorithms.
+//! **Up to 64 ranks** ([`exact_ranks`]; 256 on a machine given by a list of links) the algorithm's
+//! rounds are expanded and simulated on the machine's links, all groups of the axis at once:
 //!
-//! On a machine whose links are a list that is done up to 256 ranks; above, only a whole package has smaller relatives.
+//! * A message is everything that one rank sends another in a round. It starts when everything that
+//!   its sender received in earlier rounds is there.
+//! * It takes the dimension-order route, cut-through: it pays the latency of each hop, and its
+//!   bytes once at the slowest link. Each link is busy for bytes over bandwidth, and serves
+//!   messages first come, first served.
+//! * A message pays a fence on both sides.
+//! * The receiver works on its messages one after another. Bytes that are added pay the vector
+//!   rate. Memory traffic is three times the bytes that are added and twice the bytes that are put
+//!   in place. The slower of both counts.
 //!
-//! **Above** that, the same is done on three smaller machines of the same shape (each side halved, staying a power
-//! of two where it was one), once with the bytes and once with none, and both parts are continued to the real size:
-//! the differences of a latency or byte term between halvings form a geometric sequence for every term of the form
-//! `a + b p^e` and `a + b log p`, which covers the library (LANGUAGE 5).
+//! On a machine with queues there are no fences. A rank takes in one message after another, and
+//! each piece pays a write to a slot; the receiver pays the reads. With `forward: drain`, taking in
+//! a message costs its bytes over the slowest link, and these are not paid on the route.
+//!
+//! On a machine that describes its cores, every stream of a rank is a core. Its messages leave one
+//! after another, and each piece occupies the core, which does nothing else meanwhile (a queue that
+//! copies leaves the core free). The tail of a message follows its head by that time. A notify
+//! through memory follows every message. Work on received data uses at most the core's share of the
+//! memory bandwidth.
+//!
+//! Two things are left out: credits and signals that travel alone, which depend on the lowering;
+//! and the copies into and out of a collective, which are the same for all algorithms.
+//!
+//! **Above that number of ranks**, the same is done on three smaller machines of the same shape,
+//! once with the bytes and once with none. Each side is halved, and powers of two stay powers of
+//! two. Both parts are extrapolated to the real size: over successive halvings, the differences of
+//! a latency or byte term of the form `a + b p^e` or `a + b log p` form a geometric sequence, and
+//! the terms of the library have these forms. Of the machines given by a list of links, only a
+//! whole package has smaller relatives.
 
 mod streams;
 
@@ -33,38 +47,40 @@ use kbc_rounds::{Call, Library, Limits, Rounds, Transfer, expand, group};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-/// Groups up to this size are priced by their own rounds.
+/// Largest group that is priced by its own rounds.
 const EXACT_RANKS: u64 = 64;
 
-/// And on machines whose links are a list.
+/// The same limit on machines given by a list of links.
 const LISTED_RANKS: u64 = 256;
 
-/// Messages played at most; beyond it only the first groups of the axis are.
+/// Largest number of simulated messages. If there are more, only the first groups of the axis are
+/// simulated.
 const MAX_MESSAGES: usize = 400_000;
 
-/// How a price was found.
+/// The method that found a price.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// The rounds of all groups on the machine's links.
+    /// The rounds of all groups were simulated on the machine's links.
     Rounds,
-    /// The rounds of the first groups only: (played, of).
+    /// Only the rounds of the first groups were simulated: (simulated groups, all groups).
     SomeGroups(usize, usize),
-    /// Continued from machines with these numbers of ranks.
+    /// Extrapolated from machines with these numbers of ranks.
     Continued([u64; 3]),
 }
 
-/// What an algorithm costs.
+/// The cost of an algorithm.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Price {
-    /// Nanoseconds by the model.
+    /// Nanoseconds by the cost model.
     pub ns: f64,
-    /// Nanoseconds of the finished schedule, by the time model the driver handed in; none where nobody measured.
+    /// Nanoseconds of the finished schedule, by the time model that the driver supplies. None if it
+    /// was not measured.
     pub simulated: Option<f64>,
     /// Rounds with at least one message.
     pub rounds: u64,
-    /// Most bytes sent by one rank.
+    /// Bytes sent by the rank that sends most.
     pub sent: u64,
-    /// How it was found.
+    /// The method that found the price.
     pub method: Method,
 }
 
@@ -75,15 +91,15 @@ pub struct Job<'a> {
     pub library: &'a Library,
     /// The machine.
     pub topology: &'a Topology,
-    /// Ranks of each group in the group's order; all groups run at once.
+    /// Ranks of each group, in the group's order. All groups run at the same time.
     pub groups: Vec<Vec<DeviceId>>,
     /// Elements of the collective's line on one rank.
     pub elements: u64,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element_bytes: u64,
 }
 
-/// The groups of ranks that differ in one axis of the mesh only.
+/// Returns the groups of ranks that differ only in one axis of the mesh.
 pub fn groups(mesh: &Mesh, axis: &str) -> Vec<Vec<DeviceId>> {
     let Some(at) = mesh.axes.iter().position(|a| a.name == *axis) else { return vec![] };
     let inner: u64 = mesh.axes[at + 1..].iter().map(|a| a.size).product();
@@ -92,25 +108,26 @@ pub fn groups(mesh: &Mesh, axis: &str) -> Vec<Vec<DeviceId>> {
     firsts.map(|first| (0..size).map(|i| DeviceId((first + i * inner) as u32)).collect()).collect()
 }
 
-/// The machine to think of where none is known: every rank linked with every other.
+/// Returns the machine that is assumed if none is known: every rank is linked with every other.
 ///
 /// # Errors
-/// As [`Topology::build`].
+/// Same as [`Topology::build`].
 pub fn complete_machine(ranks: u64) -> Result<Topology, kbc_diag::Diagnostic> {
     let n = u32::try_from(ranks).unwrap_or(u32::MAX);
     Topology::build(Shape::Full(n), Default::default(), kbc_diag::Span::NONE)
 }
 
-/// Ranks up to which a collective is played on a machine as it is, and its schedule simulated: more of one whose links are a
-/// list, as its smaller relatives say less of it.
+/// Returns the largest number of ranks at which a collective is simulated on the machine itself,
+/// and its schedule is simulated. The limit is higher for machines given by a list of links,
+/// because their smaller relatives are less representative.
 pub fn exact_ranks(topology: &Topology) -> u64 {
     if topology.is_listed() { LISTED_RANKS } else { EXACT_RANKS }
 }
 
-/// The price of a collective with that algorithm.
+/// Returns the price of a collective with that algorithm.
 ///
 /// # Errors
-/// Why it cannot be expanded, in words.
+/// Returns a text that states why the algorithm cannot be expanded or priced.
 pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
     let p: i64 = call.sizes.iter().product();
     if p as u64 <= exact_ranks(job.topology) {
@@ -133,7 +150,8 @@ fn rounds_of(library: &Library, call: &Call) -> Result<Rounds, String> {
     })
 }
 
-/// Nanoseconds until everything is everywhere, and the most bytes one rank sends.
+/// Returns the nanoseconds until all data has arrived, and the bytes sent by the rank that sends
+/// most.
 fn play(job: &Job<'_>, rounds: &Rounds, played: usize) -> (f64, u64) {
     let messages = messages(job, rounds);
     let ranks = rounds.ranks() as usize;
@@ -145,33 +163,35 @@ fn play(job: &Job<'_>, rounds: &Rounds, played: usize) -> (f64, u64) {
     (Engine::new(job, &messages, played).run(), most as u64)
 }
 
-/// What one rank sends another in a round.
+/// A message: what one rank sends another in a round.
 #[derive(Default)]
 struct Message {
     src: u32,
     dst: u32,
     way: i8,
-    /// The stream it is sent by and taken in by; 0 where a stream is no core.
+    /// The stream that sends it and takes it in. It is 0 if a stream is not a core.
     stream: u32,
     bytes: f64,
     /// Bytes that are added at the receiver.
     added: f64,
-    /// Bytes read and written there to add them or put them in place.
+    /// Bytes that the receiver reads and writes to add the data or to put it in place.
     traffic: f64,
-    /// Stretches of memory it is made of, each a slot of a queue.
+    /// Contiguous pieces of memory in the message, each of which takes a slot of a queue.
     pieces: u32,
-    /// How many messages it waits for.
+    /// Number of messages that it waits for.
     needs: u32,
     /// Messages that wait for it.
     feeds: Vec<u32>,
 }
 
-/// What transfers of one message share: sender, receiver, link hint, stream.
+/// The key of a message: sender, receiver, link hint and stream. Transfers with the same key form
+/// one message.
 type Key = (u32, u32, i8, u32);
 
-/// All messages of one group in the order of rounds, with their dependences. A stream of a rank works in program order: in each
-/// round it sends first and then takes what arrives, so a message waits for all that came to its sender in earlier
-/// rounds. What came is gathered in a message of no bytes to itself, which keeps the dependences few.
+/// Returns all messages of one group in the order of rounds, with their dependences. A stream of a
+/// rank works in program order: in each round it first sends and then takes what arrives. So a
+/// message waits for everything that its sender received in earlier rounds. What was received is
+/// gathered in a message without bytes from the rank to itself, which keeps the dependences few.
 fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
     let streams = match job.topology.settings().cores.putting() {
         Some(_) => streams::streams(rounds),
@@ -180,11 +200,11 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
     let width = streams.iter().max().map_or(1, |s| s + 1);
     let places = rounds.ranks() as usize * width as usize;
     let mut out: Vec<Message> = vec![];
-    // Of each stream of each rank: the gathering so far, and what came since.
+    // For each stream of each rank: the last gathering message, and the arrivals since.
     let mut gates: Vec<Option<u32>> = vec![None; places];
     let mut came: Vec<Vec<u32>> = vec![vec![]; places];
     for round in &rounds.rounds {
-        // Messages of a rank in the order of the text, which is the order in which it sends them.
+        // Messages of a rank in program order, which is the order in which it sends them.
         let mut places: BTreeMap<Key, usize> = BTreeMap::new();
         let mut together: Vec<(Key, Vec<&Transfer>)> = vec![];
         for x in round {
@@ -228,7 +248,7 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
             let needs: Vec<u32> = gates[place].into_iter().collect();
             arriving.push((dst * width + stream, wait_for(&mut out, &needs, message)));
         }
-        // What arrives in a round is taken after the round's sends.
+        // Arrivals of a round are taken after the sends of the round.
         for (dst, id) in arriving {
             came[dst as usize].push(id);
         }
@@ -236,7 +256,7 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
     out
 }
 
-/// Adds a message that waits for others and returns its number.
+/// Adds a message that waits for others, and returns its number.
 fn wait_for(out: &mut Vec<Message>, needs: &[u32], message: Message) -> u32 {
     let id = out.len() as u32;
     needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
@@ -244,7 +264,8 @@ fn wait_for(out: &mut Vec<Message>, needs: &[u32], message: Message) -> u32 {
     id
 }
 
-/// The places that transfers of one message carry: a place that goes to several places of one peer travels once.
+/// Returns the places that the transfers of one message carry. A place with several destinations at
+/// one peer travels once.
 fn carried(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
     let of = |x: &&Transfer| {
         let buffer = x.from.buffer;
@@ -262,7 +283,7 @@ fn carried(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
     out
 }
 
-/// Elements in atoms `start..stop` of a buffer.
+/// Returns the number of elements in atoms `start..stop` of a buffer.
 fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
     if buffer.scratch.is_some() || buffer.atoms != atoms {
         return n as f64 * f64::from(stop - start) / f64::from(atoms);
@@ -271,26 +292,30 @@ fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
     (at(stop) - at(start)) as f64
 }
 
-/// Plays messages of several equal groups on the links of a machine.
+/// Simulates messages of several equal groups on the links of a machine.
 struct Engine<'a> {
     job: &'a Job<'a>,
     messages: &'a [Message],
     played: usize,
     needs: Vec<u32>,
     free: HashMap<LinkId, f64>,
-    /// When each stream of a device is through with what it got so far, and with what it moved itself.
+    /// The time at which each stream of a device has finished with everything received and moved so
+    /// far.
     busy: HashMap<(DeviceId, u32), f64>,
-    /// When its queue is through with what it sent so far, on a machine whose data is moved by queues.
+    /// The time at which its queue has finished everything sent so far, on a machine where queues
+    /// move the data.
     queues: HashMap<(DeviceId, u32), f64>,
-    /// When it has taken in what has arrived so far, on a machine with queues.
+    /// The time at which a device has taken in everything that arrived so far, on a machine with
+    /// queues.
     inlets: HashMap<DeviceId, f64>,
-    /// Of each message, when its core lets its last byte go.
+    /// For each message, the time at which its core releases its last byte.
     through: HashMap<usize, f64>,
-    /// What happens next: time (the bits of a float that is not negative sort like it), message, hop.
+    /// Next events: time, message, hop. The bits of a non-negative float sort in the same order as
+    /// the float.
     queue: BinaryHeap<Reverse<(u64, usize, u32)>>,
 }
 
-/// The hop of an event at which a message has arrived and is worked on.
+/// The hop of an event at which a message has arrived and has been worked on.
 const DONE: u32 = u32::MAX;
 
 impl<'a> Engine<'a> {
@@ -309,7 +334,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Messages of group g are numbered from `g * messages`.
+    /// Returns a message with its two devices. Messages of group g are numbered from `g *
+    /// messages`.
     fn message(&self, id: usize) -> (&'a Message, DeviceId, DeviceId) {
         let n = self.messages.len();
         let m = &self.messages[id % n];
@@ -345,7 +371,8 @@ impl<'a> Engine<'a> {
         end
     }
 
-    /// The head of a message comes to a link of its route, or to the end of it.
+    /// Handles the event that the head of a message reaches a link of its route, or the end of the
+    /// route.
     fn step(&mut self, time: f64, id: usize, hop: u32) {
         let (m, from, to) = self.message(id);
         let topology = self.job.topology;
@@ -358,7 +385,7 @@ impl<'a> Engine<'a> {
             -1 => Some(Direction::Minus),
             _ => None,
         };
-        // The release fence and the endpoint come before the first link; queues need no fence.
+        // The release fence and the endpoint come before the first link. Queues need no fence.
         let fence = if settings.queues().is_some() { 0.0 } else { settings.fence_ns() };
         let store = settings.forward() == Forward::StoreAndForward;
         let time = match hop {
@@ -398,8 +425,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The core of a rank has a message to send from `time` on: when it lets the first byte go, and with links that store
-    /// messages whole the last one.
+    /// Returns when the core of a rank, which has a message to send from `time` on, releases its
+    /// first byte; with store-and-forward links, its last byte.
     fn core(&mut self, time: f64, id: usize, m: &Message, from: DeviceId) -> f64 {
         let settings = self.job.topology.settings();
         let Some(mover) = settings.cores.putting().filter(|_| settings.queues().is_none()) else {
@@ -418,7 +445,8 @@ impl<'a> Engine<'a> {
         start
     }
 
-    /// A message is there, and the receiver reads it, which takes `taking`, and works on it.
+    /// Handles the arrival of a message: the receiver reads it, which takes `taking` nanoseconds,
+    /// and works on it.
     fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
         let settings = self.job.topology.settings();
         let memory = settings.memory().min(settings.cores.memory());
@@ -435,7 +463,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The price above [`exact_ranks`], continued from smaller machines.
+/// Returns the price above [`exact_ranks`], extrapolated from smaller machines.
 fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
     let everybody = job.topology.device_count() as u64 == p;
@@ -445,7 +473,8 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
             "no estimate for {p} ranks: this part of a machine whose links are a list has no smaller ones to continue from"
         ));
     }
-    // The machine under one group: that of the call's sides where it has several, otherwise the machine itself.
+    // The machine of one group: a machine of the call's sides if it has several, otherwise the
+    // machine itself.
     let whole = match (&dims[..], job.topology.device_count() as u64 == p) {
         ([_], true) => job.topology.shape().clone(),
         _ if job.topology.is_listed() => job.topology.shape().clone(),
@@ -490,7 +519,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     })
 }
 
-/// A machine of these sides of the kind of a larger one.
+/// Returns a machine with these sides, of the kind of a larger machine.
 fn under(shape: &Shape, sides: &[u64]) -> Shape {
     let small: Vec<u32> = sides.iter().map(|&s| s as u32).collect();
     match (shape, &small[..]) {
@@ -502,7 +531,7 @@ fn under(shape: &Shape, sides: &[u64]) -> Shape {
     }
 }
 
-/// A machine whose sides are halved so many times.
+/// Returns a machine whose sides are halved this many times.
 fn shrunk(shape: &Shape, halvings: u32) -> Shape {
     let side = |s: &u32| halved(u64::from(*s), halvings) as u32;
     match shape {
@@ -523,14 +552,15 @@ fn shrunk(shape: &Shape, halvings: u32) -> Shape {
     }
 }
 
-/// A side halved so many times: a power of two stays one, any other side becomes three times one (never a power).
+/// Returns a side halved this many times. A power of two stays a power of two; any other side
+/// becomes three times a power of two, so never a power of two.
 fn halved(side: u64, halvings: u32) -> u64 {
     let exact = side >> halvings;
     match exact {
         0 => 1,
         _ if side.is_power_of_two() || halvings == 0 => exact,
         1..3 => 3.min(side),
-        // 3 * 2^k nearest below.
+        // The nearest 3 * 2^k below.
         _ => 3 << (exact / 3).ilog2(),
     }
 }
@@ -542,11 +572,11 @@ struct Point {
     sent: f64,
 }
 
-/// A machine to continue from.
+/// A machine to extrapolate from.
 struct Smaller {
     shape: Shape,
     ranks: u64,
-    /// Sizes of the call on it.
+    /// Sizes of the call on the machine.
     sizes: Vec<i64>,
 }
 
@@ -572,7 +602,8 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller, p: u64) -> Result<Point, S
     Ok(Point { latency, transfer: total - latency, rounds: count.into(), sent: sent as f64 })
 }
 
-/// Continues three values at growing numbers of ranks to `p`: differences form a geometric sequence.
+/// Extrapolates three values at growing numbers of ranks to `p`. The differences form a geometric
+/// sequence.
 fn growth([a, b, c]: [f64; 3], [pa, pb, pc]: [u64; 3], p: u64) -> f64 {
     let (first, second) = (b - a, c - b);
     let scale = (pc as f64 / pb as f64).ln();
@@ -581,7 +612,8 @@ fn growth([a, b, c]: [f64; 3], [pa, pb, pc]: [u64; 3], p: u64) -> f64 {
         return c;
     }
     let steps = (p as f64 / pc as f64).ln() / scale;
-    // Equal steps of log p are assumed; where they differ a little (sides that are no powers of two) q is corrected.
+    // The formula assumes equal steps of log p. If the steps differ a little (sides that are not
+    // powers of two), q is corrected.
     let q = (second / first) / (scale / before);
     let sum = if (q - 1.0).abs() < 1e-6 { steps } else { q * (q.powf(steps) - 1.0) / (q - 1.0) };
     (c + second * sum).max(0.0)

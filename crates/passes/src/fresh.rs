@@ -1,25 +1,26 @@
-//! Names for values that passes add: readable, and unique in the graph.
+//! Fresh names for values that passes add: readable, and unique in the graph.
 
 use kbc_ir::Name;
 use kbc_ir::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names in use.
+/// The names in use.
 #[derive(Default)]
 pub struct Fresh {
     taken: BTreeSet<Name>,
-    /// For hints that were not free: the first number behind them that may be.
+    /// For each hint that was already taken: the lowest number that may be free as its suffix.
     next: BTreeMap<Name, usize>,
 }
 
 impl Fresh {
-    /// The names of a graph.
+    /// Returns the names of a graph.
     pub fn of(graph: &Graph) -> Fresh {
         let taken = graph.order().iter().map(|id| graph.op(*id).name.clone()).collect();
         Fresh { taken, next: BTreeMap::new() }
     }
 
-    /// `hint` if it is free, otherwise `hint_2`, `hint_3` and so on; taken from now on.
+    /// Returns `hint` if it is free, otherwise the first free one of `hint_2`, `hint_3` and so on.
+    /// The name counts as used from now on.
     pub fn name(&mut self, hint: &str) -> Name {
         let hint = Name::from(hint);
         if self.taken.insert(hint.clone()) {
@@ -35,7 +36,7 @@ impl Fresh {
         }
     }
 
-    /// Gives a name back when its value is removed.
+    /// Releases a name when its value is removed.
     pub fn free(&mut self, name: &Name) {
         self.taken.remove(name);
         let numbered = name.rsplit_once('_').and_then(|(hint, k)| Some((hint, k.parse::<usize>().ok()?)));

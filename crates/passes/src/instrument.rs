@@ -1,7 +1,8 @@
-//! Observers of a pipeline: verification, round trip, printing, dumps, timings, reproducers.
+//! Observers of a pipeline: verification, round trip, printing, dumps, timings and reproducers.
 //!
-//! They only look. The driver owns them, hands them to [`crate::Pipeline::run`] and reads afterwards what they
-//! collected; no observer writes a file or reads a clock.
+//! An observer only looks at modules. The driver owns the observers, passes them to
+//! [`crate::Pipeline::run`] and afterwards reads what they collected. No observer writes a file or
+//! reads a clock of its own.
 
 use crate::pass::Changed;
 use crate::pipeline::Step;
@@ -9,24 +10,25 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};
 
-/// Watches a pipeline.
+/// An observer of a pipeline.
 pub trait Instrument {
-    /// Before the first pass.
+    /// Called before the first pass.
     fn start(&mut self, _module: &Module) {}
-    /// Before a pass.
+    /// Called before each pass.
     fn before(&mut self, _step: Step<'_>, _module: &Module) {}
-    /// After a pass, with the new properties set.
+    /// Called after each pass, when the new properties are set.
     ///
     /// # Errors
-    /// What it found wrong; the pipeline stops.
+    /// Returns what the observer found wrong. The pipeline then stops.
     fn after(&mut self, _step: Step<'_>, _module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
         Ok(())
     }
-    /// After a pass, or an observer of it, failed. The module is not shown: it may be half-rewritten.
+    /// Called after a pass, or an observer of it, failed. The module is not passed in, because it
+    /// may be partly rewritten.
     fn failed(&mut self, _step: Step<'_>) {}
 }
 
-/// Verifies the module after every pass.
+/// Verifies the module after every pass (E905).
 #[derive(Debug, Default)]
 pub struct VerifyEach;
 
@@ -49,7 +51,7 @@ impl Instrument for VerifyEach {
     }
 }
 
-/// Prints, parses and compares the module after every pass.
+/// Prints and parses the module after every pass, and compares the result with the module (E906).
 #[derive(Debug, Default)]
 pub struct RoundTrip;
 
@@ -66,7 +68,8 @@ impl Instrument for RoundTrip {
                 let name = step.info.name;
                 let mut all =
                     Diagnostics::from(error(format!("the text after pass `{name}` cannot be read again")));
-                // Their spans point into a text that nobody has: the words must do.
+                // The spans of these errors point into a text that the user does not have, so the
+                // labels are dropped.
                 all.list.extend(found.list.into_iter().map(|d| Diagnostic { labels: vec![], ..d }));
                 Err(all)
             }
@@ -78,17 +81,17 @@ impl Instrument for RoundTrip {
     }
 }
 
-/// Which passes an observer is for.
+/// The passes that an observer applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Which {
-    /// Every one.
+    /// Every pass.
     All,
-    /// Those of these names.
+    /// The passes of these names.
     Named(Vec<String>),
 }
 
 impl Which {
-    /// `all`, or names with commas.
+    /// Parses `all`, or names separated by commas.
     pub fn parse(text: &str) -> Which {
         match text.trim() {
             "all" => Which::All,
@@ -104,7 +107,7 @@ impl Which {
     }
 }
 
-/// Collects the text after some passes, with a line that says after which.
+/// Collects the text of the module after some passes. A line before each text names the pass.
 #[derive(Debug)]
 pub struct PrintAfter {
     which: Which,
@@ -115,12 +118,12 @@ pub struct PrintAfter {
 }
 
 impl PrintAfter {
-    /// After these passes.
+    /// Prints after these passes.
     pub fn new(which: Which, locs: bool) -> Self {
         PrintAfter { which, only_changed: false, locs, text: String::new() }
     }
 
-    /// After every pass that changed something.
+    /// Prints after every pass that changed the module.
     pub fn changed(locs: bool) -> Self {
         PrintAfter { which: Which::All, only_changed: true, locs, text: String::new() }
     }
@@ -140,10 +143,11 @@ impl Instrument for PrintAfter {
     }
 }
 
-/// Collects `00-input.kir`, `01-infer.kir` and so on.
+/// Collects the module before the first pass and after each pass, as files `00-input.kir`,
+/// `01-infer.kir` and so on.
 #[derive(Debug, Default)]
 pub struct DumpDir {
-    /// Print where things come from.
+    /// Whether source locations are printed.
     pub locs: bool,
     /// File names and texts, in order.
     pub files: Vec<(String, String)>,
@@ -162,16 +166,18 @@ impl Instrument for DumpDir {
     }
 }
 
-/// Measures passes with a clock that the driver hands in (seconds from any moment).
+/// Measures passes with a clock that the driver supplies. The clock returns seconds since any fixed
+/// moment.
 pub struct Timings<'c> {
     clock: Box<dyn FnMut() -> f64 + 'c>,
     since: f64,
-    /// Names of the passes and seconds, in order.
+    /// Names of the passes and their times in seconds, in order.
     pub rows: Vec<(&'static str, f64)>,
 }
 
 impl<'c> Timings<'c> {
-    /// With that clock. Should be the last of the observers, so that it does not measure the others.
+    /// Returns an observer with that clock. It should be the last observer, so that it does not
+    /// measure the others.
     pub fn new(clock: impl FnMut() -> f64 + 'c) -> Self {
         Timings { clock: Box::new(clock), since: 0.0, rows: vec![] }
     }
@@ -189,8 +195,8 @@ impl Instrument for Timings<'_> {
     }
 }
 
-/// Keeps the module from before the running pass, so that a failure (or a panic, which leaves this observer with the
-/// driver) can be replayed with `kbc opt`.
+/// Keeps the module as it was before the running pass, so that `kbc opt` can replay a failure.
+/// After a panic the driver still holds this observer.
 #[derive(Debug, Default)]
 pub struct Reproducer {
     held: Option<(String, Module)>,
@@ -199,7 +205,8 @@ pub struct Reproducer {
 }
 
 impl Reproducer {
-    /// A `.kir` text that replays from the running, or failed, pass on: `; kbc: opt -p '..'` and the module before it.
+    /// Returns a `.kir` text that replays the pipeline from the running or failed pass on: a line
+    /// `; kbc: opt -p '..'`, then the module before that pass.
     pub fn text(&self) -> Option<String> {
         let (rest, module) = self.held.as_ref()?;
         Some(format!("; kbc: opt -p '{rest}'\n{}", text::print(module, &PrintOptions::default())))

@@ -1,8 +1,8 @@
-//! Passes: from a program's graph to a schedule, one file a pass.
+//! Passes: the path from the graph of a program to a schedule, with one module per pass.
 //!
-//! Owns the pass manager (records, pipelines, observers, registry) and the passes. It leaves the forms they rewrite
-//! to `kbc-ir`, algorithms and their meaning to `kbc-rounds`, files and the clock to the driver, and never asks which
-//! backend comes after.
+//! This crate owns the passes and the pass manager (records, pipelines, observers, registry). The
+//! data that passes rewrite belongs to `kbc-ir`, algorithms and their meaning to `kbc-rounds`, and
+//! files and the clock to the driver. No pass knows which backend follows.
 
 pub mod allocate;
 pub mod alone;

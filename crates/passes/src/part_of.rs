@@ -1,8 +1,10 @@
-//! The library for one use of a collective that says whose part each rank ends with.
+//! Permutation collectives: the library as seen by one use of a collective that names the part with
+//! which each rank ends.
 //!
-//! `permute` promises what its function `part_of` says, and its algorithms ask that function. A use puts its own in its
-//! place: a rotation, an exclusive or, or ranges of ranks found by comparisons. Owns that function's text; it is an
-//! expression like any other, so everything that reads algorithms goes on as before.
+//! The contract of `permute` is written in terms of its function `part_of`, and its algorithms call
+//! that function. For each use, this module replaces the function by one that computes the list of
+//! the use: a rotation, an exclusive or, or ranges of ranks found by comparisons. The replacement
+//! is an ordinary expression, so everything that reads algorithms works unchanged.
 
 use kbc_diag::{FileId, Span};
 use kbc_ir::graph::Own;
@@ -10,10 +12,10 @@ use kbc_rounds::Library;
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident};
 use std::borrow::Cow;
 
-/// The function, of a rank and the number of ranks.
+/// Name of the function, which takes a rank and the number of ranks.
 const FUNCTION: &str = "part_of";
 
-/// The declarations as this use of a collective in `file` sees them.
+/// Returns the declarations as seen by this use of a collective in `file`.
 pub fn library_for<'a>(library: &'a Library, own: Option<&Own>, file: FileId) -> Cow<'a, Library> {
     let Some(own) = own.filter(|o| !o.part_of.is_empty()) else { return Cow::Borrowed(library) };
     let at = Span::new(file, 0, 0);
@@ -42,7 +44,7 @@ fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), span: Span::NONE }
 }
 
-/// `part_of[r]` as an expression.
+/// Returns `part_of[r]` as an expression.
 fn source(part_of: &[u64]) -> Expr {
     let p = part_of.len() as u64;
     let all = |f: &dyn Fn(u64) -> u64| (0..p).zip(part_of).all(|(r, q)| f(r) == *q);
@@ -54,7 +56,7 @@ fn source(part_of: &[u64]) -> Expr {
     if all(&|r| r ^ k) {
         return binary(BinaryOp::BitXor, rank(), int(k as i64));
     }
-    // (first rank, how far its source is) of each run that moves alike.
+    // Runs of ranks whose distance to their source is the same: (first rank, distance).
     let mut runs: Vec<(i64, i64)> = vec![];
     for (r, q) in part_of.iter().enumerate() {
         let (r, d) = (r as i64, *q as i64 - r as i64);

@@ -1,7 +1,7 @@
-//! What a pass is: its record, its options, what it may ask for, what it reports.
+//! Definition of a pass: its record, its options, its context and its findings.
 //!
-//! Owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. Which passes exist is [`crate::registry`], their order
-//! is [`crate::pipeline`].
+//! This module owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. [`crate::registry`] lists
+//! the passes, and [`crate::pipeline`] puts them in order.
 
 use crate::overlap::OverlapTable;
 use crate::select::SelectTable;
@@ -16,44 +16,44 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a pass is, for the order check, `kbc passes`, dumps and documentation.
+/// The record of a pass, used by the order check, `kbc passes`, dumps and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct PassInfo {
-    /// Name in pipelines, dumps and `docs/passes/NAME.md`.
+    /// Name in pipelines, in dumps and in `docs/passes/NAME.md`.
     pub name: &'static str,
-    /// One line for `kbc passes`.
+    /// Summary of one line for `kbc passes`.
     pub summary: &'static str,
-    /// What must be true of the module.
+    /// Properties that the module must have before the pass.
     pub requires: Props,
-    /// What is true afterwards.
+    /// Properties that the module has after the pass.
     pub gives: Props,
-    /// What is no longer known to be true afterwards.
+    /// Properties that no longer hold after the pass.
     pub breaks: Props,
-    /// Its options.
+    /// The options of the pass.
     pub options: &'static [PassOption],
 }
 
-/// An option of a pass: `select{by=time}`.
+/// An option of a pass, such as `by` in `select{by=time}`.
 #[derive(Clone, Copy, Debug)]
 pub struct PassOption {
     /// Name.
     pub name: &'static str,
-    /// One line for `kbc passes`.
+    /// Summary of one line for `kbc passes`.
     pub summary: &'static str,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: OptionKind,
-    /// What holds if it is absent, for people.
+    /// Description of the default, for people.
     pub default: &'static str,
 }
 
-/// What values an option of a pass takes.
+/// The kind of values that an option of a pass takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionKind {
     /// An integer in a closed range.
     Count {
-        /// The least.
+        /// The least value.
         least: u64,
-        /// The most.
+        /// The greatest value.
         most: u64,
     },
     /// `true` or `false`.
@@ -81,28 +81,29 @@ impl fmt::Display for OptionKind {
 pub enum OptionValue {
     /// An integer.
     Count(u64),
-    /// Yes or no.
+    /// A flag.
     Flag(bool),
-    /// A word of the option, or a name.
+    /// A word that the option lists, or a name.
     Word(String),
 }
 
-/// The options given to one step of a pipeline, already checked against the pass.
+/// The options given to one step of a pipeline, already checked against the record of the pass.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     values: BTreeMap<String, OptionValue>,
 }
 
 impl Options {
-    /// No options.
+    /// Returns a set without options.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads `name=value` for a pass.
+    /// Adds the option `name=value` of a pass.
     ///
     /// # Errors
-    /// E904: no such option (the valid ones are listed), a value it cannot have, given twice.
+    /// Returns E904 if the pass has no such option (the message lists the valid ones), if the
+    /// option cannot have this value, or if the option is given twice.
     pub fn set(
         &mut self,
         info: &PassInfo,
@@ -145,7 +146,7 @@ impl Options {
         Ok(())
     }
 
-    /// The integer of that name, if it was given.
+    /// Returns the integer of that name, if it was given.
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.values.get(name) {
             Some(OptionValue::Count(v)) => Some(*v),
@@ -153,7 +154,7 @@ impl Options {
         }
     }
 
-    /// The flag of that name, if it was given.
+    /// Returns the flag of that name, if it was given.
     pub fn flag(&self, name: &str) -> Option<bool> {
         match self.values.get(name) {
             Some(OptionValue::Flag(v)) => Some(*v),
@@ -161,7 +162,7 @@ impl Options {
         }
     }
 
-    /// The word or name of that name, if it was given.
+    /// Returns the word or name of that name, if it was given.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.values.get(name) {
             Some(OptionValue::Word(v)) => Some(v),
@@ -171,7 +172,7 @@ impl Options {
 }
 
 impl fmt::Display for Options {
-    /// `{a=1,b=x}`, or nothing.
+    /// Prints `{a=1,b=x}`, or nothing if there are no options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.values.is_empty() {
             return Ok(());
@@ -192,9 +193,9 @@ impl fmt::Display for Options {
 /// Whether a pass changed the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
-    /// It did.
+    /// The pass changed the module.
     Yes,
-    /// It is as before.
+    /// The module is as before.
     No,
 }
 
@@ -204,52 +205,55 @@ impl From<bool> for Changed {
     }
 }
 
-/// Measures a schedule; the driver hands it in, because no pass may see a backend.
+/// Measures the time of a schedule. The driver supplies it, because passes may not depend on a
+/// backend.
 pub trait TimeModel {
-    /// Nanoseconds of one call of the module, which is at schedule level and synchronized.
+    /// Returns the nanoseconds of one call of the module, which is at the schedule level and
+    /// synchronized.
     ///
     /// # Errors
-    /// Why it cannot be timed.
+    /// Returns the reason why the module cannot be timed.
     fn nanoseconds(&self, module: &Module) -> Result<f64, Diagnostics>;
 }
 
-/// What passes found out on the way, for reports and `kbc explain`.
+/// Findings of passes for reports and `kbc explain`.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// What `select` considered, one entry a collective.
+    /// The alternatives that `select` considered, one entry per collective.
     pub select: SelectTable,
-    /// What `overlap` found.
+    /// The findings of `overlap`.
     pub overlap: OverlapTable,
     /// Warnings and notes.
     pub messages: Diagnostics,
 }
 
-/// What a pass may look at beside the module.
+/// The context of a pass: what it may use besides the module.
 pub struct PassCx<'a> {
     /// Collectives and algorithms.
     pub library: &'a Library,
-    /// The machine, where it is known.
+    /// The machine, if it is known.
     pub topology: Option<&'a Topology>,
-    /// Measures schedules, if the driver can.
+    /// Measures schedules, if the driver supplies a model.
     pub time: Option<&'a dyn TimeModel>,
-    /// Algorithms for collectives whose program names none; of several that fit one the first.
+    /// Algorithms for collectives for which the program names none. If several fit a collective,
+    /// the first is taken.
     pub using: Vec<Using>,
-    /// What passes found out.
+    /// Findings of the passes run so far.
     pub findings: RefCell<Findings>,
 }
 
 impl<'a> PassCx<'a> {
-    /// A context with a library and a machine and nothing else.
+    /// Returns a context with a library and a machine, and nothing else.
     pub fn new(library: &'a Library, topology: Option<&'a Topology>) -> Self {
         PassCx { library, topology, time: None, using: vec![], findings: RefCell::default() }
     }
 
-    /// The same with something that measures schedules.
+    /// Adds a model that measures schedules.
     pub fn with_time(self, time: &'a dyn TimeModel) -> Self {
         PassCx { time: Some(time), ..self }
     }
 
-    /// The same with algorithms that somebody else than the program asks for.
+    /// Adds algorithms that the caller asks for and the program does not name.
     pub fn with_using(self, using: Vec<Using>) -> Self {
         PassCx { using, ..self }
     }
@@ -260,27 +264,29 @@ impl<'a> PassCx<'a> {
     }
 }
 
-/// A pass: one rewriting of a module.
+/// A pass: one rewrite of a module.
 pub trait Pass {
-    /// Its record.
+    /// Returns the record of the pass.
     fn info(&self) -> &'static PassInfo;
 
-    /// The options it was made with, for dumps and reproducers.
+    /// Returns the options the pass was made with, for dumps and reproducers.
     fn options(&self) -> Options {
         Options::none()
     }
 
-    /// Rewrites the module. The manager has checked `requires` and sets the properties afterwards.
+    /// Rewrites the module. The pass manager checks `requires` before and sets the properties
+    /// afterwards.
     ///
     /// # Errors
-    /// What is wrong with the program. The module may then be half-rewritten and must not be used.
+    /// Returns what is wrong with the program. The module may then be partly rewritten and must not
+    /// be used.
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics>;
 }
 
-/// The graph of a module, for a pass of the graph level.
+/// Returns the graph of a module, for a pass of the graph level.
 ///
 /// # Errors
-/// E901: the module is a schedule already.
+/// Returns E901 if the module is a local program or already a schedule.
 pub fn graph_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut Graph, Diagnostic> {
     match &mut module.body {
         Body::Graph(g) => Ok(g),
@@ -303,10 +309,10 @@ pub fn graph_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut G
     }
 }
 
-/// The schedule of a module, for a pass of the schedule level.
+/// Returns the schedule of a module, for a pass of the schedule level.
 ///
 /// # Errors
-/// E901: the module is still a graph.
+/// Returns E901 if the module is not a schedule yet.
 pub fn schedule_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut Schedule, Diagnostic> {
     match &mut module.body {
         Body::Schedule(s) => Ok(s),

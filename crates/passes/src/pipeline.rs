@@ -1,6 +1,7 @@
-//! Pipelines: `infer,place,select{by=time},expand`, their order check and their run.
+//! Pipelines such as `infer,place,select{by=time},expand`: their text, order check and execution.
 //!
-//! Owns the text form, the named pipelines and the manager. What watches a run is [`crate::instrument`].
+//! This module owns the text form, the named pipelines and the pass manager. Observers of a run are
+//! in [`crate::instrument`].
 
 use crate::instrument::Instrument;
 use crate::pass::{Changed, Options, Pass, PassCx, PassInfo};
@@ -9,7 +10,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::{Module, Props};
 
-/// Named pipelines; a name may stand wherever a pass may.
+/// Named pipelines. Such a name may stand wherever the name of a pass may stand.
 pub const PIPELINES: &[(&str, &str)] = &[
     ("graph", "infer,place,select"),
     ("lower", "expand,allocate,synchronize"),
@@ -18,14 +19,14 @@ pub const PIPELINES: &[(&str, &str)] = &[
     ("queues", "infer,place,select,expand,enqueue"),
 ];
 
-/// Which step of a pipeline an observer is told of.
+/// A step of a pipeline, as observers see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// Position, from 1.
+    /// Position, counted from 1.
     pub index: usize,
-    /// The pass.
+    /// The record of the pass.
     pub info: &'static PassInfo,
-    /// This step and all after it as text, which a reproducer replays.
+    /// The text of this step and all later steps, which a reproducer replays.
     pub rest: &'a str,
 }
 
@@ -36,15 +37,16 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline of no passes.
+    /// Returns a pipeline without passes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads `a,b{n=2},c`; spans are byte ranges of `text` in `file`.
+    /// Parses `a,b{n=2},c`. Spans are byte ranges of `text` in `file`.
     ///
     /// # Errors
-    /// E902 an unknown pass, E903 not a pipeline, E904 an option; all that are found.
+    /// Returns all errors found: E902 for an unknown pass, E903 for text that is not a pipeline,
+    /// E904 for an option.
     pub fn parse(text: &str, file: FileId) -> Result<Pipeline, Diagnostics> {
         let mut found = Diagnostics::new();
         let mut passes = vec![];
@@ -52,10 +54,10 @@ impl Pipeline {
         if found.has_errors() { Err(found.finish()) } else { Ok(Pipeline { passes }) }
     }
 
-    /// The named pipeline.
+    /// Returns the named pipeline.
     ///
     /// # Errors
-    /// E902: no such pipeline.
+    /// Returns E902 if there is no such pipeline.
     pub fn named(name: &str) -> Result<Pipeline, Diagnostics> {
         match PIPELINES.iter().find(|p| p.0 == name) {
             Some((_, text)) => Pipeline::parse(text, Span::NONE.file),
@@ -68,12 +70,12 @@ impl Pipeline {
         self.passes.push(pass);
     }
 
-    /// The passes in order.
+    /// Returns the passes in order.
     pub fn passes(&self) -> impl Iterator<Item = &dyn Pass> {
         self.passes.iter().map(|p| &**p)
     }
 
-    /// The pipeline as text.
+    /// Returns the pipeline as text.
     pub fn text(&self) -> String {
         self.text_from(0)
     }
@@ -84,10 +86,11 @@ impl Pipeline {
         parts.join(",")
     }
 
-    /// Whether the passes can run in this order on a module with these properties; nothing is run.
+    /// Checks whether the passes can run in this order on a module with these properties. Runs
+    /// nothing.
     ///
     /// # Errors
-    /// E901 names the pass that would give what is missing.
+    /// Returns E901, which names the pass that would give the missing property.
     pub fn check(&self, start: Props) -> Result<(), Diagnostics> {
         let mut props = start;
         for p in &self.passes {
@@ -100,10 +103,10 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Runs the passes on a module, watched by `watch`. The order is checked before anything runs.
+    /// Runs the passes on a module, observed by `watch`. The order is checked before anything runs.
     ///
     /// # Errors
-    /// Of a pass or of an observer; E901 if the order is wrong.
+    /// Returns the errors of a pass or of an observer, or E901 if the order is wrong.
     pub fn run(
         &self,
         module: &mut Module,
@@ -189,7 +192,7 @@ impl<'a> Reader<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Takes `c` if it is next.
+    /// Takes `c` if it comes next.
     fn take(&mut self, c: char) -> bool {
         self.blanks();
         let hit = self.text[self.at..].starts_with(c);
@@ -197,7 +200,7 @@ impl<'a> Reader<'a> {
         hit
     }
 
-    /// The word that is next, possibly empty.
+    /// Takes the next word, which may be empty.
     fn word(&mut self) -> (&'a str, Span) {
         self.blanks();
         let rest = &self.text[self.at..];
@@ -207,7 +210,7 @@ impl<'a> Reader<'a> {
         (&rest[..len], self.span(start, self.at))
     }
 
-    /// What is next where something else was wanted.
+    /// Returns the error for text that stands where `what` was expected.
     fn wanted(&mut self, what: &str) -> Diagnostic {
         self.blanks();
         let next = self.text[self.at..].chars().next();

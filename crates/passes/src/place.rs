@@ -1,6 +1,7 @@
-//! Every demand becomes collectives.
+//! Placement: replaces every demand by collectives.
 //!
-//! A demand is replaced by the lightest sequence of single changes, one mesh axis each:
+//! A demand is replaced by the sequence of changes with the lowest weight. Each change concerns one
+//! mesh axis:
 //!
 //! | from | to | change |
 //! |---|---|---|
@@ -8,16 +9,19 @@
 //! | partial | split | reduce_scatter |
 //! | split | replicated | all_gather |
 //! | split | split along another dimension | all_to_all |
-//! | replicated | split | slice (nothing moves) |
+//! | replicated | split | slice (no communication) |
 //! | only | replicated, split | broadcast, scatter |
 //! | partial, split | only | reduce, gather |
 //!
-//! The weight of a change is what its busiest rank sends or receives (table in `reshard`); all orders of the axes
-//! are considered, so a slice over one axis comes before a reduction over another. Of several axes on one dimension
-//! only the innermost can be gathered or added; another rule or order of cuts goes by all_gather and slice, or by two
-//! all_to_alls through a dimension that is whole, whichever is lighter. A demand
-//! that is met already disappears. Demands on one value share the changes they have in common. Collectives that the
-//! program writes stay as they are.
+//! The weight of a change is the amount of data that its busiest rank sends or receives (see the
+//! table in `reshard.rs`). All orders of the axes are considered, so a slice over one axis comes
+//! before a reduction over another. If several axes cut one dimension, only the innermost of them
+//! can be gathered, or reduced over. Another cut rule or another order of axes is reached by
+//! all_gather and slice, or by two all_to_alls through a dimension that is whole, whichever weighs
+//! less.
+//!
+//! A demand that is already met disappears. Demands on one value share the changes that they have
+//! in common. Collectives that the program contains stay as they are.
 //!
 //! ```kir,before
 //! kir 1
@@ -60,11 +64,12 @@
 //! %out = output 0 %y_slice : f32[25@tp, 384]
 //! ```
 //!
-//! A value that follows from its place alone (`iota`, `full`) is made as it is wanted: a part begins at its own offset.
+//! A value that depends only on its position (`iota`, `full`) is created in the placement that is
+//! demanded: each part begins at its own offset.
 //!
-//! In a local program a demand (of a `let` with a type) is met where it stands, and goes.
+//! In a local program, a demand (from a `let` with a type) is always met and is removed.
 //!
-//! Not done here: moving or merging collectives across operations, algorithms (`select`).
+//! Not done here: moving or merging collectives across operations; choosing algorithms (`select`).
 
 use crate::fresh::Fresh;
 use crate::infer::DEMANDED;
@@ -85,7 +90,7 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// The pass.
+/// The pass `place`.
 pub struct Place;
 
 impl Pass for Place {
@@ -117,7 +122,8 @@ impl Pass for Place {
     }
 }
 
-/// Removes the demands of a part of a local program: a rank's values are where they are. How many.
+/// Removes the demands of a part of a local program, where a rank's values are already in place.
+/// Returns the number of demands.
 fn met(graph: &mut Graph) -> usize {
     let demands: Vec<OpId> =
         graph.order().iter().copied().filter(|id| graph.op(*id).kind == OpKind::Demand).collect();
@@ -130,8 +136,8 @@ fn met(graph: &mut Graph) -> usize {
     demands.len()
 }
 
-/// Replaces one demand. `done` holds the steps inserted so far, so that two demands on one value share what they
-/// have in common.
+/// Replaces one demand. `done` holds the steps inserted so far, so that two demands on one value
+/// share common steps.
 fn resolve(
     graph: &mut Graph,
     mesh: &Mesh,
@@ -167,7 +173,7 @@ fn resolve(
             value = old.2;
             continue;
         }
-        // The name of an annotated value stays with the value its users see.
+        // An annotated value's name stays with the value that its users see.
         let name = match i + 1 == last && !unnamed {
             true => fresh.name(&op.name),
             false => fresh.name(&format!("{}_{}", graph.op(source).name, step.kind.name())),
@@ -184,7 +190,8 @@ fn resolve(
     Ok(())
 }
 
-/// A value that follows from its place alone is made as it is wanted: every rank its part.
+/// Replaces a demand on a value that depends only on its position: the value is created as
+/// demanded, each rank its own part.
 fn made(
     graph: &mut Graph,
     mesh: &Mesh,

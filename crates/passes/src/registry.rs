@@ -1,21 +1,21 @@
-//! All passes, in the order they usually run, and the data of `kbc passes`.
+//! Registry of all passes, in the order in which they usually run. `kbc passes` prints it.
 //!
-//! A pass is one file and one line here.
+//! A pass is one module and one line here.
 
 use crate::pass::{Options, Pass, PassInfo};
 use crate::{allocate, enqueue, expand, infer, lower_queues, overlap, place, select, synchronize};
 
-/// A pass that exists.
+/// An entry of the registry: one pass.
 pub struct Entry {
-    /// Its record.
+    /// The record of the pass.
     pub info: &'static PassInfo,
-    /// Makes it with options that were checked against the record.
+    /// Makes the pass from options that were checked against the record.
     pub make: fn(&Options) -> Box<dyn Pass>,
-    /// The source of its module, whose opening is its documentation page.
+    /// The source text of the pass's module, whose header is the documentation page of the pass.
     pub source: &'static str,
 }
 
-/// Every pass.
+/// All passes.
 pub static ALL: &[Entry] = &[
     Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },
     Entry { info: &place::INFO, make: |_| Box::new(place::Place), source: include_str!("place.rs") },
@@ -52,13 +52,14 @@ pub static ALL: &[Entry] = &[
     },
 ];
 
-/// The pass of that name.
+/// Returns the pass of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|e| e.info.name == name)
 }
 
 impl Entry {
-    /// The documentation page of the pass, made from its module's opening (`//!`) and its record.
+    /// Returns the documentation page of the pass, made from its record and the header (`//!`) of
+    /// its module.
     pub fn page(&self) -> String {
         let info = self.info;
         let lines = self.source.lines().map_while(|l| l.strip_prefix("//!"));
@@ -84,7 +85,7 @@ impl Entry {
     }
 }
 
-/// With a capital letter.
+/// Returns the text with a capital first letter.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())

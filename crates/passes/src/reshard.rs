@@ -1,9 +1,11 @@
-//! Changes of placement: which single steps exist, what they make of a type, and the cheapest sequence between two.
+//! Changes of placement: the single steps that exist, the type that each of them produces, and the
+//! cheapest sequence of steps between two placements.
 //!
-//! Owns the table of DESIGN 2.2. `infer` asks it whether a placement can be reached and which side is cheaper to
-//! change, `place` turns its plans into operations. It knows nothing of graphs, links or algorithms: a step weighs
-//! what the busiest rank of the axis sends or receives, whichever is more, by the best algorithm there is
-//! (`L` the bytes a rank holds before the step, `k` the size of the axis):
+//! `infer` asks this module whether a placement can be reached and which operand is cheaper to
+//! change, and `place` turns its plans into operations. The module knows nothing of graphs, links
+//! or algorithms. The weight of a step is the number of bytes that the busiest rank of the axis
+//! sends or receives, whichever is more, with the best known algorithm. `L` is the number of bytes
+//! that a rank holds before the step, and `k` the size of the axis:
 //!
 //! | step | weight | step | weight |
 //! |---|---|---|---|
@@ -21,66 +23,66 @@ use std::collections::{BinaryHeap, HashMap};
 /// One change of placement over one axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Which.
+    /// The kind of the change.
     pub kind: CollKind,
-    /// The combiner, where it combines.
+    /// The combiner, if the step combines.
     pub red: Option<ReduceOp>,
     /// The axis.
     pub axis: Name,
-    /// As [`kbc_ir::graph::Collective::dim`].
+    /// See [`kbc_ir::graph::Collective::dim`].
     pub dim: Option<usize>,
-    /// As [`kbc_ir::graph::Collective::from_dim`].
+    /// See [`kbc_ir::graph::Collective::from_dim`].
     pub from_dim: Option<usize>,
     /// Coordinate of the root.
     pub root: Option<u64>,
-    /// The type after it.
+    /// The type after the step.
     pub result: TensorType,
 }
 
-/// Steps from one placement to another.
+/// A sequence of steps from one placement to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// In order; empty where nothing is to be done.
+    /// The steps in order. Empty if nothing has to be done.
     pub steps: Vec<Step>,
-    /// Bytes of the busiest rank, times the square of the number of ranks of the mesh (which makes it an integer):
-    /// comparable on one mesh only.
+    /// Bytes of the busiest rank times the square of the number of ranks of the mesh, which makes
+    /// the weight an integer. Weights are comparable on one mesh only.
     pub weight: u128,
 }
 
-/// Why a step does not apply to a type: what it is asked of, and what would help.
+/// The reason why a step does not apply to a type, and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Illegal {
     /// The reason, to be read after "but the operand is TYPE: ".
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub fix: String,
 }
 
-/// The collective as a request: the fields of [`Step`] without the result, and the rule of a new cut.
+/// A requested collective: the fields of [`Step`] without the result, and the rule of a new cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Which.
+    /// The kind of the collective.
     pub kind: CollKind,
     /// The combiner, if it is stated.
     pub red: Option<ReduceOp>,
     /// The axis.
     pub axis: &'a Name,
-    /// Dimension.
+    /// The dimension.
     pub dim: Option<usize>,
     /// Source dimension of an all_to_all.
     pub from_dim: Option<usize>,
     /// Coordinate of the root, if it is stated.
     pub root: Option<u64>,
-    /// How a dimension is cut that was not cut before.
+    /// The rule for a dimension that is not cut yet.
     pub rule: &'a CutRule,
 }
 
-/// Size of an axis; 1 for one that does not exist (types are checked before).
+/// Returns the size of an axis, or 1 for an axis that does not exist (types are checked earlier).
 fn size(mesh: &Mesh, axis: &Name) -> u64 {
     mesh.axis(axis).map_or(1, |a| a.size)
 }
 
-/// Whether two cuts of a dimension give every rank the same elements.
+/// Checks whether two cuts of a dimension give every rank the same elements.
 pub fn cuts_agree(mesh: &Mesh, n: u64, a: Option<&Cut>, b: Option<&Cut>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -96,7 +98,8 @@ pub fn cuts_agree(mesh: &Mesh, n: u64, a: Option<&Cut>, b: Option<&Cut>) -> bool
     }
 }
 
-/// Whether two types of one tensor give every rank the same elements, whatever words they use.
+/// Checks whether two types of one tensor give every rank the same elements, even if the types are
+/// written differently.
 pub fn same_placement(mesh: &Mesh, a: &TensorType, b: &TensorType) -> bool {
     a.dtype == b.dtype
         && a.sizes() == b.sizes()
@@ -105,7 +108,8 @@ pub fn same_placement(mesh: &Mesh, a: &TensorType, b: &TensorType) -> bool {
         && a.dims.iter().zip(&b.dims).all(|(x, y)| cuts_agree(mesh, x.size, x.cut.as_ref(), y.cut.as_ref()))
 }
 
-/// Whether both are partial over the same axes with the same combiner, or neither is.
+/// Checks whether both are partial over the same axes with the same combiner, or neither is
+/// partial.
 pub fn same_partial(a: &TensorType, b: &TensorType) -> bool {
     match (&a.partial, &b.partial) {
         (None, None) => true,
@@ -116,12 +120,12 @@ pub fn same_partial(a: &TensorType, b: &TensorType) -> bool {
     }
 }
 
-/// Whether the tensor is partial over that axis.
+/// Checks whether the tensor is partial over that axis.
 pub fn partial_over(ty: &TensorType, axis: &str) -> bool {
     ty.partial.as_ref().is_some_and(|(_, axes)| axes.iter().any(|a| *a == *axis))
 }
 
-/// Bytes a rank holds, times the number of ranks of the mesh.
+/// Returns the bytes that a rank holds, times the number of ranks of the mesh.
 fn share(mesh: &Mesh, ty: &TensorType) -> u128 {
     let parts: u64 =
         ty.dims.iter().flat_map(|d| &d.cut).flat_map(|c| &c.axes).map(|a| size(mesh, a)).product();
@@ -142,10 +146,11 @@ fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128
     })
 }
 
-/// The type a collective makes of its operand, and its combiner and root where they follow from the operand.
+/// Returns the step that a collective performs on its operand: the resulting type, and the combiner
+/// and root where the operand determines them.
 ///
 /// # Errors
-/// Why it does not apply.
+/// Returns the reason if the collective does not apply.
 pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Illegal> {
     let mut result = ty.clone();
     let axis = ask.axis;
@@ -159,7 +164,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
         result: ty.clone(),
     };
     let illegal = |reason: String, fix: String| Err(Illegal { reason, fix });
-    // What it takes away.
+    // Remove the property that the collective takes away.
     match ask.kind {
         CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => match &mut result.partial {
             Some((op, axes)) if axes.contains(axis) => {
@@ -253,7 +258,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
             }
         }
     }
-    // What it brings.
+    // Add the property that the collective creates.
     match ask.kind {
         CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter | CollKind::Slice => {
             let Some(to) = ask.dim.filter(|d| *d < result.dims.len()) else {
@@ -313,14 +318,17 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
     Ok(step)
 }
 
-/// The lightest sequence of steps from one placement to another of the same tensor; equally light ones: the one with
-/// fewer steps, then the one found first (axes in the order of the mesh). `None` where there is none: a value that
-/// is not partial cannot be made so, and one that all hold cannot be taken from them.
+/// Returns the sequence of steps with the lowest weight from one placement to another of the same
+/// tensor (Dijkstra's algorithm over placements). Among equal weights the one with fewer steps
+/// wins, then the one found first, with axes in the order of the mesh. Returns `None` if there is
+/// no such sequence: a value that is not partial cannot become partial, and a value that all ranks
+/// hold cannot be taken from them.
 pub fn plan(mesh: &Mesh, from: &TensorType, to: &TensorType) -> Option<Plan> {
     if from.sizes() != to.sizes() || from.dtype != to.dtype {
         return None;
     }
-    // Where every cut of a dimension is even, the word of the target is as good as that of the source.
+    // If a dimension divides evenly, both cut rules mean the same, so the rule of the target is
+    // used.
     let mut start = from.clone();
     for (have, want) in start.dims.iter_mut().zip(&to.dims) {
         if let (Some(h), Some(w)) = (&mut have.cut, &want.cut) {
@@ -363,12 +371,12 @@ pub fn plan(mesh: &Mesh, from: &TensorType, to: &TensorType) -> Option<Plan> {
     None
 }
 
-/// A placement on the way.
+/// A placement in the search.
 struct State {
     ty: TensorType,
     /// Weight and number of steps so far.
     cost: (u128, usize),
-    /// The state before and the step from it.
+    /// The previous state and the step from it.
     from: Option<(usize, Step)>,
 }
 
@@ -383,7 +391,8 @@ fn trace(states: &[State], end: usize) -> Plan {
     Plan { steps, weight: states[end].cost.0 }
 }
 
-/// Steps from `here` that can be part of a way to `to`: an axis goes to its place in the target or away.
+/// Returns the steps from `here` that can be part of a path to `to`: an axis is moved to its place
+/// in the target or removed.
 fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
     let mut out = vec![];
     for axis in mesh.axes.iter().map(|a| &a.name) {
@@ -414,7 +423,8 @@ fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
             if root.is_some() {
                 add(ask(CollKind::Gather, Some(d), None));
             }
-            // The same dimension in another order or by another rule: by way of one that is whole.
+            // The same dimension in another order or by another rule: go through a dimension that
+            // is whole.
             if to.dim_cut_by(axis) == Some(d) {
                 let k = size(mesh, axis);
                 let free = |e: &usize| {
@@ -447,7 +457,8 @@ fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
     out
 }
 
-/// Whether the cut of dimension `e`, with `axis` inside it, is a beginning of the target's cut.
+/// Checks whether the cut of dimension `e`, with `axis` added as its innermost axis, is a prefix of
+/// the target's cut.
 fn may_append(here: &TensorType, to: &TensorType, e: usize, axis: &Name) -> bool {
     let Some(goal) = &to.dims[e].cut else { return false };
     match &here.dims[e].cut {
@@ -459,7 +470,8 @@ fn may_append(here: &TensorType, to: &TensorType, e: usize, axis: &Name) -> bool
     }
 }
 
-/// Whether the cut of dimension `d` up to and with `axis` is a beginning of the target's cut.
+/// Checks whether the cut of dimension `d`, up to and including `axis`, is a prefix of the target's
+/// cut.
 fn in_place(here: &TensorType, to: &TensorType, d: usize, axis: &Name) -> bool {
     match (&here.dims[d].cut, &to.dims[d].cut) {
         (Some(cut), Some(goal)) => {

@@ -1,21 +1,34 @@
-//! Which algorithm each collective gets.
+//! Selection: chooses the algorithm of each collective.
 //!
-//! Candidates are all algorithms of the collective that the program's file can see: its own ones and the library's,
-//! with their parameters at their defaults. One is legal if its `where` holds and it works on one axis (it then sees
-//! the linear order of the mesh axis) or on as many axes as the mesh axis was joined from. The legal ones are priced
-//! on the machine by `cost`. Of up to 64 ranks (256 on a machine whose links are a list), those that cost at most a quarter more than the cheapest, four at most,
-//! are then made into finished schedules of the collective alone and simulated, with the time model the driver hands in,
-//! and the fastest is taken (`by=close`); with `by=model` nothing is simulated, with `by=time` all are. Of equally fast
-//! ones that with fewer rounds is taken, then the first by name. Without a machine every rank is linked with every other.
+//! Candidates are all algorithms of the collective that the program's file can see: its own and
+//! those of the library, with default parameters. A candidate is legal if its `where` holds and if
+//! it works on one axis (it then sees the linear order of the mesh axis), or on as many axes as the
+//! mesh axis was joined from.
 //!
-//! An algorithm that the program names is checked (it exists, it is made for this axis, its parameters and options
-//! exist and have values they can have) and kept; nothing is priced then unless `explain=true`.
+//! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
+//! rank is assumed to be linked with every other. The option `by` states what decides:
 //!
-//! Who moves the messages is chosen where it matters: on a machine whose cores read a peer at another rate than they write to one (`core_get`, `core_put`),
-//! the algorithm that a collective gets, or that the program names without saying `transfer`, is simulated with `transfer: push` and with `pull`, and pulled if
-//! that is faster. Elsewhere, above 64 ranks and with `by=model` messages are pushed.
+//! * `by=close`: for groups of up to 64 ranks (256 on a machine given by a list of links), the
+//!   candidates that cost at most a quarter more than the cheapest, and at most four of them, are
+//!   lowered to finished schedules of the collective alone and simulated with the time model of the
+//!   driver. The fastest is taken. For larger groups the prices decide.
+//! * `by=model`: nothing is simulated.
+//! * `by=time`: all candidates are simulated.
 //!
-//! Slices need no algorithm. What was considered is left in the findings of the run: `kbc explain select` prints it.
+//! Among equally fast candidates, the one with fewer rounds is taken, then the first by name.
+//!
+//! An algorithm that the program names is kept. The pass only checks that it exists and fits the
+//! axis, and that its parameters and options exist and have valid values. Nothing is then priced
+//! unless `explain=true`.
+//!
+//! On a machine whose cores read from a peer at another rate than they write to one (`core_get`,
+//! `core_put`), the pass also chooses between push and pull. It simulates the algorithms with
+//! `transfer: push` and with `transfer: pull`, and uses pull if that is faster; if the program
+//! names an algorithm without stating `transfer`, it does so for this algorithm. On other machines,
+//! above the limit of ranks, and with `by=model`, messages are pushed.
+//!
+//! Slices need no algorithm. The pass records what it considered, and `kbc explain select` prints
+//! it.
 //!
 //! ```kir,before
 //! kir 1
@@ -49,10 +62,10 @@
 //! %out = output 0 %y : f32[1000000]
 //! ```
 //!
-//! A collective of a local program is chosen for once for all that take part in it, as if its operands were parts of one
-//! tensor.
+//! A collective of a local program gets one algorithm for all ranks that take part in it, as if its
+//! operands were parts of one tensor.
 //!
-//! Not done here: options of a use (`pipeline`, `instances`), which are the program's.
+//! Not done here: options of a use (`pipeline`, `instances`), which only the program sets.
 
 mod bind;
 mod local;
@@ -99,13 +112,13 @@ pub static INFO: PassInfo = PassInfo {
     ],
 };
 
-/// The pass.
+/// The pass `select`.
 pub struct Select {
     options: Options,
 }
 
 impl Select {
-    /// With options of [`INFO`].
+    /// Returns the pass with options of [`INFO`].
     pub fn new(options: &Options) -> Self {
         Select { options: options.clone() }
     }
@@ -179,7 +192,8 @@ impl Pass for Select {
     }
 }
 
-/// Gives collectives without an algorithm one that was asked for beside the program, if there is one of that name for them.
+/// Gives each collective without an algorithm the first of the caller's algorithms
+/// ([`PassCx::using`]) that exists for it.
 fn ask(graph: &mut Graph, cx: &PassCx<'_>) -> bool {
     let mut changed = false;
     for id in graph.order().to_vec() {
@@ -199,18 +213,18 @@ fn ask(graph: &mut Graph, cx: &PassCx<'_>) -> bool {
     changed
 }
 
-/// What a choice depends on beside the operation.
+/// Everything that a choice depends on besides the operation.
 struct Chooser<'a> {
     cx: &'a PassCx<'a>,
     mesh: &'a Mesh,
     machine: Option<String>,
     topology: &'a Topology,
     options: &'a Options,
-    /// What has been found out about push and pull so far.
+    /// Results of earlier comparisons of push and pull.
     transfers: &'a transfer::Known,
 }
 
-/// A collective as it is looked up and priced.
+/// A collective with the data needed to look up and price its algorithms.
 struct Site<'a> {
     graph: &'a Graph,
     op: &'a Op,
@@ -275,7 +289,8 @@ impl Chooser<'_> {
                 return Ok(entry);
             }
         }
-        // The same collective on the same line costs the same; blocks of an all_to_all are not told by their bytes.
+        // The same collective on the same line costs the same. The blocks of an all_to_all are
+        // excluded, because the number of bytes does not determine them.
         let plain = c.own.as_ref().is_none_or(|o| o.part_of.is_empty()) && c.kind != CollKind::AllToAll;
         let twin = known.entries.iter().find(|e| {
             let same =
@@ -298,7 +313,7 @@ impl Chooser<'_> {
         Ok(entry)
     }
 
-    /// All algorithms of the collective with their prices, cheapest first.
+    /// Returns all algorithms of the collective with their prices, cheapest first.
     fn candidates(&self, site: &Site<'_>) -> Result<Vec<Candidate>, Diagnostic> {
         let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
         let mut out = vec![];
@@ -321,7 +336,8 @@ impl Chooser<'_> {
         out.sort_by(order);
         self.simulate(site, &mut out)?;
         out.sort_by(order);
-        // The cheapest that has a schedule for these sizes: not every text has one for blocks of different length.
+        // The first one must have a schedule for these sizes: not every algorithm has one for
+        // blocks of different lengths.
         let unseen = |c: &&mut Candidate| matches!(&c.verdict, Verdict::Priced(p) if p.simulated.is_none());
         while let Some(best) = out.first_mut().filter(unseen) {
             match self.refused(site, &best.algorithm)? {
@@ -333,7 +349,7 @@ impl Chooser<'_> {
         Ok(out)
     }
 
-    /// Why an algorithm has no schedule for these sizes, if it has none.
+    /// Returns why an algorithm has no schedule for these sizes, if it has none.
     fn refused(&self, site: &Site<'_>, algorithm: &Name) -> Result<Option<String>, Diagnostic> {
         let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
         let mut module = self.module(site, named(algorithm));
@@ -342,7 +358,7 @@ impl Chooser<'_> {
         Ok(found.and_then(|f| f.list.into_iter().next()).map(|d| format!("{}: {}", d.code, d.title)))
     }
 
-    /// The collective alone, with an algorithm.
+    /// Returns the collective alone, with an algorithm.
     fn module(&self, site: &Site<'_>, using: Using) -> Module {
         Module {
             name: Name::from("candidate"),
@@ -353,7 +369,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Simulates the candidates that may be the best, cheapest by the model first, and puts them in order.
+    /// Simulates the candidates that may be the best, the cheapest by the model first, and sorts
+    /// them.
     fn simulate(&self, site: &Site<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
         let by = self.options.word("by").unwrap_or("close");
         let all = by == "time";
@@ -396,7 +413,8 @@ impl Chooser<'_> {
         Ok(())
     }
 
-    /// Nanoseconds of the finished schedule of this collective alone, or why it has none.
+    /// Returns the nanoseconds of the finished schedule of this collective alone, or why it has no
+    /// schedule.
     fn simulated(
         &self,
         site: &Site<'_>,
@@ -416,10 +434,10 @@ impl Chooser<'_> {
     }
 }
 
-/// Candidates are close up to so many times the price of the cheapest.
+/// Candidates are close if their price is at most this multiple of the lowest price.
 const CLOSE: f64 = 1.25;
 
-/// Candidates simulated at most where only those that are close are.
+/// Largest number of candidates simulated with `by=close`.
 const SIMULATED: usize = 4;
 
 fn first(found: Diagnostics) -> Diagnostic {
@@ -427,12 +445,12 @@ fn first(found: Diagnostics) -> Diagnostic {
     found.list.into_iter().next().unwrap_or_else(none)
 }
 
-/// An algorithm with its parameters at their defaults.
+/// Returns an algorithm with default parameters.
 fn named(algorithm: &Name) -> Using {
     Using { alg: algorithm.clone(), args: vec![], span: Span::NONE }
 }
 
-/// The collective as a program of its own.
+/// Returns the collective as a program of its own.
 fn alone(site: &Site<'_>, using: Using) -> Graph {
     let mut graph = Graph::default();
     let op = |kind, ty: &Option<TensorType>, name: &str| Op {
@@ -458,8 +476,9 @@ fn alone(site: &Site<'_>, using: Using) -> Graph {
     graph
 }
 
-/// Elements of the line the collective works on, on the rank that has most: the parts of all ranks of the group
-/// together where the operand or the result is split over the axis.
+/// Returns the number of elements of the line that the collective works on, on the rank that has
+/// most. If the operand or the result is split over the axis, the line consists of the parts of all
+/// ranks of the group.
 pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &TensorType) -> u64 {
     let mut ty = match c.kind {
         CollKind::AllGather | CollKind::Gather => result.clone(),
@@ -468,13 +487,13 @@ pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, r
         _ => operand.clone(),
     };
     if matches!(c.kind, CollKind::AllToAll | CollKind::Own) {
-        // The operand's own part is the line: one block for each rank.
+        // The operand's own part is the line, with one block for each rank.
         ty.only = None;
     } else if let Some(d) = ty.dim_cut_by(&c.axis) {
         ty.dims[d].cut.iter_mut().for_each(|cut| cut.axes.retain(|a| *a != c.axis));
     }
     ty.only = None;
-    // The first rank has most, but for parts of given lengths.
+    // The first rank has most, except with parts of given lengths.
     let mut at = vec![0; mesh.axes.len()];
     for dim in &ty.dims {
         if let Some(Cut { axes, rule: CutRule::Lengths(l) }) = &dim.cut
@@ -487,7 +506,8 @@ pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, r
     ty.local_box(mesh, &at).iter().fold(1, |n: u64, (lo, hi)| n.saturating_mul(hi - lo))
 }
 
-/// The operand of an own collective, its split dimension as long as the line of all blocks.
+/// Returns the operand of a user-defined collective, with its split dimension as long as the line
+/// of all blocks.
 fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
     let mut ty = operand.clone();
     if let (Some(own), Some(dim)) = (&c.own, c.dim)
@@ -499,7 +519,8 @@ fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
     ty
 }
 
-/// Simulated ones by their time, then by price; of the same, fewer rounds, then by name; rejected ones last.
+/// Orders candidates: simulated ones by time, then the others by price; equal ones by fewer rounds,
+/// then by name; rejected ones last.
 fn order(a: &Candidate, b: &Candidate) -> Ordering {
     let by_name = a.algorithm.cmp(&b.algorithm);
     match (&a.verdict, &b.verdict) {

@@ -1,17 +1,21 @@
-//! Signals, waits and fences in the place of marks, and no more than that.
+//! Synchronization: replaces marks by signals, waits and fences, and adds no more of them than
+//! needed.
 //!
-//! * `publish` becomes a release and a notify of the arrival; `expect` a wait and an acquire. A message has one arrival,
-//!   whatever the number of its pieces. Where every rank sends to one fixed neighbour, one counter per window counts the
-//!   messages on across calls; otherwise a message has a counter of its own, which counts calls. Where regions share a
-//!   window, their turns are counted for calls.
-//! * `reserve`, where it is left (`expand` and `allocate` leave it only where a credit is needed), becomes a wait for the
-//!   credit of the call before, `free` a release and a notify that gives it back. The sender has a counter for each
-//!   receiver, so that every counter has one writer. Where slots go round (`slots: k`), the credits of the one neighbour
-//!   are counted: message t waits for those of t - k.
+//! * `publish` becomes a release fence and a notify of the arrival counter; `expect` becomes a wait
+//!   and an acquire fence. A message has one arrival, however many pieces it has. If every rank
+//!   sends to one fixed neighbour, one counter per window counts the messages across calls.
+//!   Otherwise each message has a counter of its own, which counts calls. Where regions share a
+//!   window, turns are counted instead of calls.
+//! * `reserve` becomes a wait for the credit of the previous call, and `free` a release fence and a
+//!   notify that returns the credit. `expand` and `allocate` leave these marks only where a credit
+//!   is needed. The sender has one counter for each receiver, so that every counter has one writer.
+//!   If slots rotate (`slots: k`), the credits of the one neighbour are counted: message t waits
+//!   for the credit of message t - k.
 //!
-//! No barrier is ever placed: data dependences and reuse are all that is ordered (LANGUAGE 7.1). Every edge goes up in
-//! (call, round), so there is no circle to deadlock in. The schedule then claims to be safe for any number of calls, and
-//! the checker, which knows nothing of this pass, has to agree.
+//! The pass never places a barrier: it orders only data dependences and the reuse of slots. Every
+//! edge leads forward in (call, round), so no cycle can cause a deadlock. The resulting schedule
+//! claims to be safe for any number of calls. The checker, which knows nothing of this pass, must
+//! prove that claim.
 //!
 //! ```kir,before
 //! kir 1
@@ -115,7 +119,8 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Not done here: which credits others imply ([`crate::order`], before; LANGUAGE 7.1, rule 7); barriers.
+//! Not done here: finding the credits that other messages imply, which happens earlier ([ADR
+//! 15](../adr/015-order-graph.md)), and barriers.
 
 use crate::allocate::{alternates, reserved};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
@@ -135,21 +140,21 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// Bytes a counter occupies: a cache line of its own.
+/// Bytes per counter: each has a cache line of its own.
 const LINE: u64 = 64;
 
-/// The pass.
+/// The pass `synchronize`.
 pub struct Synchronize;
 
-/// How the messages of a window are signalled.
+/// The signals of the messages of a window.
 struct Plan {
     arrival: SignalId,
-    /// Messages a call, where one counter counts them all.
+    /// Number of messages per call, if one counter counts them all.
     counted: Option<i64>,
     credit: Option<SignalId>,
-    /// Numbers that messages to one receiver have in one call.
+    /// Number of message numbers per receiver in one call.
     messages: i64,
-    /// Slots that messages take in turn, call after call.
+    /// Number of slots that the messages use in rotation, from call to call.
     rotation: Option<i64>,
 }
 
@@ -192,7 +197,7 @@ impl Pass for Synchronize {
     }
 }
 
-/// Windows with marks in a region, in order.
+/// Returns the windows with marks in a region, in order.
 fn marked(r: &Region) -> Vec<WindowId> {
     let mut out = vec![];
     visit(r, &mut |op, _, _| {
@@ -205,13 +210,13 @@ fn marked(r: &Region) -> Vec<WindowId> {
     out
 }
 
-/// Names and their values.
+/// Variables with their values.
 type Vars = Vec<(Name, i64)>;
 
 /// A loop around an operation: its variable and its bounds.
 type Turn<'r> = (&'r Name, &'r Expr, &'r Expr);
 
-/// Calls `f` with every operation, the loops around it, and whether a condition is around it.
+/// Calls `f` with every operation, the loops around it, and whether the operation is conditional.
 fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool)) {
     fn walk<'r>(
         list: &'r [SStmt],
@@ -247,7 +252,8 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     let slots = (if moving { window.slots / 2 } else { window.slots }) as i64;
     let messages = messages(s, r, w).unwrap_or(slots);
     let counted = counted(r, w, messages);
-    // Slots that go round from call to call belong to one neighbour, whose messages one counter counts.
+    // Slots that rotate from call to call belong to one neighbour, whose messages one counter
+    // counts.
     let rotation = counted.filter(|_| moving && asked).map(|_| window.slots as i64);
     let mut signal = |suffix: &str, count: i64, usage| {
         s.signals.push(Signal {
@@ -266,11 +272,12 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     Plan { arrival, counted, credit, messages, rotation }
 }
 
-/// Evaluations that counting the messages of a window may take.
+/// Limit of evaluations for counting the messages of a window.
 const MAX_COUNTED: u64 = 1 << 18;
 
-/// How many numbers the messages of a window have: one more than the largest on any rank in any step. None if that
-/// takes too long to find; a window has at least as many slots.
+/// Returns how many numbers the messages of a window have: one more than the largest number on any
+/// rank in any step. Returns `None` if that takes too long to find; the caller then uses the number
+/// of slots, which is at least as large.
 fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
     let mut most = 0;
     let (mut left, mut known) = (MAX_COUNTED, true);
@@ -292,7 +299,7 @@ fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
                 left = left.saturating_sub(1);
                 match slot.eval(&Tables { env, tables: &s.tables }) {
                     Ok(v) => most = most.max(v + 1),
-                    // A place that only other ranks or steps reach.
+                    // This rank or step does not reach the operation.
                     Err(_) if left > 0 => {}
                     Err(_) => return false,
                 }
@@ -320,8 +327,9 @@ impl kbc_ir::expr::Env for Tables<'_> {
     }
 }
 
-/// Whether one counter can count all messages of a window: every rank publishes unconditionally to one peer, in the
-/// order of their numbers. Then how many a call.
+/// Checks whether one counter can count all messages of a window: every rank publishes
+/// unconditionally to one peer, in the order of the message numbers. If so, returns the number of
+/// messages per call.
 fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     let mut sites = vec![];
     visit(r, &mut |op, loops, cond| {
@@ -335,7 +343,7 @@ fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     let mut next = 0;
     for (i, (peer, slot, loops, cond)) in sites.iter().enumerate() {
         let inside = |(v, _, _): &Turn<'_>| peer.iter().any(|e| e.mentions(v));
-        // Two places in one loop take turns: their numbers are not one after the other.
+        // Two publishing operations in one loop alternate, so their numbers are not consecutive.
         let shared = sites[..i]
             .iter()
             .any(|s| matches!((s.2.first(), loops.first()), (Some(a), Some(b)) if a.0 == b.0));
@@ -382,7 +390,8 @@ fn rewrite(
 }
 
 impl Plan {
-    /// In a region with these coordinates, in this turn.
+    /// Returns the operations that replace a mark, in a region with these coordinates and in this
+    /// turn.
     fn ops(
         &self,
         point: Point,
@@ -397,7 +406,7 @@ impl Plan {
             }
             None => (slot.clone(), (turn.clone() + Expr::Int(1)).simplify()),
         };
-        // A sender's counter for the credit of one receiver: no other rank adds to it.
+        // The sender's counter for the credit of one receiver. No other rank adds to it.
         let credit = |receiver: &[Expr]| {
             let linear = coords
                 .iter()

@@ -1,24 +1,26 @@
-//! The same collective again, later in the program, is the next turn of it.
+//! Turns: equal regions of a schedule share one set of windows and signals.
 //!
-//! Owns which regions share windows and signals, and which turn of them a region is. Regions that do the same over the
-//! same ranks, one after another, relate to each other as calls of one of them do: what makes a slot safe from call to
-//! call makes it safe from region to region. So they use one set of windows and signals, and where a schedule of one
-//! region counts calls, they count turns: of k regions, region j of call c takes turn `c * k + j`. A model's window then
-//! grows with the kinds of its collectives, not with its layers. Slots that go round with the calls (`slots: k`) are no
-//! part of it: they stay with their region.
+//! This module decides which regions share windows and signals, and which turn each region takes.
+//! Regions that do the same over the same ranks, one after another, relate to each other as
+//! successive calls of one region do: what makes a slot safe from call to call also makes it safe
+//! from region to region. So these regions use one set of windows and signals, and count turns
+//! where the schedule of a single region counts calls: of k regions, region j of call c takes turn
+//! `c * k + j`. The size of a model's windows then grows with the number of different collectives,
+//! not with the number of layers. Windows whose slots rotate with the calls (`slots: k`) are not
+//! shared.
 //!
-//! Left to others: how many slots a window has and how messages are counted (`allocate`, `synchronize`); that it is safe
-//! (the checker).
+//! `allocate` decides how many slots a window has, `synchronize` how messages are counted, and the
+//! checker proves that the result is safe.
 
 use crate::allocate::alternates;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 
-/// Who uses which windows.
+/// For each window, the regions that use it.
 pub(crate) struct Turns(Vec<Vec<usize>>);
 
 impl Turns {
-    /// The regions that use each window, in order.
+    /// Returns the regions that use each window, in order.
     pub(crate) fn of(s: &Schedule) -> Turns {
         let mut users = vec![vec![]; s.windows.len()];
         for (i, r) in s.regions.iter().enumerate() {
@@ -29,19 +31,20 @@ impl Turns {
         Turns(users)
     }
 
-    /// The regions that use a window.
+    /// Returns the regions that use a window.
     pub(crate) fn users(&self, w: WindowId) -> &[usize] {
         &self.0[w.0 as usize]
     }
 
-    /// Turns a call, and which of them is a region's.
+    /// Returns the number of turns per call and the position of the region among them.
     fn place(&self, region: usize, w: WindowId) -> (i64, i64) {
         let users = self.users(w);
         let at = users.iter().position(|r| *r == region).unwrap_or_default();
         (users.len().max(1) as i64, at as i64)
     }
 
-    /// The turn of a region that uses a window; `call`, if it is the only one.
+    /// Returns the turn of a region that uses a window. It is `call` if the region is the only
+    /// user.
     pub(crate) fn turn(&self, region: usize, w: WindowId) -> Expr {
         match self.place(region, w) {
             (1, _) => Expr::var(CALL),
@@ -49,7 +52,7 @@ impl Turns {
         }
     }
 
-    /// Whether that turn is odd, as 0 or 1.
+    /// Returns whether that turn is odd, as 0 or 1.
     pub(crate) fn odd(&self, region: usize, w: WindowId) -> Expr {
         match self.place(region, w) {
             (of, at) if of % 2 == 0 => Expr::Int(at % 2),
@@ -59,10 +62,11 @@ impl Turns {
     }
 }
 
-/// Lets regions that do the same one after another use the windows of the first of them.
+/// Lets equal regions that are ordered one after another use the windows of the first of them.
 pub(crate) fn share(s: &mut Schedule) {
     let before = Ancestors::of(s);
-    // Regions with windows, the ones that do the same together; each ordered after the one before it.
+    // Groups of equal regions with windows. Each region of a group is ordered after the previous
+    // one.
     let mut groups: Vec<(Region, Vec<usize>)> = vec![];
     for (i, r) in s.regions.iter().enumerate() {
         if windows(r).iter().any(|w| alternates(s, *w)) || windows(r).is_empty() {
@@ -86,7 +90,7 @@ pub(crate) fn share(s: &mut Schedule) {
             }
         }
     }
-    // What is used stays, in its order.
+    // The windows still in use, in their order.
     let kept: Vec<u32> = (0..place.len() as u32).filter(|w| place[*w as usize] == *w).collect();
     if kept.len() == place.len() {
         return;
@@ -101,7 +105,7 @@ pub(crate) fn share(s: &mut Schedule) {
     s.windows = kept.iter().map(|w| s.windows[*w as usize].clone()).collect();
 }
 
-/// Of each region, the regions that are over before it starts, on every rank: a bit each.
+/// For each region, the regions that are over on every rank before it starts, as one bit each.
 struct Ancestors(Vec<Vec<u64>>);
 
 impl Ancestors {
@@ -123,7 +127,8 @@ impl Ancestors {
     }
 }
 
-/// Whether a region does what the first of a group does: the same operations on lines and windows of the same form.
+/// Checks whether a region does the same as the first of a group: the same operations on lines and
+/// windows of the same form.
 fn same(s: &Schedule, group: &Region, r: &Region, form: &Region, first: usize) -> bool {
     let of = |r: &Region| -> Vec<Window> {
         let plain =
@@ -134,7 +139,8 @@ fn same(s: &Schedule, group: &Region, r: &Region, form: &Region, first: usize) -
     group == form && of(&s.regions[first]) == of(r) && dtypes(&s.regions[first]) == dtypes(r)
 }
 
-/// A region without what tells it from others that do the same: its name, its place, its buffers and windows.
+/// Returns a region without everything that distinguishes it from equal regions: its name, its
+/// place in the order, its buffers and its windows.
 fn form(r: &Region) -> Region {
     let all = windows(r);
     let number = |w: WindowId| WindowId(all.iter().position(|x| *x == w).unwrap_or_default() as u32);
@@ -149,7 +155,7 @@ fn form(r: &Region) -> Region {
     out
 }
 
-/// Windows of a region, by first use.
+/// Returns the windows of a region, by first use.
 pub(crate) fn windows(r: &Region) -> Vec<WindowId> {
     let mut out = vec![];
     let mut seen = |w: WindowId| {

@@ -1,5 +1,5 @@
-//! `allocate`: windows have places that do not overlap, slots for alternate calls where that replaces credits, and room
-//! for what lands in them.
+//! Tests of `allocate`: windows do not overlap, have alternating slots where that replaces credits,
+//! and have room for every message.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -29,7 +29,7 @@ fn allocated(case: &Case, n: u64) -> Module {
     m
 }
 
-/// Slots that a call writes on each rank: window, slot and largest number of elements.
+/// Returns the slots that a call writes on each rank: window, slot and largest number of elements.
 fn landed(s: &Schedule, call: i64) -> BTreeMap<(u64, u32, u64), u64> {
     let program = Program::compile(s).unwrap();
     let mut out = BTreeMap::new();
@@ -62,8 +62,8 @@ fn windows_do_not_overlap() {
     }
 }
 
-/// A slot has one message a call. Windows without credits have their own slots in every second call; every message fits,
-/// and no window is larger than its largest message asks for.
+/// A slot holds one message per call. Windows without credits use other slots in every second call.
+/// Every message fits, and no window is larger than its largest message needs.
 #[test]
 fn every_message_has_a_slot_of_its_own() {
     let world = World::shipped();
@@ -90,7 +90,7 @@ fn every_message_has_a_slot_of_its_own() {
     }
 }
 
-/// Running the pass again changes nothing.
+/// The pass is idempotent.
 #[test]
 fn twice_is_once() {
     for case in cases() {
@@ -101,7 +101,7 @@ fn twice_is_once() {
     }
 }
 
-/// Marks number messages within a call: they do not change when slots do.
+/// Marks number messages within a call, so they do not depend on the slots.
 #[test]
 fn marks_stay() {
     for case in cases() {

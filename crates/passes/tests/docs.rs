@@ -1,12 +1,13 @@
-//! The example in each pass's opening is run and compared, and its page in `docs/passes` is made from the opening.
-//! `KBC_BLESS=1` writes both the page and the `kir,after` block.
+//! Tests of the pass documentation: the example in each pass's header is run and compared, and its
+//! page in `docs/passes` is generated from the header. `KBC_BLESS=1` writes both the page and the
+//! `kir,after` block.
 
 use crate::common;
 
 use kbc_ir::text::{self, PrintOptions};
 use kbc_passes::registry;
 
-/// The text between "```kir,WHICH" and "```" in a page.
+/// Returns the text between "```kir,WHICH" and "```" in a page.
 fn block<'a>(page: &'a str, which: &str) -> Result<&'a str, String> {
     let start = format!("```kir,{which}\n");
     let at = page.find(&start).ok_or(format!("its opening has no block ```kir,{which}"))? + start.len();

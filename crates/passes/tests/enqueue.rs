@@ -1,4 +1,5 @@
-//! Every algorithm of the library through queues (SIM-3): checked, executed, equal to what its collective promises.
+//! Tests of every algorithm of the library through queues (SIM-3): each is checked and executed,
+//! and fulfils the contract of its collective.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -43,7 +44,7 @@ fn with_depth(depth: u64) -> Enqueue {
     pass
 }
 
-/// With so many slots: none where it is right, otherwise why it is refused.
+/// Checks a case with `depth` slots; the error is the reason of a rejection.
 fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<String>> {
     let mut m = match stack::expanded(world, case, l) {
         Ok(m) => m,
@@ -66,8 +67,9 @@ fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<Str
     Ok(())
 }
 
-/// What does not go through queues of so many slots, and why: a rank that sends several messages to one peer before it
-/// receives from it needs as many slots (E340), and what `expand` refuses itself never comes so far (E332).
+/// Algorithms that cannot use queues of this many slots, with the code. A rank that sends several
+/// messages to one peer before it receives from it needs as many slots (E340); a rejection by
+/// `expand` comes before that (E332).
 const REFUSED: [(u64, &str, &str); 20] = [
     (1, "all_gather bruck", "E340"),
     (1, "all_gather nhr", "E340"),
@@ -108,13 +110,15 @@ fn the_library_through_queues() {
     }
     let refused: Vec<(u64, &str, &str)> = refused.iter().map(|(d, n, c)| (*d, &**n, &**c)).collect();
     assert_eq!(refused, REFUSED);
-    // All of them run somewhere, and with the slots of a kernbench `ccl.yaml` everywhere that they can be expanded.
+    // All algorithms run on some shape. With the slots of a kernbench `ccl.yaml`, they run wherever
+    // they can be expanded.
     let all: BTreeSet<(u64, String)> =
         world.cases(&shapes, &|_| vec![0]).iter().map(|c| (4, world.name(c.alg))).collect();
     assert!(all.is_subset(&ran), "{:?}", all.difference(&ran).collect::<Vec<_>>());
 }
 
-/// Instances are streams with queues of their own, a pipeline has one; both directions of a ring of two meet one rank.
+/// Instances are streams with queues of their own, while a pipeline has one queue. In a ring of
+/// two, both directions reach the same rank.
 #[test]
 fn queues_are_told_apart_by_the_window_of_the_receiver() {
     let world = World::shipped();
@@ -148,9 +152,10 @@ fn queues_are_told_apart_by_the_window_of_the_receiver() {
     );
 }
 
-/// The shapes on which names of directions mislead: a ring of two in both directions, tori with an axis of two, by one link
-/// each way or two; and a tree, whose directions are no axes. They end with the fewest slots that they can have, in every
-/// memory, and in debug builds with credits conserved at every event.
+/// Tests shapes on which names of directions mislead: a ring of two in both directions, tori with
+/// an axis of two, with one link or two per direction, and a tree, whose directions are not axes.
+/// They complete with the fewest possible slots, in every memory; in debug builds, credits are
+/// conserved at every event.
 #[test]
 fn rings_of_two_tori_and_trees_complete() {
     let world = World::shipped();
@@ -194,8 +199,9 @@ fn rings_of_two_tori_and_trees_complete() {
         assert!(times.iter().all(|t| *t > 100.0), "{text}: {times:?}");
         assert!(times[0] < times[2] && times[0] < times[4], "slots cost something: {text}: {times:?}");
     }
-    // Two links each way carry both directions of a ring of two at once: two rounds of 24 bytes. With one slot the second
-    // message waits for the credit of the first, 16 bytes on a way of their own.
+    // Two links per direction carry both directions of a ring of two at once: two rounds of 24
+    // bytes. With one slot, the second message waits for the credit of the first, 16 bytes over a
+    // route of its own.
     let both = |wrap2, depth| {
         let machine = format!("ring(2) {{ link: 1 GB/s, 1 ns; wrap2: {wrap2}; queue: tcm }}");
         run("all_reduce bidirectional_ring", &[2], &machine, depth, 1).ns
@@ -203,7 +209,7 @@ fn rings_of_two_tori_and_trees_complete() {
     assert_eq!([both(2, 4), both(2, 1), both(1, 4)], [50.0, 67.0, 98.0]);
 }
 
-/// Two ranks, and what the body of `main` says, as `expand` leaves it.
+/// Returns a module of two ranks with this body of `main`, as `expand` leaves it.
 fn half_way(body: &str) -> Result<Module, Diagnostics> {
     let kir = format!(
         "kir 1
@@ -234,7 +240,7 @@ const SENT: &str = "      put v[0 of 4] -> (1 - r) : @w0[0]
       publish (1 - r) : @w1[0]
 ";
 
-/// A message of so many pieces, and what happens where it lands.
+/// Returns a message of this many pieces, and operations that use it where it lands.
 fn message(pieces: u32, landing: &str) -> Result<Module, Diagnostics> {
     half_way(&format!(
         "      for k in 0..{pieces}
@@ -245,7 +251,8 @@ fn message(pieces: u32, landing: &str) -> Result<Module, Diagnostics> {
     ))
 }
 
-/// Messages that are received in another order than they are sent have queues of their own; pieces of one that are have none.
+/// Messages that are received in another order than they are sent have queues of their own. Pieces
+/// of one message share a queue.
 #[test]
 fn order_is_compared() {
     let take =
@@ -268,7 +275,7 @@ fn order_is_compared() {
     assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
 }
 
-/// A message that lands at several places is received at one and read there by the others.
+/// A message that lands at several places is received at one of them, where the others read it.
 #[test]
 fn several_landings() {
     let added = "      for k in 0..2\n        reduce sum v[k + 2 of 4], @w0[k]\n";
@@ -281,12 +288,13 @@ fn several_landings() {
         land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[1 - j]\n").unwrap_err();
     let why = "a message that queues cannot carry: it lands in another order of pieces at one place than at another";
     assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
-    // A copy beside the addition is where it is received: no register is needed.
+    // A copy beside the addition becomes the place of the receive, so no register is needed.
     let m = land("      for j in 0..2\n        copy u[j of 4] = @w0[j]\n").unwrap();
     assert_eq!(m.schedule().unwrap().buffers.len(), 2);
 }
 
-/// Slots are as many and as large as the machine says; a message that is larger makes them larger, and a warning says so.
+/// Number and size of slots are those of the machine. A larger message enlarges them, with a
+/// warning.
 #[test]
 fn slots_are_those_of_the_machine() {
     let world = World::shipped();

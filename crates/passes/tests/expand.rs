@@ -1,4 +1,5 @@
-//! `expand`: text that does not grow with the ranks, the ways that do and their limits, and what is refused.
+//! Tests of `expand`: text whose size does not depend on the number of ranks, the fallbacks whose
+//! text does, their limits, and rejected programs.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -16,7 +17,7 @@ fn print(m: &Module) -> String {
     text::print(m, &PrintOptions::default())
 }
 
-/// Text with every number as `#`.
+/// Returns the text with every number as `#`.
 fn shape_of(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -34,8 +35,9 @@ fn built(world: &World, case: &Case, l: &Layout) -> Module {
         .unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)))
 }
 
-/// A ring on 16,384 ranks is, but for its numbers, the text of a ring on 4: as many lines, as many operations, the same
-/// expressions. What lowering writes does not depend on the number of ranks or steps.
+/// Except for its numbers, a ring on 16,384 ranks is the text of a ring on 4: as many lines, as
+/// many operations, the same expressions. The output of lowering does not depend on the number of
+/// ranks or steps.
 #[test]
 fn a_ring_has_the_same_text_on_any_number_of_ranks() {
     let world = World::shipped();
@@ -47,7 +49,8 @@ fn a_ring_has_the_same_text_on_any_number_of_ranks() {
     }
 }
 
-/// The others of the library: as many lines on few ranks as on many. Tables grow, as one line each.
+/// The other algorithms of the library have as many lines on few ranks as on many. Tables grow, but
+/// remain one line each.
 #[test]
 fn the_number_of_lines_does_not_depend_on_the_ranks() {
     let world = World::shipped();
@@ -83,7 +86,8 @@ fn the_number_of_lines_does_not_depend_on_the_ranks() {
     }
 }
 
-/// Which algorithms of the library need their ranks written out; all others have one role for all ranks.
+/// Algorithms of the library that need separate code for every rank are listed; all others have one
+/// role for all ranks.
 #[test]
 fn the_library_is_symbolic() {
     let world = World::shipped();
@@ -114,7 +118,7 @@ fn role_a_rank(m: &Module) -> bool {
         && r.roles.iter().all(|r| matches!(&r.ranks, RankSet::List(l) if l.len() == 1))
 }
 
-/// What has no symbolic form is unrolled, or written out for each rank, and is right.
+/// Algorithms without a symbolic form are unrolled, or written out for each rank, and are right.
 #[test]
 fn fallbacks_are_right() {
     let world = fallback();
@@ -140,7 +144,7 @@ fn fallbacks_are_right() {
                 if !world.legal(&case) {
                     continue;
                 }
-                // Blocks that are carried elsewhere must be of one length.
+                // Blocks that are carried elsewhere must have one length.
                 let any = name != "all_gather carry";
                 for n in [0, p, 6 * p].into_iter().chain(any.then_some(1)).chain(any.then_some(7 * p + 3)) {
                     let l = Layout::ints(n);
@@ -162,7 +166,7 @@ fn fallbacks_are_right() {
     }
 }
 
-/// What `expand` says to a case.
+/// Returns the messages of `expand` about a case.
 fn refusal(world: &World, case: &Case, l: &Layout) -> Diagnostics {
     match stack::expanded(world, case, l) {
         Ok(m) => panic!("{} is accepted:\n{}", world.show(case), print(&m)),
@@ -170,7 +174,7 @@ fn refusal(world: &World, case: &Case, l: &Layout) -> Diagnostics {
     }
 }
 
-/// Above their limits the ways that write out refuse, with every reason why they were needed.
+/// Above their limits, the fallbacks reject a program and list every reason why they were needed.
 #[test]
 fn limits_are_told_with_their_reasons() {
     let world = fallback();
@@ -180,7 +184,7 @@ fn limits_are_told_with_their_reasons() {
     insta::assert_snapshot!(world.words(&d));
 }
 
-/// Chunks of unequal length have no places but their own.
+/// Chunks of unequal length cannot be placed elsewhere.
 #[test]
 fn unequal_chunks_in_other_places_are_refused() {
     let world = fallback();
@@ -192,12 +196,13 @@ fn unequal_chunks_in_other_places_are_refused() {
     for (name, p, n) in [("all_to_all bruck", 4, 8), ("all_gather carry", 4, 8)] {
         built(&world, &world.case(name, &[p], None), &layout(n));
     }
-    // Any cut will do where chunks stay: also PyTorch's.
+    // Any cut rule works if chunks stay in place, including PyTorch's.
     let l = Layout { rule: CutRule::Ceil, ..Layout::ints(7) };
     built(&world, &world.case("all_gather ring", &[4], None), &l);
 }
 
-/// Options that are not there yet are refused and never dropped, in a use and in an `apply`, on every way.
+/// Options that are not implemented are rejected and never ignored, in a use and in an `apply`, in
+/// every mode.
 #[test]
 fn options_that_are_not_there_yet() {
     let world = World::shipped();
@@ -210,7 +215,7 @@ fn options_that_are_not_there_yet() {
         assert_eq!(d.list[0].code, "E033", "{option}");
         assert!(d.list[0].title.contains(option));
         let scratch = "scratch t[p] put [..] -> t[0] ";
-        // In an `apply`: before the text is found to be symbolic, and where it is not.
+        // In an `apply`: before the text is known to be symbolic, and if it is not.
         for before in ["", scratch] {
             let text = format!(
                 "algorithm mine: all_reduce over (r mod p) {{ {before} apply all_reduce over r using ring({option}: {value}) on [..] }}"
@@ -220,7 +225,8 @@ fn options_that_are_not_there_yet() {
             assert_eq!(d.list[0].code, "E033", "{option} {before}");
         }
     }
-    // Windows belong to the collective as a whole, and a role a rank follows no option of an `apply`.
+    // Windows belong to the whole collective, and separate roles for every rank cannot follow an
+    // option of an `apply`.
     for (option, value, before) in [
         ("slots", "2", ""),
         ("memory", "sram", ""),
@@ -237,7 +243,7 @@ fn options_that_are_not_there_yet() {
         let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
         assert_eq!(d.list[0].code, "E033", "{option} {before}");
     }
-    // A core is a stream, so are instances; and there is an end to both.
+    // A core is a stream, and so is an instance; both have a limit.
     for more in [("instances", "2"), ("cores", "65")] {
         let two = Case {
             args: vec![("cores".to_owned(), argument("2")), (more.0.to_owned(), argument(more.1))],
@@ -265,7 +271,7 @@ fn options_that_are_not_there_yet() {
     }
 }
 
-/// Wrong texts get the codes of the language, also where nobody looked at their rounds before.
+/// Wrong texts get the error codes of the language, even if their rounds were not evaluated before.
 #[test]
 fn wrong_texts_have_the_codes_of_the_language() {
     for (code, p, body) in [

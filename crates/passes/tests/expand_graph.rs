@@ -1,4 +1,5 @@
-//! Collectives of a graph, on a mesh of two axes and with every way of cutting: from the graph's text to numbers.
+//! Tests of collectives of a graph, on a mesh of two axes and with every cut rule: from the graph's
+//! text to numbers.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -15,7 +16,8 @@ use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
 use kbc_passes::{PassCx, Pipeline};
 use stack::World;
 
-/// Type before, collective with its attributes, type after. Algorithms are all of the collective that run there.
+/// Type before, collective with its attributes, type after. Each runs with every algorithm that is
+/// legal there.
 const CASES: &[(&str, &str, &str)] = &[
     ("i32[7@dp, 10@tp]", "all_gather % over tp dim 1", "i32[7@dp, 10]"),
     ("i32[7@dp, 10@tp]", "all_gather % over dp dim 0", "i32[7, 10@tp]"),
@@ -64,7 +66,8 @@ fn groups_and_cuts() {
             let lower = Pipeline::named("lower").unwrap();
             match lower.run(&mut m, &cx, watch) {
                 Ok(()) => {}
-                // Blocks of different length in foreign places: the sizes here are uneven on purpose.
+                // Blocks of different lengths in each other's places; the sizes here are
+                // deliberately uneven.
                 Err(d) if coll == "all_to_all" && d.list.iter().all(|d| d.code == "E332") => continue,
                 Err(d) => panic!("{name}: {}", world.words(&d)),
             }
@@ -77,7 +80,7 @@ fn groups_and_cuts() {
             let result = run(s, &feeds, &RunOptions { calls: 3, ..RunOptions::default() });
             let result = result.unwrap_or_else(|d| panic!("{name}: {}", world.words(&d)));
             for (call, ranks) in result.outputs.iter().enumerate() {
-                // A collective changes where a value is, never the value.
+                // A collective changes the placement of a value, never the value.
                 let all = feeds[call][0].data().to_i64().unwrap();
                 let n = ty.elements() as usize;
                 let values = (0..n).map(|i| all.iter().skip(i).step_by(n).sum()).collect();

@@ -1,6 +1,6 @@
-//! Every `data/PASS/*.kir` is run as its first line says (`;! run = "infer,place"`) and compared with its snapshot,
-//! which holds the text after the passes, the table of `select` if it ran, or the messages. Adding a case is adding
-//! a file.
+//! Tests of files: every `data/PASS/*.kir` is run as its first line states (`;! run =
+//! "infer,place"`) and compared with its snapshot. The snapshot holds the text after the passes,
+//! the table of `select` if it ran, or the messages. To add a case, add a file.
 
 use crate::common;
 

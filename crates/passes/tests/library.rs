@@ -1,9 +1,10 @@
-//! Every algorithm of the library through the whole stack: lowered, verified, checked,
-//! executed with real numbers and attacked.
+//! Tests of every algorithm of the library through the whole stack: lowered, verified, checked,
+//! executed with real numbers and run under the adversary.
 //!
-//! The sample: lines of 1 to 9 ranks, with every root up to 5 and with three above, eight grids up to 3 x 3 and 2 x 4, boxes of 2 x 2 x 2 and
-//! 2 x 3 x 2; 0, 1, p - 1, p, p + 1 and 7 p + 3 elements, both rules of cutting; three calls in a row. Larger shapes
-//! (the language reference has lines up to 17 and boxes up to 36) are verified as rounds by `kbc-rounds`.
+//! The sample: lines of 1 to 9 ranks, with every root up to 5 ranks and with three roots above;
+//! eight grids up to 3 x 3 and 2 x 4; boxes of 2 x 2 x 2 and 2 x 3 x 2; 0, 1, p - 1, p, p + 1 and 7
+//! p + 3 elements; both cut rules; three calls in a row. `kbc-rounds` verifies larger shapes (lines
+//! up to 17 and boxes up to 36) as rounds.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -32,34 +33,36 @@ fn roots(p: u64) -> Vec<u64> {
     if p <= 5 { (0..p).collect() } else { vec![0, p / 2, p - 1] }
 }
 
-/// Numbers of elements worth trying.
+/// Returns the numbers of elements to try.
 fn counts(p: u64) -> BTreeSet<u64> {
     [0, 1, p - 1, p, p + 1, 7 * p + 3].into()
 }
 
-/// Where the ranks divide the elements, every block of every operand has the same size; elsewhere none has.
+/// Returns a layout. If the ranks divide the elements, all blocks of every operand have the same
+/// size; otherwise the sizes differ.
 fn layout(n: u64, p: u64) -> Layout {
     let unit = if n.is_multiple_of(p) { p } else { 1 + n % 2 };
     let rule = if n % 3 == 1 { CutRule::Ceil } else { CutRule::Even };
     Layout { unit, rule, ..Layout::ints(n) }
 }
 
-/// Whether an algorithm may refuse these sizes: blocks of different length that go to places of others. Only two
-/// operands in blocks have such places, and only where a third is used between them.
+/// Checks whether an algorithm may reject these sizes because blocks of different lengths go to
+/// each other's places. Only two operands in blocks have such places, and only if a third is used
+/// between them.
 fn may_refuse(world: &World, case: &Case, l: &Layout) -> bool {
     let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
     let blocks = coll.buffers.len() == 2 && coll.buffers.iter().all(|b| b.sizes.len() == 2);
     blocks && !l.n.is_multiple_of(case.ranks())
 }
 
-/// Text and back, the same text.
+/// Checks that a module survives a round trip through its text.
 fn round_trip(m: &Module) {
     let printed = text::print(m, &PrintOptions::default());
     let again = text::parse(FileId(0), &printed).unwrap_or_else(|d| panic!("{d:?}\n{printed}"));
     assert_eq!(text::print(&again, &PrintOptions::default()), printed);
 }
 
-/// Everything about one case with one number of elements; what is wrong, if anything.
+/// Runs all checks of one case with one number of elements; the error describes what is wrong.
 fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     let m = match stack::synchronized(world, case, l) {
         Ok(m) => m,
@@ -94,7 +97,7 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     Ok(true)
 }
 
-/// All cases on these shapes; every algorithm must have run on some of them.
+/// Runs all cases on these shapes; every algorithm must have run on some of them.
 fn sweep(world: &World, shapes: &[Vec<u64>]) {
     let fit = |axes: usize| shapes.iter().filter(|s| s.len() == axes).cloned().collect::<Vec<_>>();
     let (mut wrong, mut ran, mut refused) = (vec![], BTreeSet::new(), 0);
@@ -114,7 +117,7 @@ fn sweep(world: &World, shapes: &[Vec<u64>]) {
         .filter(|a| shapes.iter().any(|s| s.len() == world.lib.algorithm(*a).axes.len()));
     let missing: Vec<String> = here.filter(|a| !ran.contains(a)).map(|a| world.name(a)).collect();
     assert!(missing.is_empty(), "never ran: {missing:?}");
-    // Refusals are the exception, not the way through the test.
+    // Rejections must remain the exception.
     assert!(refused < 60, "{refused} refusals");
 }
 
@@ -128,7 +131,8 @@ fn the_library_on_grids_and_boxes() {
     sweep(World::shipped(), &grids());
 }
 
-/// Sizes are refused only where blocks of different length would lie in foreign places: by these.
+/// Only these algorithms reject sizes, and only because blocks of different lengths would lie in
+/// each other's places.
 #[test]
 fn who_refuses_sizes() {
     let world = World::shipped();
@@ -146,7 +150,8 @@ fn who_refuses_sizes() {
     assert_eq!(Vec::from_iter(refused), ["all_to_all bruck", "all_to_all torus2"]);
 }
 
-/// The symmetric way applies where the text moves with the rank: one rank stands for all, and it says so.
+/// Symmetry applies if the text is the same relative to each rank: one rank then stands for all,
+/// and the verdict states that.
 #[test]
 fn one_rank_stands_for_all_where_the_text_moves_with_the_rank() {
     let world = World::shipped();
@@ -165,7 +170,7 @@ fn one_rank_stands_for_all_where_the_text_moves_with_the_rank() {
     insta::assert_snapshot!(list.join("\n"));
 }
 
-/// Combiners other than sums, and operands of every element type that reduces.
+/// Combiners other than sums, and operands of every element type that can be reduced.
 #[test]
 fn other_combiners_and_types() {
     let world = World::shipped();
@@ -185,7 +190,8 @@ fn other_combiners_and_types() {
     }
 }
 
-/// Floating-point sums have the bits that the rounds give: own value first, then the sources by their distance.
+/// Floating-point sums have the bits that the rounds give: own value first, then the sources by
+/// their distance.
 #[test]
 fn sums_have_the_order_of_the_rounds() {
     let world = World::shipped();

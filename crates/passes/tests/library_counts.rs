@@ -1,4 +1,4 @@
-//! Rounds, bytes, signals and fences of every algorithm, counted on its schedule.
+//! Tests of rounds, bytes, signals and fences of every algorithm, counted on its schedule.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -12,7 +12,7 @@ use stack::count::count;
 use stack::{Case, Layout, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A formula of the table below; its fractions are exact in f64 but for the last bits.
+/// Evaluates a formula of the table below. Its fractions are exact in f64 except for the last bits.
 fn value(e: &Expr, names: &BTreeMap<&str, f64>) -> f64 {
     let v = |e: &Expr| value(e, names);
     match &e.kind {
@@ -55,7 +55,7 @@ fn formula(text: &str, names: &BTreeMap<&str, f64>) -> f64 {
     }
 }
 
-/// The names that formulas may use.
+/// Returns the names that formulas may use.
 fn names(axes: &str, case: &Case) -> BTreeMap<&'static str, f64> {
     let axes: &[&str] = if axes == "p" { &["p"] } else { &["w", "h", "d"] };
     let mut names: BTreeMap<&str, f64> =
@@ -90,7 +90,8 @@ fn shapes(axes: usize) -> Vec<Vec<u64>> {
     }
 }
 
-/// Elements that every cut of a case divides: atoms, and as many again where two operands are cut both ways.
+/// Returns a layout whose elements every cut of a case divides, and their number. If two operands
+/// are cut in both directions, both of their sizes are divisible.
 fn divisible(world: &World, case: &Case) -> (Layout, u64) {
     let r = kbc_rounds::expand(&world.lib, &world.call(case), &kbc_rounds::Limits::default()).unwrap();
     let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
@@ -102,8 +103,8 @@ fn divisible(world: &World, case: &Case) -> (Layout, u64) {
     (Layout::ints(n), n)
 }
 
-/// Rounds and bytes of the schedule, walked, are those of the rounds and those of the documentation: every algorithm, every
-/// shape below, and parameters at other values than their own.
+/// Rounds and bytes counted by walking the schedule agree with the rounds and with the
+/// documentation, for every algorithm, every shape below, and other values of the parameters.
 #[test]
 fn rounds_and_bytes_are_those_of_the_documentation() {
     let world = World::shipped();
@@ -163,7 +164,8 @@ fn rounds_and_bytes_are_those_of_the_documentation() {
                     let (got, want) = (figure.of(&walked), figure.of(&of_rounds));
                     compared[i] += usize::from(claims.iter().any(|c| c.figure == figure));
                     if figure == Figure::Pair && got != want {
-                        // The round of a message in a schedule is the first in which it can be sent.
+                        // The round of a message in a schedule is the first in which it can be
+                        // sent.
                         earlier.insert(world.name(case.alg));
                     } else if got != want {
                         wrong.push(format!(
@@ -180,7 +182,8 @@ fn rounds_and_bytes_are_those_of_the_documentation() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
-    // In these, a rank with nothing to wait for sends before the round of the text; what falls together then differs.
+    // In these, a rank with nothing to wait for sends before its round in the text, so other
+    // messages coincide.
     let asynchronous = [
         "all_gather recursive_doubling",
         "all_reduce multi_root",
@@ -194,8 +197,9 @@ fn rounds_and_bytes_are_those_of_the_documentation() {
     assert!(compared.iter().all(|n| *n > 600), "{compared:?}");
 }
 
-/// Messages by the rounds: what one rank sends another in one round, from one selection of chunks. (The same chunks to
-/// several places travel once; halves that go two ways round a ring of two are two messages, one for each link.)
+/// Returns the number of messages by the rounds: what one rank sends another in one round from one
+/// selection of chunks. (The same chunks to several places travel once; halves that go both ways
+/// round a ring of two are two messages, one per link.)
 fn messages(world: &World, case: &Case) -> u64 {
     let r = kbc_rounds::expand(&world.lib, &world.call(case), &kbc_rounds::Limits::default()).unwrap();
     let mut seen = std::collections::BTreeSet::new();
@@ -206,15 +210,16 @@ fn messages(world: &World, case: &Case) -> u64 {
     seen.len() as u64
 }
 
-/// Whether every rank's result depends on every rank's input.
+/// Checks whether every rank's result depends on every rank's input.
 fn total(world: &World, case: &Case) -> bool {
     let coll = world.lib.collective_of(case.alg).unwrap();
     kbc_passes::expand::is_total(&world.lib, coll, case.root)
 }
 
-/// One arrival a message, waited for once, with one release and one acquire; credits for all messages or for none.
-/// None where every rank's result depends on every rank's input, and two slots a message then; everywhere else one a
-/// message, and one slot.
+/// Each message has one arrival, which is waited for once, with one release and one acquire.
+/// Credits exist for all messages or for none. There are none, and two slots per message, if every
+/// rank's result depends on every rank's input; otherwise there is one credit per message, and one
+/// slot.
 #[test]
 fn signals_and_fences_are_as_few_as_the_facts_allow() {
     let world = World::shipped();
@@ -238,7 +243,7 @@ fn signals_and_fences_are_as_few_as_the_facts_allow() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The rows of LANGUAGE 7.2: messages and credits of a call, by the number of ranks.
+/// Messages and credits of a call, by the number of ranks, are those of the table.
 #[test]
 fn signals_are_those_of_the_table() {
     let world = World::shipped();
@@ -282,7 +287,7 @@ fn signals_are_those_of_the_table() {
             assert_eq!((c.messages, c.credits), want, "{}", world.show(&case));
         }
     }
-    // A barrier a round would cost 784 notifies here.
+    // A barrier per round would cost 784 notifies here.
     let case = world.case("all_reduce ring", &[8], None);
     let c = count(&stack::synchronized(world, &case, &Layout::ints(80)).unwrap());
     assert_eq!((c.messages, c.credits), (112, 0));

@@ -1,7 +1,7 @@
-//! Loads of links: the table of LANGUAGE 5.1 to the last fraction, and what it says about lanes of unequal length (ADR 16).
+//! Tests of the loads of links: a table of exact fractions, and lanes of unequal length (ADR 16).
 //!
-//! A message whose two ways round are equally long goes half each way in the table; the machines of kbc send it the plus way,
-//! which is the second figure of a row where it differs.
+//! If both directions of a message are equally long, the table sends half each way. The machines of
+//! kbc send it in the plus direction, which gives the second figure of a row where it differs.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -21,9 +21,9 @@ const PARTS: u64 = 8;
 struct Grid<'a> {
     sides: &'a [u64],
     wraps: bool,
-    /// Equally long ways are taken half each.
+    /// Whether equally long directions carry half each.
     halves: bool,
-    /// A wrap of two is two links each way, not one.
+    /// Whether a wrap of two is two links per direction rather than one.
     twice: bool,
 }
 
@@ -43,7 +43,8 @@ impl Grid<'_> {
         at
     }
 
-    /// Adds the loads of a message: axis after axis, the shorter way, on links named by node, axis and direction.
+    /// Adds the loads of a message: axis by axis, in the shorter direction, on links named by node,
+    /// axis and direction.
     fn send(&self, from: u64, to: u64, way: i8, load: u64, on: &mut BTreeMap<(Vec<u64>, usize, bool), u64>) {
         self.axis(0, self.coordinates(from), &self.coordinates(to), way, load, on);
     }
@@ -63,7 +64,7 @@ impl Grid<'_> {
         let ways: Vec<bool> = match self.wraps {
             _ if plus == 0 => return self.axis(axis + 1, at, to, way, load, on),
             false => vec![to[axis] > at[axis]],
-            // Two links to one neighbour: the way the peer is written picks one (LANGUAGE 2.2).
+            // Two links to one neighbour: the way in which the peer is written selects one.
             true if side == 2 && self.twice => vec![way >= 0],
             true if side == 2 => vec![at[axis] == 0],
             true if plus == minus && self.halves => vec![true, false],
@@ -80,12 +81,13 @@ impl Grid<'_> {
     }
 }
 
-/// The busiest link of each round, summed, in units of the vector; and the load of the busiest link over all rounds.
+/// Returns the busiest link of each round, summed, in units of the vector; and the load of the
+/// busiest link over all rounds.
 fn loads(world: &World, algorithm: &str, sizes: &[u64], grid: Grid<'_>) -> (Ratio, Ratio) {
     let r = expand(&world.lib, &world.call(&world.case(algorithm, sizes, None)), &Limits::default()).unwrap();
     let (mut lockstep, mut total) = (0, BTreeMap::<_, u64>::new());
     for round in &r.rounds {
-        // What goes to several places of a peer travels once.
+        // Chunks that go to several places of a peer travel once.
         let mut messages: BTreeMap<(u32, u32, i8), BTreeSet<(u32, u32)>> = BTreeMap::new();
         for x in round.iter().filter(|x| x.is_remote()) {
             let places = x.from.runs().iter().flat_map(|run| run.start..run.start + run.len);
@@ -103,10 +105,11 @@ fn loads(world: &World, algorithm: &str, sizes: &[u64], grid: Grid<'_>) -> (Rati
     (of(lockstep), of(total.values().copied().max().unwrap_or(0)))
 }
 
-/// An algorithm, and what it puts on the busiest link, as a fraction.
+/// An algorithm, and its load on the busiest link as a fraction.
 type Load = (&'static str, (u64, u64));
 
-/// Machine, shape of the call, then algorithms with the load of the busiest link, summed over rounds; all_reduce.
+/// Machine, shape of the call, then algorithms of all_reduce with the load of the busiest link,
+/// summed over rounds.
 const TABLE: &[(&str, &[u64], &[Load])] = &[
     (
         "ring",
@@ -175,7 +178,8 @@ fn loads_are_those_of_the_table() {
             rows.push(format!(
                 "{machine}{sides:?} {name}: {got}, by the routes of kbc {routed}, in all {busiest}"
             ));
-            // The event engine routes the schedule of the same call and counts the same bytes on the busiest link.
+            // The event engine routes the schedule of the same call and counts the same bytes on
+            // the busiest link.
             let shape: Vec<String> = sides.iter().map(u64::to_string).collect();
             let machine = Topology::parse(&format!("{machine}({})", shape.join(", ")), FileId(0));
             let Ok(machine) = machine else { continue };
@@ -195,8 +199,9 @@ fn loads_are_those_of_the_table() {
     insta::assert_snapshot!(rows.join("\n"));
 }
 
-/// ADR 16: lanes of unequal length do not wait for each other in a schedule. On the torus 3 x 2 the time of
-/// `torus2_all_links` is that of the load of its busiest link, less than the lockstep of the rounds would take.
+/// ADR 16: lanes of unequal length do not wait for each other in a schedule. On the torus 3 x 2,
+/// the time of `torus2_all_links` is that of the load of its busiest link, less than the rounds
+/// would take in lockstep.
 #[test]
 fn lanes_of_unequal_length_do_not_wait() {
     let world = World::shipped();

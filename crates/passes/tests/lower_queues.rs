@@ -1,5 +1,6 @@
-//! Queues as windows (SIM-3): every algorithm of the library through `enqueue` and `lower-queues`, checked again, executed by
-//! the interpreter and as machine code, equal to what its collective promises.
+//! Tests of queues as windows (SIM-3): every algorithm of the library goes through `enqueue` and
+//! `lower-queues`, is checked again, executed by the interpreter and as machine code, and fulfils
+//! the contract of its collective.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -24,7 +25,8 @@ fn shapes(axes: usize) -> Vec<Vec<u64>> {
     }
 }
 
-/// Whether it goes through queues of so many slots; panics if it does and then is wrong. The number of roles it has.
+/// Checks a case with queues of `depth` slots, and panics if the result is wrong. Returns its
+/// number of roles, or `None` if it cannot use such queues.
 fn one(world: &World, case: &Case, depth: u64) -> Option<usize> {
     let p = case.ranks();
     let l = Layout { unit: p, ..Layout::ints(4 * p) };
@@ -152,7 +154,7 @@ region @c over tp as (r of 2)
     );
 }
 
-/// `room` is the wait for a credit that the next `send` needs.
+/// `room` becomes the wait for a credit that the next `send` needs.
 #[test]
 fn room_is_a_wait() {
     let body = "      if r == 0

@@ -1,5 +1,6 @@
-//! SYNC-3: nothing can be left out. Of the ring family's schedules, with slots of every policy, each notify, wait, release
-//! and acquire alone is dropped: the checker rejects what is left, and run as weakly as memory allows it misbehaves.
+//! SYNC-3: nothing can be left out. In the ring family's schedules, with slots of every policy,
+//! each notify, wait, release and acquire is dropped alone. The checker rejects the result, and
+//! under the weakest memory allowed it misbehaves.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;

@@ -1,4 +1,5 @@
-//! Options of a use through the whole stack: they change signals, slots and streams, never results (LANGUAGE 2.7, 7).
+//! Tests of options of a use through the whole stack: they change signals, slots and streams, never
+//! results.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -12,7 +13,7 @@ use kbc_ir::walk::{Act, Cursor, Program, Step};
 use stack::{Case, Layout, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong with a use, if anything: numbers, proof, adversary.
+/// Checks a use by numbers, proof and adversary; the error describes what is wrong.
 fn fault(world: &World, case: &Case, n: u64) -> Result<Module, String> {
     let l = &Layout { unit: case.ranks(), ..Layout::ints(n) };
     let m = stack::synchronized(world, case, l).map_err(|d| world.words(&d))?;
@@ -36,7 +37,8 @@ fn fault(world: &World, case: &Case, n: u64) -> Result<Module, String> {
     Ok(m)
 }
 
-/// Algorithms of every kind with these options, on small shapes; some must be refused with E033, all others be right.
+/// Runs algorithms of every kind with these options on small shapes. Some must be rejected with
+/// E033, all others must be right.
 fn sweep(options: &[&str], refused: &dyn Fn(&str, &str) -> bool) {
     let world = World::shipped();
     let mut wrong = vec![];
@@ -111,7 +113,8 @@ fn instances_and_pipelines() {
     );
 }
 
-/// A pipeline of k on a chain has p - 2 + k rounds; its text does not grow with the ranks; instances are streams.
+/// A pipeline of k on a chain has p - 2 + k rounds, and its text does not grow with the ranks.
+/// Instances are streams.
 #[test]
 fn lanes_are_delayed_or_side_by_side() {
     let world = World::shipped();
@@ -136,12 +139,12 @@ fn lanes_are_delayed_or_side_by_side() {
     let m = made("all_reduce ring(cores: 4)", 4);
     let names: Vec<&str> = stack::region(&m).roles[0].streams.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["main", "core1", "core2", "core3"]);
-    // A vector's lanes begin at lines of 64 bytes.
+    // The lanes of a vector begin at lines of 64 bytes.
     let line = &stack::region(&m).operands[0].line;
     assert_eq!((line.parts, &line.rule), (4, &kbc_ir::types::CutRule::Lines(16)));
 }
 
-/// Algorithms whose ranks always send to the same neighbours, in one piece.
+/// Checks whether the ranks of an algorithm always send to the same neighbours, in one piece.
 fn rotates(name: &str) -> bool {
     name.contains("ring") || name == "all_reduce torus2"
 }
@@ -153,7 +156,7 @@ fn slots_in_rotation() {
     });
 }
 
-/// The credits of a rotation are those of LANGUAGE 7.2: all below p slots, none from there on.
+/// Below p slots, a rotation needs a credit for every message; from p slots on, none.
 #[test]
 fn a_rotation_of_p_slots_needs_no_credits() {
     let world = World::shipped();
@@ -179,7 +182,8 @@ fn a_rotation_of_p_slots_needs_no_credits() {
     }
 }
 
-/// Messages that each stream of rank 0 sends in a call in which no arrival of the first window ever comes.
+/// Returns the messages that each stream of rank 0 sends in a call in which no arrival of the first
+/// window comes.
 fn sent_without_arrivals(m: &Module) -> Vec<u64> {
     let s = m.schedule().unwrap();
     let program = Program::compile(s).unwrap();
@@ -234,8 +238,9 @@ fn sent_without_arrivals(m: &Module) -> Vec<u64> {
     }
 }
 
-/// A message leaves when what it carries is there: with the arrivals of one lane held back from the first round on, the
-/// other lane sends all its rounds. In lockstep, one stream, nothing of the second round leaves.
+/// A message leaves when its data is present. If the arrivals of one lane are held back from the
+/// first round on, the other lane still sends all its rounds. In lockstep, on one stream, nothing
+/// of the second round leaves.
 #[test]
 fn a_lane_does_not_wait_for_the_rounds_of_another() {
     let world = World::shipped();
@@ -250,7 +255,8 @@ fn a_lane_does_not_wait_for_the_rounds_of_another() {
     assert_eq!(both.iter().sum::<u64>(), 2);
 }
 
-/// Cores of a rank begin with different peers, pushed and, where nothing is added, fetched; additions keep their order.
+/// Cores of a rank begin with different peers, in pushes and, if nothing is added, in pulls.
+/// Additions keep their order.
 #[test]
 fn cores_take_turns() {
     let world = World::shipped();

@@ -1,7 +1,8 @@
-//! One rank of each orbit on the library's algorithms that are symmetric by shifts of a stride, by several digits of one
-//! coordinate, by pieces of a line or in their scratch (ADR 20; SYNC-4, ALG-7): how many orbits there are on
-//! few ranks and on many, and that walking them finds what walking every rank finds, also on mutants, also on those
-//! that break the symmetry on one rank.
+//! Tests of symmetry on the library's algorithms that are symmetric by shifts of a stride, by
+//! several digits of one coordinate, by pieces of a line or in their scratch (ADR 20; SYNC-4,
+//! ALG-7). They check the number of orbits on few and on many ranks, and that walking one rank of
+//! each orbit finds the same errors as walking every rank, also on mutants that break the symmetry
+//! on one rank.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -12,7 +13,7 @@ use kbc_ir::schedule::Schedule;
 use stack::{Layout, World};
 use std::collections::BTreeSet;
 
-/// Algorithm, shapes, orbits.
+/// Algorithm, small shape, large shape, orbits.
 type Case = (&'static str, &'static [u64], &'static [u64], [u64; 2]);
 
 /// Algorithm, a small shape and a large one, and the orbits of each.
@@ -27,13 +28,13 @@ const CASES: [Case; 13] = [
     ("all_reduce hierarchical_flat", &[8], &[1024], [1, 1]),
     ("all_reduce blueconnect", &[8], &[512], [1, 1]),
     ("all_reduce torus2_all_links", &[3, 2], &[16, 16], [1, 1]),
-    // Slots are numbered by column, so only rows move.
+    // Slots are numbered by column, so only shifts of rows are symmetries.
     ("all_to_all torus2", &[2, 3], &[16, 16], [2, 16]),
     ("all_reduce torus3", &[2, 2, 2], &[4, 4, 8], [1, 1]),
     ("reduce_scatter halving_recursive", &[8], &[512], [1, 1]),
 ];
 
-/// Mutants of each case.
+/// Number of mutants of each case.
 const MUTANTS: usize = 120;
 
 fn schedule(name: &str, sizes: &[u64]) -> Schedule {
@@ -55,7 +56,8 @@ fn orbits(v: &Verdict) -> Option<u64> {
     }
 }
 
-/// Codes of a verdict by what went wrong: which of two unordered accesses comes first depends on the order of the walk.
+/// Maps the codes of a verdict to kinds of errors: which of two unordered accesses comes first
+/// depends on the order of the walk.
 fn kinds(v: &Verdict) -> BTreeSet<&'static str> {
     let kind = |c| match c {
         "E341" | "E342" | "E343" | "E344" => "contents",
@@ -76,7 +78,7 @@ fn there_are_few_orbits() {
     }
 }
 
-/// What has no such group is walked on every rank, and says why.
+/// An algorithm without such a group is walked on every rank, and the verdict states the reason.
 #[test]
 fn what_does_not_move_is_walked() {
     for (name, sizes, root, reason) in [
@@ -84,7 +86,8 @@ fn what_does_not_move_is_walked() {
         ("all_reduce mesh2", &[10, 8], None, "a guard in region"),
         ("all_reduce snake", &[10, 8], None, "@view"),
         ("reduce binomial", &[96], Some(0), "the promise of region"),
-        // Directions share the list of blocks, not each block; or a chunk, not what the next axis makes of it.
+        // Directions share the list of blocks, not each block; or a chunk, not what the next axis
+        // makes of it.
         ("reduce_scatter torus2_all_links", &[10, 8], None, "do not move alike"),
         ("all_reduce torus3_all_links", &[5, 4, 4], None, "do not move alike"),
     ] {
@@ -105,7 +108,7 @@ fn ways_agree_on_mutants() {
         let s = schedule(name, sizes);
         let list = mutations(&s);
         for (i, m) in list.iter().enumerate().step_by(list.len().div_ceil(MUTANTS)) {
-            // Every third one on one rank only.
+            // Every third mutation is on one rank only.
             let mutant = if i % 3 == 2 { apply_on(&s, m, 1) } else { apply(&s, m) };
             let one = by(&mutant, Way::Symmetric);
             all += 1;

@@ -1,5 +1,5 @@
-//! The order graph of an algorithm: which credits are needed (SYNC-1, SYNC-3; LANGUAGE 7.2, where another program
-//! measured them).
+//! Tests of the order graph of an algorithm: which credits are needed (SYNC-1, SYNC-3), against
+//! independently measured numbers.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -12,7 +12,8 @@ fn rounds(world: &World, case: &Case) -> Rounds {
     kbc_rounds::expand(&world.lib, &world.call(case), &kbc_rounds::Limits::default()).unwrap()
 }
 
-/// A formula of the table: sums and products of numbers, `p`, `f` (floor log2 p), `m` (2^f).
+/// Evaluates a formula of the table: sums and products of numbers, `p`, `f` (floor log2 p), `m`
+/// (2^f).
 fn formula(text: &str, p: u64) -> u64 {
     let f = u64::from(p.ilog2());
     let term = |t: &str| -> u64 {
@@ -28,7 +29,7 @@ fn formula(text: &str, p: u64) -> u64 {
         }
         product
     };
-    // The sum of at most two terms, or p with a number taken away.
+    // The sum of at most two terms, or p minus a number.
     match text {
         "p-1" => p - 1,
         "2*p-1" => 2 * p - 1,
@@ -50,7 +51,7 @@ fn formula(text: &str, p: u64) -> u64 {
     }
 }
 
-/// Every row of the table, at every number of ranks it speaks of.
+/// Checks every row of the table, at every number of ranks that it covers.
 #[test]
 fn credits_are_those_of_the_table() {
     let world = World::shipped();
@@ -95,7 +96,7 @@ fn credits_are_those_of_the_table() {
     assert!(seen > 250, "{seen}");
 }
 
-/// Whether every rank's result depends on every rank's input.
+/// Checks whether every rank's result depends on every rank's input.
 fn total(world: &World, case: &Case) -> bool {
     let coll = world.lib.collective_of(case.alg).unwrap();
     kbc_passes::expand::is_total(&world.lib, coll, case.root)
@@ -109,8 +110,8 @@ fn shapes(axes: usize) -> Vec<Vec<u64>> {
     }
 }
 
-/// The two facts of LANGUAGE 7.2, over the library: two slots a message and no credit where the collective is total,
-/// whatever the order inside a rank; a credit for every reuse where it is rooted, whatever the number of slots.
+/// Over the library: with two slots per message, a total collective needs no credit, whatever the
+/// order inside a rank; a rooted one needs a credit for every reuse, whatever the number of slots.
 #[test]
 fn total_collectives_need_no_credits_and_rooted_ones_need_all() {
     let world = World::shipped();
@@ -118,7 +119,7 @@ fn total_collectives_need_no_credits_and_rooted_ones_need_all() {
     for case in world.cases(&shapes, &|p| vec![0, p - 1]) {
         let r = rounds(world, &case);
         let total = total(world, &case);
-        // A broadcast or a reduce with a total half is a total one.
+        // A broadcast or a reduce that contains a total half is total.
         let half = world.name(case.alg).contains("scatter_gather");
         let rooted = case.root.is_some() && !half;
         let needed = |policy, within| {
@@ -143,8 +144,8 @@ fn total_collectives_need_no_credits_and_rooted_ones_need_all() {
     assert!(seen[0] >= 20 && seen[1] >= 100, "{seen:?}");
 }
 
-/// Rotating a vector in place closes a circle with direct placement, so such messages keep a slot (rule 5); and a graph
-/// that is too large is refused.
+/// Rotating a vector in place with direct placement would close a cycle, so such messages keep a
+/// slot (rule 5). A graph that is too large is rejected.
 #[test]
 fn what_reads_in_the_round_it_is_written_keeps_its_slot() {
     let text = "collective rotate over (r of p) on v[n] { start v[i]  end v[i] = v[i] at (r + p - 1) % p }
@@ -161,7 +162,8 @@ fn what_reads_in_the_round_it_is_written_keeps_its_slot() {
     ));
 }
 
-/// What is chosen at small shapes is right at every shape: with one slot a message and no credit, nothing else is needed.
+/// The choice made at small shapes is right at every shape: with one slot per message and no
+/// credit, nothing else is needed.
 #[test]
 fn one_slot_is_chosen_where_it_is_enough() {
     let world = World::shipped();

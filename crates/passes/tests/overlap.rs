@@ -1,4 +1,5 @@
-//! `overlap`: what is awaited is needed, on every stream; what runs beside what; which uses are refused.
+//! Tests of `overlap`: every event is needed, on every stream; which operations overlap; which uses
+//! are rejected.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -21,7 +22,7 @@ fn sound(m: &Module) -> bool {
     check(m.schedule().unwrap(), &CheckOptions::default()).ok()
 }
 
-/// A product whose partial result is combined, in pieces.
+/// Returns a matmul whose partial result is combined, in pieces.
 fn made(p: u64, sizes: [u64; 3], collective: &str, result: &str) -> String {
     let [m, k, n] = sizes;
     format!(
@@ -61,7 +62,8 @@ fn pieces_of_every_kind_are_proven() {
     }
 }
 
-/// A body without its n-th `record` or `await`; whether there was one. They stand at its ends, in no loop.
+/// Removes the n-th `record` or `await` of a body; returns whether there was one. They are at its
+/// ends, in no loop.
 fn without_event(list: &mut Vec<SStmt>, left: &mut usize) -> bool {
     let event = |s: &SStmt| matches!(s, SStmt::Op(SOp::Record(_) | SOp::Await(_), _));
     let all: Vec<usize> = (0..list.len()).filter(|i| event(&list[*i])).collect();
@@ -77,7 +79,8 @@ fn without_event(list: &mut Vec<SStmt>, left: &mut usize) -> bool {
     }
 }
 
-/// Nothing is awaited that need not be: without any one event the checker finds a race, a deadlock, or an event that nobody records.
+/// No event is superfluous: without any one, the checker finds a race, a deadlock, or an event that
+/// is never recorded.
 #[test]
 fn every_event_is_needed() {
     let gathered = "kir 1\nmodule @t\nmachine \"ring(3) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1 TB/s }\"\nmesh tp 3\n\n\
@@ -136,7 +139,8 @@ fn where_local_work_takes_no_time_nothing_changes() {
     assert_eq!(text(&module(&kir)), text(&whole));
 }
 
-/// Pieces that are faster beside their product alone, in a program in which that is nothing: they stay whole.
+/// Pieces that are faster beside their matmul alone stay whole in a program in which that gains
+/// nothing.
 #[test]
 fn what_is_not_worth_it_in_the_program_stays_whole() {
     let kir = |k: u64| {

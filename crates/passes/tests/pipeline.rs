@@ -1,4 +1,4 @@
-//! The pass manager: text of pipelines, order, options, observers.
+//! Tests of the pass manager: text of pipelines, order, options, observers.
 
 use crate::common;
 
@@ -17,7 +17,7 @@ use kbc_passes::{Changed, Pass, PassCx, PassInfo, Pipeline, TimeModel, registry}
 
 const FFN: &str = include_str!("data/place/ffn.kir");
 
-/// `CODE title | place: label | help` of each message; places are the bytes of the text.
+/// Returns `CODE title | place: label | help` of each message; places are the bytes of the text.
 fn errors(text: &str) -> Vec<String> {
     let found = Pipeline::parse(text, FileId(0)).err().unwrap_or_default();
     let at =
@@ -164,7 +164,7 @@ fn a_reproducer_replays_the_failure() {
     assert_eq!(titles(&first), titles(&again));
 }
 
-/// A pass that does something to a module.
+/// A pass that applies a function to a module.
 struct Bad(fn(&mut Module));
 
 static BAD: PassInfo = PassInfo {
@@ -196,7 +196,7 @@ fn a_wrong_pass_is_caught() {
         let found = pipeline.run(&mut module, &cx, &mut [watch]).err().unwrap_or_default();
         found.list.iter().map(|d| d.code).collect::<Vec<_>>()
     };
-    // Forgets a type although the module says it has all of them.
+    // Removes a type although the module claims to have all types.
     let untyped: fn(&mut Module) = |m| {
         let g = graph_of(m, &BAD).unwrap();
         let last = *g.order().last().unwrap();
@@ -204,7 +204,7 @@ fn a_wrong_pass_is_caught() {
     };
     assert!(run(untyped, &mut VerifyEach).contains(&"E905"));
     assert_eq!(run(|_| {}, &mut VerifyEach), [""; 0]);
-    // A number that is not equal to itself never reads back as the same.
+    // A number that is not equal to itself (NaN) never parses to an equal one.
     let unequal: fn(&mut Module) = |m| {
         let g = graph_of(m, &BAD).unwrap();
         let h = g.order()[7];
@@ -216,7 +216,8 @@ fn a_wrong_pass_is_caught() {
     assert_eq!(run(|_| {}, &mut RoundTrip), [""; 0]);
 }
 
-/// The feed-forward layer of the design: no collective between the layers, one after, before the bias.
+/// The feed-forward layer of the design has no collective between the layers, and one after them,
+/// before the bias.
 #[test]
 fn ffn_has_one_all_reduce_before_the_bias() {
     for tp in [1, 2, 3, 4, 5, 8] {
@@ -235,7 +236,7 @@ fn ffn_has_one_all_reduce_before_the_bias() {
     }
 }
 
-/// A time model that has no time for anything.
+/// A time model that fails.
 struct Refuses;
 
 impl TimeModel for Refuses {

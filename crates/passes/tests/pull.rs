@@ -1,5 +1,6 @@
-//! `transfer: pull` through the whole stack: every algorithm of the library is proven, gives the interpreter's bits as machine
-//! code and the promised elements on every rank, stands under the adversaries, and nothing of what orders it can be left out.
+//! Tests of `transfer: pull` through the whole stack. Every algorithm of the library is proven,
+//! gives the interpreter's bits as machine code, fulfils its contract on every rank, and passes
+//! under the adversaries; and none of its synchronisation can be left out.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -16,7 +17,7 @@ use kbc_passes::expand::Arg;
 use stack::{Case, Layout, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many operations of a kind the text of a schedule has.
+/// Returns how many operations of a kind the text of a schedule has.
 fn count(s: &Schedule, of: &dyn Fn(&SOp) -> bool) -> usize {
     fn list(l: &[SStmt], of: &dyn Fn(&SOp) -> bool) -> usize {
         l.iter()
@@ -31,7 +32,7 @@ fn count(s: &Schedule, of: &dyn Fn(&SOp) -> bool) -> usize {
     streams.map(|s| list(&s.body, of)).sum()
 }
 
-/// Everything about one case; false where its sizes may be and are refused.
+/// Runs all checks of one case; returns false if its sizes may be rejected and are.
 fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     let m = match stack::synchronized(world, case, l) {
         Ok(m) => m,
@@ -102,7 +103,7 @@ fn the_library_is_fetched() {
     assert!(missing.is_empty(), "never ran: {missing:?}");
 }
 
-/// With lanes, cores, pipelines and slots in rotation.
+/// With lanes, cores, pipelines and rotating slots.
 #[test]
 fn beside_other_options() {
     let world = World::shipped();
@@ -131,12 +132,12 @@ fn beside_other_options() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
 }
 
-/// What every reader gets lies in one slot; a pull has no signal more than a push.
+/// All readers of a message read one slot, and a pull has no more signals than a push.
 #[test]
 fn slots_are_shared_and_signals_are_those_of_a_push() {
     let world = World::shipped();
     for (name, p, slots) in [
-        // One of a rank's own block for all, in alternate calls.
+        // One slot of a rank's own block for all readers, alternating between calls.
         ("all_gather direct", 5, 2),
         ("all_reduce two_phase", 4, 4),
         ("all_reduce one_phase", 4, 2),
@@ -158,8 +159,8 @@ fn slots_are_shared_and_signals_are_those_of_a_push() {
     }
 }
 
-/// SYNC-3 for pulls: each notify, wait and fence alone is dropped; the checker rejects what is left, and run as weakly as memory allows
-/// it misbehaves.
+/// SYNC-3 for pulls: each notify, wait and fence is dropped alone. The checker rejects the result,
+/// and under the weakest memory allowed it misbehaves.
 #[test]
 fn no_signal_and_no_fence_can_be_dropped() {
     let world = World::shipped();

@@ -1,5 +1,5 @@
-//! Plans between all placements of a small tensor on a mesh of 2 x 3: every step moves exactly the elements that its
-//! types say, and what cannot be reached is what should not be.
+//! Tests of plans between all placements of a small tensor on a mesh of 2 x 3: every step moves
+//! exactly the elements that its types imply, and only impossible changes have no plan.
 
 use kbc_ir::graph::CollKind;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Mesh, ReduceOp, TensorType};
@@ -12,13 +12,14 @@ fn mesh() -> Mesh {
     Mesh { axes: vec![axis("a", 2), axis("b", 3)] }
 }
 
-/// Lengths of the parts of n elements, the first or one between them empty.
+/// Returns lengths of the parts of n elements; the first one or one in the middle is empty.
 fn given(axis: &Name, n: u64) -> CutRule {
     let lengths = if *axis == *"a" { vec![0, n] } else { vec![n - 2, 0, 2] };
     CutRule::Lengths(Parts::row(&lengths).expect("lengths"))
 }
 
-/// All types of `f32[5, 7]` on the mesh, with sums and coordinate 1 where there is a choice.
+/// Returns all types of `f32[5, 7]` on the mesh, with sums and coordinate 1 where there is a
+/// choice.
 fn all_types() -> Vec<TensorType> {
     #[derive(Clone, Copy, PartialEq)]
     enum Is {
@@ -71,13 +72,14 @@ fn all_types() -> Vec<TensorType> {
     out
 }
 
-/// Elements a rank holds.
+/// Returns the elements that a rank holds.
 fn held(mesh: &Mesh, ty: &TensorType, rank: u64) -> BTreeSet<(u64, u64)> {
     let b = ty.local_box(mesh, &mesh.coords(rank));
     (b[0].0..b[0].1).flat_map(|i| (b[1].0..b[1].1).map(move |j| (i, j))).collect()
 }
 
-/// Whether a step can do what its types say, by the elements that the ranks of a group hold before and after.
+/// Checks whether a step can do what its types say, by the elements that the ranks of a group hold
+/// before and after.
 fn step_is_possible(mesh: &Mesh, before: &TensorType, step: &Step) -> bool {
     let at = mesh.axes.iter().position(|a| a.name == step.axis).expect("an axis of the mesh");
     (0..mesh.ranks()).all(|rank| {
@@ -97,20 +99,21 @@ fn step_is_possible(mesh: &Mesh, before: &TensorType, step: &Step) -> bool {
             CollKind::AllGather | CollKind::Broadcast => after == all,
             CollKind::AllToAll | CollKind::Scatter => after.is_subset(&all),
             CollKind::Gather => after.is_empty() || after == all,
-            // No change of placement.
+            // Not a change of placement.
             CollKind::Barrier | CollKind::Own => false,
         }
     })
 }
 
-/// Whether a value can be given another placement at all.
+/// Checks whether a value can be given another placement at all.
 fn reachable(from: &TensorType, to: &TensorType) -> bool {
     let partial = |t: &TensorType, a: &str| t.partial.as_ref().is_some_and(|p| p.1.iter().any(|x| *x == *a));
     let only = |t: &TensorType, a: &str| t.only.as_ref().is_some_and(|o| o.1 == *a);
     let split = |t: &TensorType, a: &str| t.dim_cut_by(a).is_some();
     ["a", "b"].into_iter().all(|a| {
         let made_partial = partial(to, a) && !partial(from, a);
-        // Nothing is taken from ranks that all hold it; a value of one coordinate cannot be split and taken again.
+        // A value that all ranks hold is not taken from some; a value of one coordinate cannot be
+        // split and taken again.
         let taken = only(to, a) && !only(from, a) && !partial(from, a) && !split(from, a);
         !made_partial && !taken
     })

@@ -1,5 +1,6 @@
-//! Where the rounds of an algorithm break its promise or a rule of rounds, its schedule is rejected too, so that the
-//! driver may look at the schedule first and at the rounds for the words. Texts of the library with one small change.
+//! Test that the schedule of an algorithm is rejected whenever its rounds break its contract or a
+//! rule of rounds. The driver may therefore check the schedule first, and the rounds only for
+//! better messages. The cases are texts of the library with one small change.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -8,7 +9,8 @@ use kbc_checker::{CheckOptions, check};
 use kbc_rounds::{Limits, Verifier};
 use stack::{Case, Layout, World, workspace};
 
-/// Small changes of the text of an algorithm: one occurrence of the first for the second.
+/// Small changes of the text of an algorithm: one occurrence of the first string becomes the
+/// second.
 const CHANGES: [(&str, &str); 14] = [
     (" reduce", ""),
     ("-> r + ", "-> r - "),
@@ -33,7 +35,7 @@ fn what_rounds_reject_the_schedule_does_not_accept() {
         let text = std::fs::read_to_string(workspace(&format!("specs/lib/{file}.kb"))).unwrap();
         for (old, new) in CHANGES {
             for (at, _) in text.match_indices(old) {
-                // In the text of an algorithm, not of a comment.
+                // The occurrence must be in the text of an algorithm, not in a comment.
                 let line = text[..at].rfind('\n').map_or(0, |n| n + 1);
                 if text[line..at].contains("//") {
                     continue;

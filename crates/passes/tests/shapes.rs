@@ -1,5 +1,6 @@
-//! Operations that move elements, on random shapes, meshes and placements (TP-1): what `infer` says every rank has before
-//! and after is what the operation on the rank's own parts makes of them, element for element.
+//! Tests of operations that move elements, on random shapes, meshes and placements (TP-1): the
+//! parts that `infer` assigns to every rank before and after are related by the operation on the
+//! rank's own parts, element for element.
 
 use crate::common;
 
@@ -21,7 +22,7 @@ impl Rng {
     }
 }
 
-/// Elements by their numbers, row-major.
+/// Elements identified by their numbers, row-major.
 #[derive(Clone, PartialEq, Debug)]
 struct Ids {
     shape: Vec<u64>,
@@ -39,7 +40,7 @@ impl Ids {
         self.of[index.iter().zip(&self.shape).fold(0, |n, (i, d)| n * d + i) as usize]
     }
 
-    /// The part within a box.
+    /// Returns the part within a box.
     fn part(&self, bounds: &[(u64, u64)]) -> Ids {
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
         let of = all_indices(&shape)
@@ -50,7 +51,7 @@ impl Ids {
     }
 }
 
-/// The operation by its definition; `shape` is that of the result, which a reshape needs.
+/// Applies the operation by its definition; `shape` is that of the result, which a reshape needs.
 fn apply(op: &ShapeOp, x: &[Ids], shape: &[u64]) -> Ids {
     let of = match op {
         ShapeOp::Reshape(_) => x[0].of.clone(),
@@ -138,7 +139,7 @@ fn shape(rng: &mut Rng) -> Vec<u64> {
         .collect()
 }
 
-/// Dimensions joined and split.
+/// Returns a shape with dimensions joined and split.
 fn reshaped(rng: &mut Rng, shape: &[u64]) -> Vec<u64> {
     let mut out = shape.to_vec();
     for _ in 0..1 + rng.below(4) {
@@ -156,7 +157,7 @@ fn reshaped(rng: &mut Rng, shape: &[u64]) -> Vec<u64> {
     out
 }
 
-/// The operation as it is written in a graph, behind its operands.
+/// Returns the operation as it is written in a graph, after its operands.
 fn text(types: &[TensorType], op: &ShapeOp, mesh: &Mesh, result: &[u64]) -> String {
     let axes: Vec<String> = mesh.axes.iter().map(|a| format!("{} {}", a.name, a.size)).collect();
     let mut out = format!("kir 1\nmodule @m\nmesh {}\n\ngraph @m\n", axes.join(", "));
@@ -220,7 +221,8 @@ fn every_rank_has_its_part_of_the_result() {
             graph.operands(at).iter().map(|o| graph.op(*o).ty.clone().expect("typed")).collect();
         let moved = graph.operands(at).iter().any(|o| graph.op(*o).kind == OpKind::Demand);
         *(if moved { &mut changed } else { &mut kept }) += 1;
-        // Combining and moving elements commute, so what is pending must be pending of all alike.
+        // Combining and moving elements commute, so all operands must have the same pending
+        // combination.
         assert!(operands.iter().all(|o| o.partial == result.partial && o.only == result.only), "{kir}");
         let global: Vec<Ids> = shapes
             .iter()

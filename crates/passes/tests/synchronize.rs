@@ -1,5 +1,6 @@
-//! `synchronize` that is deliberately wrong is rejected by the checker, with the code that says why, and fails under
-//! the adversary; the right one is what `expand` asked for and no more.
+//! Tests of `synchronize`: deliberately wrong versions are rejected by the checker, with the code
+//! of the mistake, and fail under the adversary; the correct one adds exactly what `expand` asked
+//! for.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::stack;
@@ -17,7 +18,7 @@ use kbc_passes::{Changed, Pass, PassCx, PassInfo};
 use stack::{Case, Layout, World};
 use std::collections::BTreeSet;
 
-/// Seeds within which the adversary must have broken every wrong schedule here.
+/// Seeds within which the adversary must break every wrong schedule here.
 const SEEDS: u64 = 100;
 
 /// How a `synchronize` can be wrong.
@@ -27,13 +28,13 @@ enum Wrong {
     NoRelease,
     /// Waits without an acquire after them.
     NoAcquire,
-    /// Arrivals are waited for as of the call before.
+    /// Waits for the arrivals of the previous call.
     OldEpoch,
-    /// One slot a message, and nobody asks whether it is free.
+    /// One slot per message, without waiting until it is free.
     NoCredit,
 }
 
-/// A pass that does what `synchronize` does, but for one thing.
+/// A pass that does what `synchronize` does, with one mistake.
 struct WrongSynchronize(Wrong);
 
 static INFO: PassInfo = PassInfo {
@@ -60,7 +61,7 @@ impl Pass for WrongSynchronize {
         let keep = |op: &SOp| match (self.0, op) {
             (Wrong::NoRelease, SOp::FenceRelease) | (Wrong::NoAcquire, SOp::FenceAcquire) => None,
             (Wrong::OldEpoch, SOp::Wait { signal, index, value }) if !credits.contains(signal) => {
-                // The value as it was one call ago.
+                // The value of the previous call.
                 let before = |n: &kbc_ir::Name| (*n == *CALL).then(|| Expr::var(CALL) - Expr::Int(1));
                 Some(SOp::Wait {
                     signal: *signal,
@@ -82,7 +83,7 @@ impl Pass for WrongSynchronize {
     }
 }
 
-/// Offsets and nothing else: every window keeps one slot a message.
+/// Assigns offsets only: every window keeps one slot per message.
 struct OneSlot;
 
 impl Pass for OneSlot {
@@ -101,7 +102,8 @@ impl Pass for OneSlot {
     }
 }
 
-/// Algorithms whose halves are each other's credit: one slot a message is enough without any (LANGUAGE 7.2).
+/// Algorithms whose halves are each other's credit: one slot per message is enough without other
+/// credits.
 const STAND: [&str; 4] = [
     "all_reduce ring",
     "all_reduce two_phase",
@@ -109,8 +111,9 @@ const STAND: [&str; 4] = [
     "all_reduce bidirectional_ring",
 ];
 
-/// Whether one slot a message needs no credit. Where nobody sends to the rank that sends to it in the same round, what
-/// comes from there one call later is the credit: lines and pairwise exchanges of an odd number of ranks.
+/// Checks whether one slot per message needs no credit. If no rank sends to the rank from which it
+/// receives in the same round, the message that comes from there one call later is the credit:
+/// lines and pairwise exchanges of an odd number of ranks.
 fn stands(name: &str, p: u64) -> bool {
     let crossing = p.is_multiple_of(2);
     STAND.contains(&name) || !crossing && ["all_reduce line", "all_to_all pairwise"].contains(&name)
@@ -128,8 +131,8 @@ const OTHERS: [&str; 9] = [
     "scatter direct",
 ];
 
-/// Every mistake in every algorithm is rejected by the checker with the code that says what is missing (and whatever
-/// follows from it), and breaks within [`SEEDS`] seeds of the adversary.
+/// The checker rejects every mistake in every algorithm with the code of what is missing (and any
+/// codes that follow from it), and each breaks within [`SEEDS`] seeds of the adversary.
 #[test]
 fn wrong_synchronisation_is_rejected() {
     let world = World::shipped();
@@ -158,7 +161,7 @@ fn wrong_synchronisation_is_rejected() {
                 let v = check(s, &CheckOptions::default());
                 let codes: BTreeSet<&str> = v.errors.list.iter().map(|d| d.code).collect();
                 let attack = AdversaryOptions { calls: 4, runs: SEEDS, ..AdversaryOptions::default() };
-                // A schedule may be so wrong that it does not even run in peace.
+                // A schedule may be so wrong that even an undisturbed run fails.
                 let broken = match adversarial(s, &feeds, Some(&golden), &attack) {
                     Ok(r) => r.failure.map(|f| f.diagnostic.code),
                     Err(d) => Some(d.list[0].code),
@@ -179,7 +182,7 @@ fn wrong_synchronisation_is_rejected() {
     insta::assert_snapshot!(told);
 }
 
-/// Everything but the mistake is as it should be: without one, nothing is rejected.
+/// Without the mistake, nothing is rejected, so the mistake is what is rejected.
 #[test]
 fn what_is_rejected_is_the_mistake() {
     let world = World::shipped();
@@ -197,7 +200,7 @@ fn what_is_rejected_is_the_mistake() {
     }
 }
 
-/// The pass leaves no mark, places no barrier, and numbers its counters one cache line apart.
+/// The pass leaves no mark, inserts no barrier, and places its counters one cache line apart.
 #[test]
 fn signals_have_places_and_marks_are_gone() {
     let world = World::shipped();

@@ -1,4 +1,5 @@
-//! Collectives that do the same one after another use one window and one set of signals, as calls do; the checker agrees.
+//! Tests that equal collectives one after another share one window and one set of signals, as calls
+//! do, and that the checker agrees.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -9,8 +10,8 @@ use std::fmt::Write;
 
 const PASSES: &str = "infer,place,select,expand,allocate,synchronize";
 
-/// `layers` times: what is partial is combined as `collective` says, and goes through two products, the second of
-/// which leaves it partial again.
+/// Returns `layers` layers. In each, the partial value is combined by `collective` and goes through
+/// two matmuls, the second of which makes it partial again.
 fn layers(p: u64, layers: usize, collective: &str, after: &str) -> Module {
     let mut kir = format!(
         "kir 1\nmodule @t\nmachine ring({p})\nmesh tp {p}\n\ngraph @t\ninput @x : f32[6, 4] partial(sum@tp)\n\
@@ -73,7 +74,7 @@ fn windows_and_signals_do_not_grow_with_the_layers() {
 
 #[test]
 fn credits_are_counted_by_turns() {
-    // One way only: nobody hears from everybody, slots are given back.
+    // One direction only: no rank hears from every other, so slots are returned.
     for (alg, p) in [("chain", 3), ("chain", 4), ("direct", 3)] {
         let size = |n: usize| {
             let m = layers(

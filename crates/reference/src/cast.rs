@@ -1,17 +1,17 @@
-//! Casts: nearest even, saturating from floats to integers, the low bits between integers.
+//! Casts: to nearest even; from floats to integers saturating; between integers the low bits.
 
 use super::RefTensor;
 use super::precision::Precision;
 use super::scalar::rounded;
 use kbc_ir::types::DType;
 
-/// The tensor in another type.
+/// Returns the tensor in another type.
 pub(super) fn run(x: &RefTensor, to: DType) -> RefTensor {
     let shape = x.shape.clone();
     let floats = (Precision::of(x.dtype), Precision::of(to));
     match (&x.exact, floats) {
         (None, (Some(from), Some(into))) => {
-            // A wider type holds whatever the execution has.
+            // A wider type holds every value that the execution may have.
             let wider = into.bits >= from.bits && into.eta <= from.eta && into.max >= from.max;
             let pairs = x.value.iter().zip(&x.bound);
             let (value, bound) =
@@ -34,7 +34,8 @@ pub(super) fn run(x: &RefTensor, to: DType) -> RefTensor {
             let one = |(i, e): (&i64, &f64)| {
                 let (lo, hi) = limits(to);
                 let inside = (*i as f64 - e) >= lo as f64 && (*i as f64 + e) <= hi as f64;
-                // What wraps jumps: an uncertain value near the limits may be anything.
+                // A value that wraps jumps, so an uncertain value near the limits may become
+                // anything.
                 (low_bits(*i, to), if *e == 0.0 || inside { *e } else { f64::INFINITY })
             };
             let (exact, bound) = ints.iter().zip(&x.bound).map(one).unzip();
@@ -43,7 +44,7 @@ pub(super) fn run(x: &RefTensor, to: DType) -> RefTensor {
     }
 }
 
-/// Smallest and largest value of an integer type.
+/// Returns the smallest and largest value of an integer type.
 fn limits(to: DType) -> (i64, i64) {
     match to {
         DType::I8 => (i8::MIN.into(), i8::MAX.into()),
@@ -64,10 +65,11 @@ fn low_bits(i: i64, to: DType) -> i64 {
     }
 }
 
-/// The nearest integer in range, NaN to 0, and the distance to the images of the ends of the interval.
+/// Returns the nearest integer in range (0 for NaN), and its distance to the images of the ends of
+/// the interval.
 fn to_integer(v: f64, e: f64, to: DType) -> (i64, f64) {
     let (lo, hi) = limits(to);
-    // `as` saturates at i64 and makes NaN 0.
+    // `as` saturates at i64 and converts NaN to 0.
     let image = |x: f64| (x.round_ties_even() as i64).clamp(lo, hi);
     let at = image(v);
     if e == 0.0 {

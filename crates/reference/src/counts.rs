@@ -1,12 +1,13 @@
-//! `all_to_all` with a matrix of counts: on one device a permutation of rows.
+//! `all_to_all` with a matrix of counts: on one device, a permutation of rows.
 //!
-//! For every destination, for every source, the rows that the one has for the other. Knows no ranks, lines or algorithms.
+//! The result has, for every destination and then for every source, the rows that the source holds
+//! for the destination. The module knows no ranks, lines or algorithms.
 
 use super::{RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::Parts;
 
-/// The result, or why there is none.
+/// Returns the result, or an error if there is none.
 pub(super) fn run(step: &Step<'_>, x: &Value, counts: &Parts) -> Result<Value, Diagnostic> {
     let shape = x.t.shape.clone();
     let sums = counts.totals();

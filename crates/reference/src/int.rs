@@ -1,4 +1,5 @@
-//! Elementwise functions of i32: exact and wrapping; interval arithmetic where an operand has a bound.
+//! Elementwise functions of i32: exact and wrapping, with interval arithmetic if an operand has a
+//! bound.
 
 use super::{RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
@@ -6,7 +7,8 @@ use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::DType;
 use kbc_numerics::scalar_eval::holds;
 
-/// Applies the function to every element; `at` says which element of operand k belongs to element i of the result.
+/// Applies the function to every element. `at` returns the element of operand k that belongs to
+/// element i of the result.
 pub(super) fn map(
     step: &Step<'_>,
     f: &ScalarFn,
@@ -41,7 +43,7 @@ pub(super) fn map(
             0.0
         } else {
             let v = f64::from(v);
-            // Parts of a sum may be rounded to integers in another way on each rank.
+            // Each rank may round its part of a sum to integers differently.
             let range = if step.partial().is_some() { None } else { interval(&f.body, &ranges) };
             range.map_or(f64::INFINITY, |r| (r.hi - v).max(v - r.lo))
         });
@@ -49,7 +51,7 @@ pub(super) fn map(
     Ok(Value::whole(RefTensor::integers(DType::I32, shape, exact, bound)))
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 enum Trouble {
     ByZero,
     NotInteger,
@@ -88,7 +90,7 @@ fn value(e: &Scalar, args: &[i32]) -> Result<i32, Trouble> {
     })
 }
 
-/// The values that an operand may have.
+/// The interval of values that an operand may have.
 #[derive(Clone, Copy)]
 struct Range {
     lo: f64,
@@ -96,7 +98,7 @@ struct Range {
 }
 
 impl Range {
-    /// None if it leaves i32: what wraps may be anything.
+    /// Returns None if the interval leaves i32, because a value that wraps may become anything.
     fn of(values: &[f64]) -> Option<Range> {
         let lo = values.iter().copied().fold(f64::INFINITY, f64::min);
         let hi = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -104,7 +106,8 @@ impl Range {
     }
 }
 
-/// All values that the expression may have, or none if it may wrap or divide by zero.
+/// Returns the interval of values that the expression may have, or None if it may wrap or divide by
+/// zero.
 fn interval(e: &Scalar, args: &[Range]) -> Option<Range> {
     match e {
         Scalar::Num(v) => Range::of(&[*v]),
@@ -127,7 +130,7 @@ fn interval(e: &Scalar, args: &[Range]) -> Option<Range> {
             match op {
                 ScalarBin::Add => corners(&|x, y| x + y),
                 ScalarBin::Sub => corners(&|x, y| x - y),
-                // Products beyond 2^53 are rounded, and out of range anyway.
+                // Products beyond 2^53 are rounded, but they are out of range anyway.
                 ScalarBin::Mul => corners(&|x, y| x * y),
                 ScalarBin::Div if b.lo <= 0.0 && b.hi >= 0.0 => None,
                 ScalarBin::Div => {
@@ -141,7 +144,7 @@ fn interval(e: &Scalar, args: &[Range]) -> Option<Range> {
         Scalar::Pow(a, n) => {
             let a = interval(a, args)?;
             let mut r = Range { lo: 1.0, hi: 1.0 };
-            // Values of at most 1 never leave the range, others do within 32 products.
+            // Values of at most 1 never leave the range; others do so within 32 products.
             for _ in 0..(*n).min(64) {
                 r = Range::of(&[r.lo * a.lo, r.lo * a.hi, r.hi * a.lo, r.hi * a.hi])?;
             }

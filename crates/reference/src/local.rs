@@ -1,7 +1,8 @@
-//! Local programs: all ranks in step, from one meeting to the next.
+//! Local programs: evaluates all ranks in step, from one meeting to the next.
 //!
-//! Owns what a collective makes of the values of a group's ranks. What the operations between are is the same as in a global
-//! program, on each rank's own values; sums have the bound of a collective that is known by its promise, whatever the order.
+//! The module owns the effect of a collective on the values of a group's ranks. The operations
+//! between collectives are those of a global program, on each rank's own values. Sums have the
+//! bound of a user-defined collective, whatever the order.
 
 use super::own::combined;
 use super::precision::Precision;
@@ -17,11 +18,11 @@ use kbc_numerics::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Runs a typed local program on these inputs and gives its results, both as the stacks of [`Local::inputs`] and
-/// [`Local::results`]: a row a rank.
+/// Runs a typed local program on these inputs and returns its results. Both are stacks as in
+/// [`Local::inputs`] and [`Local::results`], with one row per rank.
 ///
 /// # Errors
-/// As [`super::evaluate`], and of [`meetings`].
+/// Returns the errors of [`super::evaluate`] and of [`meetings`].
 pub fn evaluate_local(
     local: &Local,
     mesh: &Mesh,
@@ -50,7 +51,7 @@ pub fn evaluate_local(
     Ok(results)
 }
 
-/// The inputs of every rank of every part.
+/// Returns the inputs of every rank of every part.
 fn rows(
     local: &Local,
     ports: &[kbc_ir::local::Port],
@@ -80,11 +81,11 @@ struct Lockstep<'a> {
     meetings: Vec<Meeting>,
     fed: Vec<Vec<Vec<Value>>>,
     done: Vec<BTreeMap<OpId, Vec<OpId>>>,
-    /// Of each part, the operations that get the sums of their terms.
+    /// For each part, the operations that get the sums of their terms.
     tails: Vec<BTreeSet<OpId>>,
 }
 
-/// Values so far: a map a rank of each part, and the place of the part's next operation.
+/// The values so far: for each part one map per rank, and the index of the part's next operation.
 struct State {
     values: Vec<Vec<BTreeMap<OpId, Value>>>,
     next: Vec<usize>,
@@ -123,7 +124,7 @@ impl Lockstep<'_> {
         Ok(out)
     }
 
-    /// The operations of a part up to a collective, or to its end.
+    /// Evaluates the operations of a part up to a collective, or to its end.
     fn walk(&self, state: &mut State, part: usize, until: Option<OpId>, how: How) -> Result<(), Diagnostic> {
         let g = &self.local.parts[part].graph;
         while let Some(&id) = g.order().get(state.next[part]) {
@@ -140,7 +141,7 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    /// The values of a collective on all ranks that take part in it.
+    /// Evaluates a collective on all ranks that take part in it.
     fn meet(&self, state: &mut State, meeting: &Meeting, how: How) -> Result<(), Diagnostic> {
         let (part, id) = meeting.members[0];
         let op = self.local.parts[part].graph.op(id);
@@ -179,7 +180,7 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    /// Part, row in it and operation of a rank that takes part.
+    /// Returns part, row in the part and operation of a rank that takes part.
     fn place(&self, member: &BTreeMap<usize, OpId>, rank: u64) -> Option<(usize, usize, OpId)> {
         let part = self.local.part_of(rank)?;
         let row = self.local.parts[part].ranks.binary_search(&rank).ok()?;
@@ -191,7 +192,7 @@ fn elements(t: &RefTensor) -> usize {
     t.value.len().max(1)
 }
 
-/// What each rank of a group has after a collective, from what each had before.
+/// Returns the value of each rank of a group after a collective, from the values before.
 fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, Diagnostic> {
     let p = operands.len();
     let list: Vec<&RefTensor> = operands.iter().map(|v| &*v.t).collect();
@@ -278,7 +279,7 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
     })
 }
 
-/// The values of all ranks combined in their type, in some order.
+/// Combines the values of all ranks in their type, in some order.
 fn reduced(op: &Op, c: &Collective, list: &[&RefTensor]) -> Result<RefTensor, Diagnostic> {
     let red = c.red.unwrap_or(ReduceOp::Sum);
     let first = list[0];

@@ -1,4 +1,4 @@
-//! Matrix products: values, sums of absolute values, and propagated bounds.
+//! Matmuls: values, sums of absolute values, and propagated bounds.
 
 use super::precision::{F32, Precision, common_grain};
 use super::reduce::{Sum, store};
@@ -10,7 +10,7 @@ use kbc_ir::types::{DType, ReduceOp};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// `[.., M, K] x [.., K, N]`, leading dimensions broadcast.
+/// Evaluates `[.., M, K] x [.., K, N]` with leading dimensions broadcast.
 pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -> Result<Value, Diagnostic> {
     let ([lead_a @ .., m, k], [lead_b @ .., k2, n]) = (&a.t.shape[..], &b.t.shape[..]) else {
         return Err(step.broken("operands of matmul have at least two dimensions"));
@@ -30,7 +30,7 @@ pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -
     products(step, (a, b), (shape, sizes), orders, accumulate_f32)
 }
 
-/// Rows `[T, D]`, each with its matrix of `[G, D, F]`.
+/// Evaluates rows `[T, D]`, each with its matrix of `[G, D, F]`.
 pub(super) fn grouped(step: &Step<'_>, x: &Value, w: &Value, runs: &Runs) -> Result<Value, Diagnostic> {
     let ([rows, d], [matrices, k, f]) = (&x.t.shape[..], &w.t.shape[..]) else {
         return Err(step.broken("rows have two dimensions, matrices three"));
@@ -46,7 +46,7 @@ pub(super) fn grouped(step: &Step<'_>, x: &Value, w: &Value, runs: &Runs) -> Res
     products(step, (x, w), (shape, sizes), [None, Some(order)], false)
 }
 
-/// Products of matrices; `orders` say which of each operand, none where they are in order.
+/// Evaluates a batch of matmuls. `orders` list the matrices of each operand; None means in order.
 fn products(
     step: &Step<'_>,
     (a, b): (&Value, &Value),
@@ -89,7 +89,7 @@ fn products(
         }
         return Ok(Value::whole(RefTensor::real(result, shape, vec![0.0; len], bound)));
     }
-    // Additions across the ranks of an operand that is still partial come on top of those along K.
+    // If an operand is still partial, additions across ranks come on top of those along K.
     let earlier = [pa, pb].into_iter().flatten().map(|p| p.parts).fold(1.0, f64::max);
     let parts = if shared { step.parts.max(earlier) } else { 1.0 };
     let roundings = k as f64;
@@ -128,14 +128,15 @@ fn products(
     Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
 }
 
-/// One operand of one product.
+/// One operand of one matmul.
 struct Side<'a> {
     value: &'a [f64],
-    /// None: all 0.
+    /// Error bounds; None means that all are 0.
     bound: Option<&'a [f64]>,
-    /// The sums of the absolute values of the parts, where it is partial; otherwise they are those of the values.
+    /// The sums of the absolute values of the parts, if the operand is partial. Otherwise the
+    /// absolute values are those of the values.
     parts: Option<&'a [f64]>,
-    /// Of each row (left) or column (right).
+    /// The grain of each row (left operand) or column (right operand).
     grain: Vec<f64>,
 }
 
@@ -151,7 +152,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Finds the grains of rows or columns; `common` is that of the parts of a partial value.
+    /// Computes the grains of rows or columns. `common` is the grain of the parts of a partial
+    /// value.
     fn find_grains(&mut self, (rows, cols): (usize, usize), columns: bool, common: Option<f64>) {
         let n = if columns { cols } else { rows };
         self.grain = match common {
@@ -173,7 +175,7 @@ impl<'a> Side<'a> {
         self.bound.is_none_or(|e| cols == 0 || e.chunks(cols).any(|row| row.iter().all(|e| *e == 0.0)))
     }
 
-    /// What the absolute values are those of.
+    /// Returns the numbers whose absolute values are used.
     fn size(&self) -> &'a [f64] {
         self.parts.unwrap_or(self.value)
     }
@@ -189,7 +191,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// Of operands without bounds, quickly: `size` is what Cauchy and Schwarz say of it.
+    /// Computes the sums quickly for operands without bounds: `size` is the estimate of the
+    /// Cauchy-Schwarz inequality.
     fn probe(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
         let value = product(sizes, a.value, b.value);
         Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
@@ -198,7 +201,8 @@ impl Sums {
     fn new(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
         let (m, k, n) = sizes;
         let value = product(sizes, a.value, b.value);
-        // Rows below each other that are all multiplied by the same columns: those are read once.
+        // Rows that are multiplied by the same columns are stacked, so that the columns are read
+        // once.
         let mut left: Vec<f64> = a.size().iter().map(|x| x.abs()).collect();
         let mut errors = vec![];
         if let Some(eb) = b.bound {
@@ -226,12 +230,12 @@ impl Sums {
 
     fn propagated(&self, at: usize) -> f64 {
         let e: f64 = self.errors.iter().map(|s| s[at]).sum();
-        // Infinity times zero: a factor about which nothing is known.
+        // Infinity times zero means a factor about which nothing is known.
         if e.is_nan() { f64::INFINITY } else { e }
     }
 }
 
-/// The products of the norms of the rows of `a` and the columns of `b`.
+/// Returns the products of the norms of the rows of `a` and the columns of `b`.
 fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut columns = vec![0.0; n];
     for row in b.chunks_exact(n.max(1)).take(k) {
@@ -242,17 +246,19 @@ fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
     rows.iter().flat_map(|r| columns.iter().map(move |c| (r * c).sqrt())).collect()
 }
 
-/// `a b`, for row-major `a` of m x k and `b` of k x n.
+/// Returns `a b` for row-major `a` of m x k and `b` of k x n.
 fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut c = vec![0.0; m * n];
     kbc_numerics::gemm::f64(m, k, n, a, b, &mut c).expect("the slices are those of the sizes");
     c
 }
 
-/// Elements of the right side that are made at a time: they stay in the cache until they are multiplied.
+/// Number of elements of the right operand that are produced at a time: they stay in the cache
+/// until they are multiplied.
 const MADE: usize = 1 << 15;
 
-/// `a b` for row-major `a` of m x k, and `b` of k x n as `right` makes it: runs of elements of a row.
+/// Returns `a b` for row-major `a` of m x k, and `b` of k x n as `right` produces it: in runs of
+/// elements of a row.
 fn by_columns(
     (m, k, n): (usize, usize, usize),
     a: &[f64],
@@ -281,7 +287,7 @@ fn absolute(x: &[f64], out: &mut [f64]) {
 
 type Block<'a> = (&'a RefTensor, Range<usize>);
 
-/// The product in wrapping i32, with bounds where operands have some.
+/// Evaluates the matmul in wrapping i32, with bounds where operands have some.
 fn integers(
     step: &Step<'_>,
     (a, ra): Block<'_>,
@@ -312,7 +318,7 @@ fn integers(
     let (sa, sb) = (abs(xa), abs(xb));
     let size = product((m, k, n), &sa, &sb);
     let reach = product((m, k, n), &add(&sa, ea), &add(&sb, eb));
-    // Where the sum may wrap, a small change of an operand may change all of it.
+    // If the sum may wrap, a small change of an operand may change all of it.
     let limit = f64::from(i32::MAX);
     let bound = size
         .iter()

@@ -1,8 +1,9 @@
-//! How large integers in the inputs may be for every partial result to be exact.
+//! Maximum size of integers in the inputs for which every partial result is exact.
 //!
-//! A static analysis: with inputs that are integers of absolute value below m, each value of the program is a multiple
-//! of a known power of two and below a known size; where size over grain stays within the mantissa, nothing is rounded
-//! in any order and for any placement ([`super::precision::Precision::exact`]).
+//! The analysis is static. If the inputs are integers of absolute value below m, each value of the
+//! program is a multiple of a known power of two (its grain) and below a known size. Where size
+//! over grain stays within the mantissa, nothing is rounded in any order and for any placement
+//! ([`super::precision::Precision::exact`]).
 
 use super::precision::{F32, Precision, common_grain, grain};
 use kbc_ir::fill::With;
@@ -14,22 +15,26 @@ use kbc_ir::types::{DType, Mesh, ReduceOp};
 use kbc_numerics::tensor::Tensor;
 use std::collections::BTreeMap;
 
-/// The largest modulus ever given: that of [`kbc_numerics::generate::ExactRange`] has 32 bits.
+/// The largest modulus that is ever returned: that of [`kbc_numerics::generate::ExactRange`] has 32
+/// bits.
 const MOST: u64 = u32::MAX as u64;
 
-/// For each input the largest m such that, with integers in `0..m` (or of smaller absolute value), every
-/// partial result of the program is exact in its type; i32 does not wrap. First one m for all, as large as they can
-/// have it together, each at most what its type holds; then each input in turn as large as the others leave room for.
+/// Returns for each input the largest m such that, with integers in `0..m` (or of smaller absolute
+/// value), every partial result of the program is exact in its type, and i32 does not wrap. First
+/// one m is determined for all inputs, as large as possible for all together and for each at most
+/// what its type holds. Then each input in turn gets the largest m that the others allow.
 ///
-/// `given` holds the data of inputs that have some (their entry of the result is 0). None: the program has an operation
-/// that is not exact on integers (a function, a division, a constant that is no short binary fraction), its given data
-/// are too wide, or not even m = 2 is exact; use normal data then.
+/// `given` has the data of inputs whose data is provided (their entry of the result is 0). The
+/// result is None if the program has an operation that is not exact on integers (a function, a
+/// division, a constant that is not a short binary fraction), if its given data is too wide, or if
+/// not even m = 2 is exact. Normal data is appropriate then.
 pub fn exact_modulus(graph: &Graph, mesh: &Mesh, given: &[Option<&Tensor>]) -> Option<Vec<u32>> {
     let types: Vec<DType> = graph.inputs.iter().map(|i| i.ty.dtype).collect();
     moduli(&types, given, |extents| exact(graph, mesh, extents).is_some())
 }
 
-/// The same of a local program, an entry an input of [`Local::inputs`]. None also for collectives that do not meet.
+/// Does the same for a local program, with one entry per input of [`Local::inputs`]. Also returns
+/// None if collectives do not match.
 pub fn exact_modulus_local(local: &Local, mesh: &Mesh, given: &[Option<&Tensor>]) -> Option<Vec<u32>> {
     let types: Vec<DType> = local.inputs(mesh).iter().map(|p| p.ty.dtype).collect();
     let order = meetings(local, mesh).ok()?;
@@ -64,7 +69,8 @@ fn moduli(types: &[DType], given: &[Option<&Tensor>], exact: impl Fn(&[Extent]) 
     Some(out.iter().zip(&fixed).map(|(m, f)| if f.is_some() { 0 } else { *m as u32 }).collect())
 }
 
-/// The largest m in `lo..=hi` that passes a test that holds up to some m; none if `lo` does not.
+/// Returns the largest m in `lo..=hi` that passes a test that holds up to some m, or None if `lo`
+/// fails.
 fn largest(lo: u64, hi: u64, ok: impl Fn(u64) -> bool) -> Option<u64> {
     if lo > hi || !ok(lo) {
         return None;
@@ -77,7 +83,7 @@ fn largest(lo: u64, hi: u64, ok: impl Fn(u64) -> bool) -> Option<u64> {
     Some(good)
 }
 
-/// The largest m for which a type holds all of `0..m`.
+/// Returns the largest m for which a type holds all of `0..m`.
 fn widest(dtype: DType) -> u64 {
     match dtype {
         DType::F32 => (1 << 24) + 1,
@@ -91,14 +97,15 @@ fn widest(dtype: DType) -> u64 {
     }
 }
 
-/// All elements are multiples of `grain` and at most `size`; of a partial value, all sums of parts are.
+/// The extent of a value: all elements are multiples of `grain` and at most `size`. For a partial
+/// value, this holds for all sums of parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub size: f64,
     pub grain: f64,
 }
 
-/// Of data that are there.
+/// Returns the extent of given data.
 fn extent_of(t: &Tensor) -> Extent {
     let values = t.data().to_f64();
     let size = values.iter().map(|v| v.abs()).fold(0.0, f64::max);
@@ -106,7 +113,7 @@ fn extent_of(t: &Tensor) -> Extent {
     Extent { size, grain: if finite { common_grain(values) } else { 0.0 } }
 }
 
-/// Whether sums of that extent are exact in the type.
+/// Returns the extent if sums of it are exact in the type.
 pub(super) fn holds(dtype: DType, x: Extent) -> Option<Extent> {
     let ok = match (dtype, Precision::of(dtype)) {
         (_, Some(p)) => p.exact(x.size, x.grain),
@@ -116,7 +123,7 @@ pub(super) fn holds(dtype: DType, x: Extent) -> Option<Extent> {
     ok.then_some(x)
 }
 
-/// Some if every partial result is exact.
+/// Returns Some if every partial result is exact.
 fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
     let mut known = Known::new();
     for &id in graph.order() {
@@ -126,10 +133,11 @@ fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
     Some(())
 }
 
-/// Extents of values so far, with their types.
+/// Extents of the values so far, with their types.
 type Known = BTreeMap<OpId, (Extent, DType)>;
 
-/// The same of a local program: what all ranks of a part have, from meeting to meeting.
+/// Does the same for a local program, with the extents that all ranks of a part share, from meeting
+/// to meeting.
 fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent]) -> Option<()> {
     let mut parts: Vec<(Known, usize)> = local.parts.iter().map(|_| (Known::new(), 0)).collect();
     let mut first = 0;
@@ -176,7 +184,7 @@ fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent])
     (0..local.parts.len()).try_for_each(|part| walk(&mut parts, part, None))
 }
 
-/// The extent of an operation whose operands have theirs, if its partial results are exact.
+/// Returns the extent of an operation whose operands have theirs, if its partial results are exact.
 fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]) -> Option<(Extent, DType)> {
     let op = graph.op(id);
     let ids = graph.operands(id);
@@ -243,7 +251,7 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             let x = first?.0;
             let fits = match to {
                 DType::F32 | DType::F16 | DType::BF16 => true,
-                // Values stay as they are, without rounding, saturation or wrapping.
+                // The values do not change: there is no rounding, saturation or wrapping.
                 _ => x.grain >= 1.0 && x.size < widest(*to) as f64,
             };
             (holds(*to, x).filter(|_| fits)?, *to)
@@ -252,7 +260,7 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             (holds(first?.1, combined(first?.0, c)?)?, first?.1)
         }
         OpKind::Embedding => {
-            // Numbers of rows are smaller than their number.
+            // The indices of rows are smaller than the number of rows.
             let rows = *sizes(0)?.first()? as f64;
             first.filter(|_| operands.get(1).is_some_and(|ids| ids.0.size < rows))?
         }
@@ -277,13 +285,14 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
     })
 }
 
-/// Of a collective that is known by its promise: a place combines at most one part of every rank.
+/// Returns the extent of a user-defined collective: a place combines at most one part of every
+/// rank.
 fn combined(x: Extent, c: &Collective) -> Option<Extent> {
     let own = c.own.as_ref()?;
     of_ranks(x, own.promise.as_ref()?.red, own.ranks as f64)
 }
 
-/// Of what so many ranks have, combined or moved.
+/// Returns the extent of values of this many ranks, combined or moved.
 fn of_ranks(x: Extent, red: Option<ReduceOp>, ranks: f64) -> Option<Extent> {
     Some(match red {
         Some(ReduceOp::Sum) => Extent { size: x.size * ranks, ..x },
@@ -293,7 +302,7 @@ fn of_ranks(x: Extent, red: Option<ReduceOp>, ranks: f64) -> Option<Extent> {
     })
 }
 
-/// The extent of an expression, computed in f32 (i32).
+/// Returns the extent of an expression, computed in f32 (i32).
 pub(super) fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
     let go = |e| expression(e, args, dtype);
     let computed = if dtype.is_float() { DType::F32 } else { dtype };
@@ -309,7 +318,7 @@ pub(super) fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Ex
                 ScalarBin::Add | ScalarBin::Sub => Extent { size: x.size + y.size, grain: widest },
                 ScalarBin::Mul => product(x, y),
                 ScalarBin::Div => {
-                    // Exact for a power of two; a quotient of i32 is cut off.
+                    // Exact for a power of two; a quotient of i32 is truncated.
                     let Scalar::Num(d) = &**b else { return None };
                     if dtype.is_float() && d.abs() == grain(*d) && F32.holds(*d) {
                         Extent { size: x.size / d.abs(), grain: x.grain / d.abs() }
@@ -325,7 +334,7 @@ pub(super) fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Ex
         Scalar::Pow(_, 0) => Extent { size: 1.0, grain: 1.0 },
         Scalar::Pow(a, n) => {
             let x = go(a)?;
-            // Powers of what is at most 1 stay there; others leave any type after 32 products.
+            // Powers of values of at most 1 stay there; others leave any type after 32 products.
             (1..(*n).min(64)).try_fold(x, |acc, _| holds(computed, product(acc, x)))?
         }
         Scalar::If(c, a, b) => {
@@ -338,13 +347,13 @@ pub(super) fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Ex
     holds(computed, x)
 }
 
-/// Of a number, rounded to the type.
+/// Returns the extent of a number, rounded to the type.
 fn number(v: f64, dtype: DType) -> Extent {
     let v = Precision::of(dtype).map_or(v, |p| p.round(v));
     Extent { size: v.abs(), grain: grain(v) }
 }
 
-/// Of elements of both.
+/// Returns the extent that covers the elements of both.
 fn joined(x: Extent, y: Extent) -> Extent {
     Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) }
 }

@@ -1,7 +1,8 @@
-//! Collectives that are known by their promise: every place of the result from the clauses themselves.
+//! User-defined collectives: evaluates every place of the result from the clauses of the contract.
 //!
-//! The parts of the split dimension are the ranks' vectors or blocks; a place that no clause names is 0. Nothing here
-//! knows algorithms: who adds in what order is covered by the bound, as for a partial input of as many ranks.
+//! The parts of the split dimension are the ranks' vectors or blocks; a place that no clause names
+//! is 0. The module knows no algorithms. The bound covers every order of additions, as for an input
+//! that is partial over as many ranks.
 
 use super::precision::{Precision, common_grain};
 use super::reduce::{Item, extreme, integers, multiply};
@@ -15,15 +16,15 @@ use kbc_ir::promise_sides::{Held, Sides, on, sides};
 use kbc_ir::promise_terms::terms;
 use kbc_ir::types::ReduceOp;
 
-/// What one block of the result is made of: the first elements along the split dimension, of it and of its sources.
+/// One block of the result: its first element along the split dimension, and those of its sources.
 struct Block {
     to: usize,
     from: Vec<usize>,
-    /// A sum (or another reduction); otherwise a copy.
+    /// Whether the sources are summed (or otherwise reduced); otherwise the block is a copy.
     reduces: bool,
 }
 
-/// The result, or why there is none.
+/// Returns the result, or an error if there is none.
 pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, Diagnostic> {
     let missing = || step.broken("its promise is not known; `infer` runs before");
     let own = c.own.as_deref().ok_or_else(missing)?;
@@ -82,7 +83,7 @@ fn every(outer: usize, len: usize, inner: usize) -> impl Iterator<Item = (usize,
     (0..outer).flat_map(move |o| (0..len).flat_map(move |i| (0..inner).map(move |j| (o, i, j))))
 }
 
-/// Values combined in their type, in some order.
+/// Combines values in their type, in some order. Returns value and bound.
 pub fn combined(stored: &Precision, op: ReduceOp, items: &[Item]) -> (f64, f64) {
     match op {
         ReduceOp::Min | ReduceOp::Max => extreme(op, items),
@@ -107,13 +108,14 @@ pub fn combined(stored: &Precision, op: ReduceOp, items: &[Item]) -> (f64, f64) 
     }
 }
 
-/// First elements along the split dimension, of what is promised and of what it is made of.
+/// Computes first elements along the split dimension, of the blocks of a contract and of their
+/// sources.
 struct Places<'a> {
     step: &'a Step<'a>,
     ranks: u64,
     promise: &'a Promise,
     both: &'a Sides,
-    /// Elements of a block along the split dimension.
+    /// Number of elements of a block along the split dimension.
     len: usize,
 }
 

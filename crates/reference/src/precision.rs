@@ -1,14 +1,14 @@
-//! What a floating-point type can hold, and how far one rounding may be off.
+//! Floating-point types: which numbers a type holds, and the largest error of one rounding.
 //!
-//! All arithmetic here is exact in f64 (powers of two, and at most 24 significant bits), so nothing is assumed of the
-//! conversions the interpreter uses.
+//! All arithmetic here is exact in f64 (powers of two, and at most 24 significant bits), so nothing
+//! is assumed about the conversions that the interpreter uses.
 
 use kbc_ir::types::DType;
 
 /// A binary floating-point type with gradual underflow, rounded to nearest even.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Precision {
-    /// Significant bits, the hidden one included.
+    /// Number of significant bits, including the hidden one.
     pub bits: i32,
     /// Unit roundoff, 2^-bits: the largest relative error of one rounding in the normal range.
     pub u: f64,
@@ -20,7 +20,7 @@ pub struct Precision {
     pub max: f64,
 }
 
-/// f32: what elementwise expressions, sums and products are computed in.
+/// f32, in which elementwise expressions, sums and products are computed.
 pub(super) const F32: Precision = Precision::new(24, -126, 127);
 
 impl Precision {
@@ -34,7 +34,7 @@ impl Precision {
         }
     }
 
-    /// The precision of a floating-point type; none for integers.
+    /// Returns the precision of a floating-point type, or None for integers.
     pub fn of(dtype: DType) -> Option<Precision> {
         match dtype {
             DType::F32 => Some(F32),
@@ -52,7 +52,7 @@ impl Precision {
         x.abs() <= self.max && grain(x) >= self.eta && x.abs() < grain(x) * pow2(self.bits)
     }
 
-    /// `x` rounded to the type.
+    /// Returns `x` rounded to the type.
     pub fn round(&self, x: f64) -> f64 {
         if x == 0.0 || !x.is_finite() {
             return x;
@@ -62,42 +62,45 @@ impl Precision {
         if rounded.abs() > self.max { f64::INFINITY.copysign(x) } else { rounded }
     }
 
-    /// Most that one rounding can change a number of absolute value at most `size`: u times it, or half the smallest
-    /// subnormal where it may be subnormal.
+    /// Returns the largest change that one rounding can make to a number of absolute value at most
+    /// `size`: u times it, or half the smallest subnormal where it may be subnormal.
     pub fn rounding(&self, size: f64) -> f64 {
         (self.u * size).max(0.5 * self.eta)
     }
 
-    /// Higham's gamma_n = n u / (1 - n u): the relative error of n roundings one after another; infinite from 1/u on.
+    /// Returns Higham's gamma_n = n u / (1 - n u), the relative error of n consecutive roundings;
+    /// infinite from n = 1/u on.
     pub fn gamma(&self, n: f64) -> f64 {
         let nu = n * self.u;
         if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
     }
 
-    /// Least absolute value that rounds to infinity.
+    /// Returns the smallest absolute value that rounds to infinity.
     pub fn overflow(&self) -> f64 {
         self.max * (1.0 + self.u / (2.0 - 2.0 * self.u))
     }
 
-    /// Whether sums of multiples of `grain` whose absolute values add up to `size` at most are exact in any order.
+    /// Whether sums of multiples of `grain` whose absolute values add up to at most `size` are
+    /// exact in any order.
     pub fn exact(&self, size: f64, grain: f64) -> bool {
-        // `size` may carry the errors of an f64 sum, far below one grain in 2^25; the next possible size is a grain away.
+        // `size` may carry the errors of an f64 sum, far below one grain in 2^25; the next possible
+        // size is a grain away.
         grain >= self.eta && size <= grain * pow2(self.bits) * (1.0 + pow2(-26)) && size <= self.max
     }
 }
 
-/// 2^e for -1022 <= e <= 1023.
+/// Returns 2^e for -1022 <= e <= 1023.
 pub(super) const fn pow2(e: i32) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
-/// The exponent of a number: 2^exponent <= |x| < 2^(exponent + 1) if it is normal in f64.
+/// Returns the exponent of a number: 2^exponent <= |x| < 2^(exponent + 1) if it is normal in f64.
 fn exponent(x: f64) -> i32 {
     ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023
 }
 
-/// The largest power of two that `x` is a multiple of; infinite for 0, 0 where there is no statement (not finite, or
-/// too small for any type of kbc).
+/// Returns the largest power of two of which `x` is a multiple. It is infinite for 0, and 0 if
+/// nothing can be stated (x is not finite, or too small for any type of kbc).
 pub(super) fn grain(x: f64) -> f64 {
     if x == 0.0 {
         return f64::INFINITY;
@@ -109,17 +112,17 @@ pub(super) fn grain(x: f64) -> f64 {
     pow2(e - 52 + ((x.to_bits() | 1 << 52).trailing_zeros() as i32).min(52))
 }
 
-/// The largest power of two that all are multiples of.
+/// Returns the largest power of two of which all numbers are multiples.
 pub(super) fn common_grain(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().map(grain).fold(f64::INFINITY, f64::min)
 }
 
-/// Significant bits of a number: 1 for a power of two, 0 for 0.
+/// Returns the number of significant bits: 1 for a power of two, 0 for 0.
 pub(super) fn significant_bits(x: f64) -> i32 {
     if x == 0.0 { 0 } else { 53 - ((x.to_bits() | 1 << 52).trailing_zeros() as i32).min(52) }
 }
 
-/// `x y` where zero times anything, also infinity, is zero: for bounds.
+/// Returns `x y`, where zero times anything, also infinity, is zero; used for bounds.
 pub(super) fn times(x: f64, y: f64) -> f64 {
     if x == 0.0 || y == 0.0 { 0.0 } else { x * y }
 }

@@ -1,4 +1,4 @@
-//! Reductions: of a dimension, and of the leading one of a partial input.
+//! Reductions of a dimension, and of the leading dimension of a partial input.
 
 use super::precision::{F32, Precision, common_grain, grain, significant_bits, times};
 use super::{Pending, RefTensor, Step, Value};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
     pub v: f64,
-    /// Sum of the absolute values of what is added.
+    /// Sum of the absolute values of the terms.
     pub size: f64,
-    /// What is added are multiples of it.
+    /// A number of which the terms are multiples.
     pub grain: f64,
     /// Error that comes from the operands.
     pub propagated: f64,
@@ -22,14 +22,16 @@ pub(super) struct Sum {
     pub own: f64,
 }
 
-/// Stores a sum: shared by `parts` ranks, each rounds its part and the parts are added in the type.
+/// Stores a sum. If `parts` ranks share it, each rounds its part, and the parts are added in the
+/// type.
 pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
     if !s.v.is_finite() {
         return (s.v, if s.propagated == 0.0 { 0.0 } else { f64::INFINITY });
     }
     let e = s.propagated + s.own;
     let reach = s.size + e;
-    // An order of the additions might overflow: f32 for the sum itself, the stored type for parts of it.
+    // An order of the additions might overflow: f32 for the sum itself, the stored type for its
+    // parts.
     if e.is_nan() || reach > F32.max || (parts > 1.0 && reach > stored.max) {
         return (s.v, f64::INFINITY);
     }
@@ -47,8 +49,8 @@ pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
 /// An element to be reduced: value, bound, and size as in [`Pending`].
 pub type Item = (f64, f64, f64);
 
-/// The product of items in any order: value, bound, and how far partial products may be from 1, as a factor. `whole`:
-/// all of them, and all their parts, are integers.
+/// Multiplies items in any order. Returns value, bound, and the factor by which partial products
+/// may differ from 1. `whole` states that all items and all their parts are integers.
 pub(super) fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64, f64) {
     let (mut v, mut e) = (1.0f64, 0.0f64);
     let (mut hi, mut lo, mut bits) = (1.0f64, 1.0f64, 0);
@@ -68,7 +70,7 @@ pub(super) fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64,
         return (v, if items.iter().all(|i| i.1 == 0.0) { 0.0 } else { f64::INFINITY }, f64::INFINITY);
     }
     let spread = hi.max(1.0 / lo);
-    // Beyond these limits some order of the factors overflows or underflows on the way.
+    // Beyond these limits some order of the factors overflows or underflows in between.
     if e.is_nan() || spread * (1.0 + 1e-6) >= p.max.min(1.0 / p.tiny) {
         return (v, f64::INFINITY, spread);
     }
@@ -80,7 +82,7 @@ pub(super) fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64,
     (v, e + times(p.gamma(roundings), v.abs() + e), spread)
 }
 
-/// The smallest or largest: NaN if one is NaN.
+/// Returns the smallest or largest item, or NaN if one is NaN.
 pub(super) fn extreme(op: ReduceOp, items: &[Item]) -> (f64, f64) {
     let pick = |f: &dyn Fn(&Item) -> f64| {
         let all = items.iter().map(f);
@@ -113,7 +115,7 @@ fn each(outer: usize, n: usize, inner: usize, mut f: impl FnMut(&mut dyn Iterato
     }
 }
 
-/// Reduction of one dimension.
+/// Evaluates the reduction of one dimension.
 pub(super) fn run(
     step: &Step<'_>,
     x: &Value,
@@ -201,7 +203,8 @@ pub(super) fn run(
     Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
 }
 
-/// The sum, or mean, of items in f32, by each of `parts` ranks that share it; `earlier` ranks hold parts of each item.
+/// Returns the sum, or mean, of items in f32, computed by each of `parts` ranks that share it;
+/// `earlier` ranks hold parts of each item.
 fn total(items: &[Item], common: f64, mean: bool, parts: f64, earlier: f64) -> Sum {
     let n = items.len() as f64;
     let v: f64 = items.iter().map(|i| i.0).sum();
@@ -216,7 +219,8 @@ fn total(items: &[Item], common: f64, mean: bool, parts: f64, earlier: f64) -> S
     if items.is_empty() {
         return Sum { v: f64::NAN, size: 0.0, grain: 0.0, propagated: 0.0, own: 0.0 };
     }
-    // Quotients by a power of two are exact above the subnormal numbers; another one may be, where there is only one.
+    // Quotients by a power of two are exact above the subnormal numbers. Another quotient may be
+    // exact, too, if there is only one.
     let simple = grain(n) == n && common / n >= F32.eta;
     let lucky = parts == 1.0 && F32.holds(n) && F32.holds(v / n) && v / n * n == v;
     let own = if exact && (simple || lucky) {
@@ -228,7 +232,8 @@ fn total(items: &[Item], common: f64, mean: bool, parts: f64, earlier: f64) -> S
     Sum { v: v / n, size: size / n, grain, propagated: propagated / n, own }
 }
 
-/// The product of items: computed in f32 by each rank, stored once a rank, and the ranks' products multiplied.
+/// Returns the product of items: computed in f32 by each rank, stored once per rank, and the ranks'
+/// products multiplied.
 fn product(
     stored: &Precision,
     items: &[Item],
@@ -251,13 +256,14 @@ fn product(
     if exact == 0.0 {
         return (v, 0.0, spread, exactly);
     }
-    // Unlike in a sum, the roundings of all parts reach the result: one a part, and one a product of two parts.
+    // Unlike in a sum, the roundings of all parts reach the result: one per part, and one per
+    // product of two parts.
     let narrow =
         if exact.is_finite() { stored.gamma(2.0 * parts - 1.0) * (v.abs() + e) } else { f64::INFINITY };
     (v, e + times(F32.gamma(extra), v.abs() + e) + narrow, spread, exactly)
 }
 
-/// The reduction of i32, wrapping; of none the neutral value.
+/// Evaluates the reduction of i32, wrapping. An empty reduction gives the neutral value.
 pub(super) fn integers(op: ReduceOp, items: &[(i64, f64)]) -> (i64, f64) {
     let v = items.iter().map(|i| i.0 as i32);
     let value = match op {
@@ -285,7 +291,8 @@ pub(super) fn integers(op: ReduceOp, items: &[(i64, f64)]) -> (i64, f64) {
     (i64::from(value), if reach <= f64::from(i32::MAX) { e.ceil() } else { f64::INFINITY })
 }
 
-/// An input's value: the tensor, or the combination of the leading dimension if it is partial over ranks.
+/// Returns an input's value: the tensor, or the combination of the leading dimension if it is
+/// partial over ranks.
 pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnostic> {
     let ty = &declared.ty;
     let sizes = ty.sizes();
@@ -366,7 +373,7 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
     })
 }
 
-/// The bound of a sum of n values of a type, added in that type.
+/// Returns the bound of a sum of n values of a type, added in that type.
 fn added(stored: &Precision, v: f64, size: f64, common: f64, n: usize) -> f64 {
     let own = stored.gamma(n as f64 - 1.0) * size;
     match () {

@@ -8,10 +8,11 @@ use kbc_ir::types::ReduceOp;
 use kbc_numerics::scalar_eval::{bin_f64, holds, un_f64};
 use std::sync::Arc;
 
-/// Products of `pow_int` that are followed one by one.
+/// Maximum number of products of `pow_int` that are evaluated one by one.
 const PRODUCTS: u32 = 64;
 
-/// Elements on which an expression is evaluated together: each of its operations is a loop over them.
+/// Number of elements on which an expression is evaluated together: each of its operations is a
+/// loop over them.
 const BLOCK: usize = 128;
 
 /// Applies the function.
@@ -55,7 +56,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
             }));
         }
         if let Some(own) = step.terms {
-            // What comparisons see: what is exact is so there.
+            // Comparisons use the operands' own bounds, so that exact operands count as exact.
             args.truncate(own.len());
             for (k, o) in own.iter().enumerate() {
                 let exact = |(i, x): (usize, &Node)| {
@@ -86,7 +87,8 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
     Ok(Value { t, pending: pending.map(Arc::new), exact: false })
 }
 
-/// The shape of operands aligned from the right, each size equal or 1; none if they do not fit.
+/// Returns the shape of operands aligned from the right, each size equal or 1, or None if they do
+/// not fit.
 pub(super) fn broadcast_shape(shapes: &[&[u64]]) -> Option<Vec<u64>> {
     let rank = shapes.iter().map(|s| s.len()).max()?;
     let mut out = vec![1; rank];
@@ -102,7 +104,7 @@ pub(super) fn broadcast_shape(shapes: &[&[u64]]) -> Option<Vec<u64>> {
     Some(out)
 }
 
-/// For each element of the result, the element of an operand; none if they are the same.
+/// Returns for each element of the result the element of an operand, or None if they are the same.
 pub(super) fn broadcast_order(from: &[u64], to: &[u64], n: usize) -> Option<Vec<usize>> {
     let lead = to.len() - from.len();
     if *from == to[lead..] && to[..lead].iter().all(|d| *d == 1) {
@@ -117,14 +119,15 @@ pub(super) fn broadcast_order(from: &[u64], to: &[u64], n: usize) -> Option<Vec<
     Some(strided(to, &strides, n))
 }
 
-/// For each of `n` elements of a shape, the element that strides, one a dimension, lead to.
+/// Returns for each of `n` elements of a shape the element to which strides, one per dimension,
+/// lead.
 pub(super) fn strided(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
     let mut out = vec![0; n];
     if n == 0 {
         return out;
     }
     let mut run = 1;
-    // From the last dimension on: the order so far, repeated with each step of the next dimension.
+    // From the last dimension on: the order so far, repeated for each step of the next dimension.
     for (size, stride) in shape.iter().zip(strides).rev() {
         for k in 1..*size as usize {
             for i in 0..run {
@@ -136,14 +139,14 @@ pub(super) fn strided(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> 
     out
 }
 
-/// How the parts of a partial value take part.
+/// How the parts of a partial value are treated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Mode {
-    /// There are none.
+    /// There are no parts.
     Whole,
-    /// Of a sum over so many ranks.
+    /// Parts of a sum over this many ranks.
     Sum(f64),
-    /// Of a product over so many ranks.
+    /// Parts of a product over this many ranks.
     Prod(f64),
 }
 
@@ -152,7 +155,8 @@ enum Mode {
 struct Node {
     v: f64,
     e: f64,
-    /// It stands for the parts of all ranks; `size` and `grain` are then those of [`Pending`].
+    /// Whether it represents the parts of all ranks; `size` and `grain` are then those of
+    /// [`Pending`].
     part: bool,
     size: f64,
     grain: f64,
@@ -176,11 +180,12 @@ impl Node {
     }
 }
 
-/// `v` rounded, with the propagated error and whether the operation itself is exact in f64 on exact operands.
+/// Rounds `v`. `propagated` is the propagated error; `exact` states that the operation itself is
+/// exact in f64 on exact operands.
 pub(super) fn rounded(p: &Precision, v: f64, propagated: f64, exact: bool) -> (f64, f64) {
     let (w, e) = within(p, v, propagated, exact, |size| p.rounding(size));
     if e.is_infinite() && v.is_finite() && propagated.is_finite() {
-        // Near the largest number, where masks are, all that the value may be often rounds to one number.
+        // Near the largest number, where masks are, all possible values often round to one number.
         let reach = propagated + v.abs() * super::precision::pow2(-52);
         let (low, high) = (p.round(v - reach), p.round(v + reach));
         if low == high && low.is_finite() {
@@ -216,13 +221,13 @@ struct Eval {
     stored: Precision,
     mode: Mode,
     accuracy: Accuracy,
-    /// Bounds are those that `terms` wants: numbers are terms, functions too, and comparisons have operands of their own, behind
-    /// the others.
+    /// Whether bounds are computed for [`super::terms`]: numbers and results of functions are then
+    /// terms, and comparisons have operands of their own, after the others.
     terms: bool,
 }
 
 impl Eval {
-    /// The values of an expression on `n` elements, for which each operand has its values.
+    /// Evaluates an expression on `n` elements; each operand provides its values.
     fn nodes(&self, e: &Scalar, args: &[Vec<Node>], n: usize) -> Vec<Node> {
         let mut x = match e {
             Scalar::Num(v) => {
@@ -240,7 +245,7 @@ impl Eval {
             Scalar::Pow(_, k) => x.iter_mut().for_each(|x| *x = self.pow(*x, *k)),
             Scalar::Bin(op, _, b) => {
                 let y = self.nodes(b, args, n);
-                // A loop of its own for each of the frequent ones.
+                // The frequent operations have loops of their own.
                 match op {
                     ScalarBin::Add => self.pairs(ScalarBin::Add, &mut x, &y),
                     ScalarBin::Sub => self.pairs(ScalarBin::Sub, &mut x, &y),
@@ -258,8 +263,8 @@ impl Eval {
         x.iter_mut().zip(y).for_each(|(x, y)| *x = self.bin(op, *x, *y));
     }
 
-    /// The value as the operation stores it: f16 and bf16 are rounded once more; parts of a sum or product are then
-    /// combined, with one rounding a combination.
+    /// Returns the value as the operation stores it: f16 and bf16 are rounded once more; parts of a
+    /// sum or product are then combined, with one rounding per combination.
     fn stored(&self, x: Node) -> Node {
         let narrow = self.stored != F32;
         match self.mode {
@@ -286,7 +291,8 @@ impl Eval {
         }
     }
 
-    /// A result on all ranks, rounded once on each; `x.size` and `x.grain` are already those of the result.
+    /// Returns a result on all ranks, rounded once on each; `x.size` and `x.grain` are already
+    /// those of the result.
     fn part(&self, p: &Precision, x: Node, propagated: f64) -> Node {
         let Node { v, size, grain, .. } = x;
         let e = match self.mode {
@@ -309,7 +315,8 @@ impl Eval {
         Node::new(v, e)
     }
 
-    /// An operation that does not commute with combining parts: `infer` keeps no value partial through it.
+    /// Returns the result of an operation that does not commute with combining parts; `infer` keeps
+    /// no value partial through it.
     fn lost(&self, v: f64) -> Node {
         Node { part: true, size: f64::INFINITY, ..Node::new(v, f64::INFINITY) }
     }
@@ -320,7 +327,8 @@ impl Eval {
         if a.part || b.part {
             return self.bin_parts(op, a, b, v);
         }
-        // What almost all elements are: rounded, and far from overflow. What is no number fails the comparison.
+        // The case of almost all elements: rounded, and far from overflow. NaN fails the
+        // comparison.
         let propagated = match op {
             ScalarBin::Add | ScalarBin::Sub => a.e + b.e,
             ScalarBin::Mul => a.v.abs() * b.e + a.e * b.v.abs() + a.e * b.e,
@@ -333,7 +341,7 @@ impl Eval {
         if a.certainly_nan() || b.certainly_nan() {
             return Node::new(f64::NAN, 0.0);
         }
-        // No bound means that an execution may even have NaN here.
+        // Without a bound an execution may even have NaN here.
         if a.e.is_infinite() || b.e.is_infinite() {
             return Node::new(v, f64::INFINITY);
         }
@@ -351,7 +359,8 @@ impl Eval {
             }
             ScalarBin::Div => {
                 let propagated = if (b.e > 0.0 && b.v.abs() <= b.e) || (b.v == 0.0 && a.v != 0.0) {
-                    // The sign of the divisor is not known; that of a zero depends on what was added to get it.
+                    // The sign of the divisor is unknown; that of a zero depends on the sum that
+                    // produced it.
                     f64::INFINITY
                 } else if a.e == 0.0 && (b.e == 0.0 || a.v.is_infinite()) {
                     0.0
@@ -374,7 +383,7 @@ impl Eval {
         }
     }
 
-    /// An operation with the parts of a sum or product on one side, or on both.
+    /// Evaluates an operation with the parts of a sum or product on one side, or on both.
     fn bin_parts(&self, op: ScalarBin, a: Node, b: Node, v: f64) -> Node {
         let (sa, sb) = (a.size(), b.size());
         let whole_number = |x: &Node| if x.part { x.grain } else { f64::from(x.v.fract() == 0.0) };
@@ -452,12 +461,13 @@ impl Eval {
             ScalarUn::Tanh => (2.5, 0.0),
             _ => (1.0, 0.0),
         };
-        // The f32 functions are exact at this one point: exp(0), log(1), tanh(0), erf(0), sin(0), cos(0).
+        // The f32 functions are exact at this one point: exp(0), log(1), tanh(0), erf(0), sin(0),
+        // cos(0).
         let exact = e == 0.0 && x == point && !others;
         let ulp = |size: f64| match op {
-            // of any size: PyTorch's polynomial (Abramowitz and Stegun 7.1.26, 1.5e-7) in f32
+            // for any size: PyTorch's polynomial (Abramowitz and Stegun 7.1.26, 1.5e-7) in f32
             ScalarUn::Erf if others => 5e-7,
-            // of any size, up to 30,000: what emitted kernels compute (docs/ascend.md)
+            // for any size, up to 30,000: the error of emitted kernels (docs/ascend.md)
             ScalarUn::Sin | ScalarUn::Cos if others => 2.5e-7,
             _ => ulps * (2.0 * F32.u * size).max(F32.eta),
         };
@@ -518,12 +528,13 @@ impl Eval {
     }
 }
 
-/// The product of two grains; a zero among the factors makes the product zero, which is a multiple of anything.
+/// Returns the product of two grains. A zero among the factors makes the product zero, which is a
+/// multiple of anything.
 fn grain_product(a: f64, b: f64) -> f64 {
     if a.is_infinite() || b.is_infinite() { f64::INFINITY } else { a * b }
 }
 
-/// Whether a number has more significant bits than f32; of some that have, false.
+/// Whether a number has more significant bits than f32. May return false for some that have.
 fn too_long(v: f64) -> bool {
     v.to_bits() & ((1 << (53 - F32.bits)) - 1) != 0
 }

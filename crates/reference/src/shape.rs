@@ -1,4 +1,4 @@
-//! Operations that move elements: where each element of the result comes from, by its index.
+//! Operations that move elements: determines by index where each element of the result comes from.
 
 use super::precision::{Precision, common_grain};
 use super::scalar::strided;
@@ -10,7 +10,7 @@ use kbc_ir::types::{DType, ReduceOp};
 use kbc_numerics::tensor::multi_index;
 use std::sync::Arc;
 
-/// The result, or why there is none.
+/// Returns the result, or an error if there is none.
 pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     let given: Vec<Vec<u64>> = step.operands.iter().map(|x| x.t.shape.clone()).collect();
     let sizes = op.sizes(&given).map_err(|why| step.broken(&why))?;
@@ -42,7 +42,7 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
             (0..n).map(place).collect()
         }
         ShapeOp::Concat { dim } => {
-            // What each operand has behind an index of the dimensions before.
+            // Number of elements that each operand has per index of the dimensions before.
             let runs: Vec<usize> = given.iter().map(|g| g[*dim..].iter().product::<u64>() as usize).collect();
             let outer = sizes[..*dim].iter().product::<u64>() as usize;
             (0..outer)
@@ -64,7 +64,8 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     let pending = parts.filter(|p| !p.is_empty()).map(|all| Pending {
         op: all[0].op,
         parts: all.iter().map(|p| p.parts).fold(0.0, f64::max),
-        // What is put in is what every rank's part has there: 0 of a sum, 1 of a product.
+        // An inserted element has the neutral value in every rank's part: 0 of a sum, 1 of a
+        // product.
         size: order
             .iter()
             .map(|(x, i)| {
@@ -76,7 +77,7 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     Ok(Value { t: Arc::new(t), pending: pending.map(Arc::new), exact: operands.iter().all(|x| x.exact) })
 }
 
-/// Elements by their place.
+/// Evaluates a fill: elements that depend only on their position.
 pub(super) fn fill(step: &Step<'_>, f: &Fill) -> Result<Value, Diagnostic> {
     f.fault().map_err(|why| step.broken(&why))?;
     let n = step.room(&f.sizes)?;
@@ -97,7 +98,7 @@ pub(super) fn fill(step: &Step<'_>, f: &Fill) -> Result<Value, Diagnostic> {
     Ok(Value { t: Arc::new(t), pending: None, exact: true })
 }
 
-/// A number everywhere.
+/// Returns a tensor with one number everywhere.
 fn constant(dtype: DType, shape: Vec<u64>, v: f64) -> RefTensor {
     let n = shape.iter().product::<u64>() as usize;
     match Precision::of(dtype) {
@@ -106,7 +107,8 @@ fn constant(dtype: DType, shape: Vec<u64>, v: f64) -> RefTensor {
     }
 }
 
-/// Element i of the result is one of a source: which, and which of its elements.
+/// Returns a tensor whose element i is an element of a source; `at` selects the source and its
+/// element.
 pub(super) fn moved(
     like: &RefTensor,
     shape: Vec<u64>,
@@ -131,7 +133,8 @@ pub(super) fn moved(
     }
 }
 
-/// Rows of a table by their numbers. E409: a number that is no row.
+/// Evaluates an embedding: rows of a table by their numbers. Fails with E409 for a number that is
+/// not a row.
 pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
     let [table, ids] = step.two()?;
     let (Some((rows, row)), Some(numbers)) = (table.t.shape.split_first(), &ids.t.exact) else {
@@ -151,7 +154,7 @@ pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
         order.extend((at as usize * width..).take(width));
     }
     let t = moved(&table.t, shape, &[&table.t], |i| (0, order[i]));
-    // One rank has the row, the others add zeros: nothing is rounded.
+    // One rank has the row and the others add zeros, so nothing is rounded.
     let pending = (step.partial() == Some(ReduceOp::Sum)).then(|| Pending {
         op: ReduceOp::Sum,
         parts: step.parts,
@@ -161,7 +164,7 @@ pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
     Ok(Value { t: Arc::new(t), pending: pending.map(Arc::new), exact: table.exact })
 }
 
-/// From one element to the next along each dimension, in row-major order.
+/// Returns the distance from one element to the next along each dimension, in row-major order.
 fn strides(shape: &[u64]) -> Vec<usize> {
     (0..shape.len()).map(|d| shape[d + 1..].iter().product::<u64>() as usize).collect()
 }

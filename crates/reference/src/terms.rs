@@ -1,25 +1,28 @@
-//! The sum of the absolute terms of an element: what a limit is measured in that knows nothing of roundings.
+//! Sums of absolute terms: the unit of an error limit that does not depend on roundings.
 //!
-//! A bound follows all roundings of a program, and behind many operations it may be far larger than what any execution is off.
-//! Two executions of the same formulas, whatever their orders and functions, agree in f32 to a small part of the numbers that
-//! they add. So beside its bound an element has the sum of the absolute terms of its *last contraction*, `sum |a| |b|` (what
-//! Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1 and 3.5, has for products, with the factor
-//! `gamma_K`), carried on through what follows it: where every term is off by [`OUTER`] of itself, the element is off
-//! by `OUTER` times its sum, to first order.
+//! A bound follows all roundings of a program, and after many operations it may be far larger than
+//! the error of any execution. Two executions of the same formulas, whatever their orders and
+//! functions, agree in f32 to within a small part of the numbers that they add. So beside its bound
+//! an element has the sum of the absolute terms of its *last contraction*, `sum |a| |b|` (which
+//! Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1 and 3.5, uses for products,
+//! with the factor `gamma_K`), propagated through the operations after it: if every term is off by
+//! [`OUTER`] of itself, the element is off by `OUTER` times its sum, to first order.
 //!
 //! | operation | sum of the absolute terms |
 //! |---|---|
 //! | input, fill, row of a table, cast of a whole number | `abs(x)` |
-//! | `matmul`, grouped product, `dot` of a tile kernel | `sum abs(a) abs(b)` of the values of its operands |
+//! | `matmul`, grouped matmul, `dot` of a tile kernel | `sum abs(a) abs(b)` of the values of its operands |
 //! | any other | by its rule for bounds ([`super`]), with `OUTER` times the sums of its operands as their bounds, divided by `OUTER` |
 //!
-//! The last row has the sums of the addends for a sum, those of the elements for a reduction, a move or a collective,
-//! `abs(a) S_b + S_a abs(b)` and a small rest for a product, and the slope times the sum for a function of one element, to which its own
-//! value is added (a function is computed, too). Numbers in expressions are terms. No sum is less than the value. A comparison of
-//! values that are exact is exact; where one is not and may fall to either side, both sides count.
+//! The last row means: for a sum, the sums of the addends; for a reduction, a move or a collective,
+//! those of the elements; for a product, `abs(a) S_b + S_a abs(b)` and a small rest; for a function
+//! of one element, the slope times the sum, plus its own value (because a function is computed,
+//! too). Numbers in expressions are terms. No sum is less than the value. A comparison of exact
+//! values is exact; if one is not and may fall to either side, both sides count.
 //!
-//! Only what lies behind last contractions is evaluated for it: one product more for each of these, `abs(a) abs(b)`, and elements.
-//! Programs with f16 or bf16 have no such sums: what they store is rounded by more than [`OUTER`].
+//! Only the operations after the last contractions are evaluated for it: one additional matmul for
+//! each of these, `abs(a) abs(b)`, and elementwise work. Programs with f16 or bf16 have no such
+//! sums, because their stored values are rounded by more than [`OUTER`].
 
 use super::{RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
@@ -28,10 +31,12 @@ use kbc_ir::types::DType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How far an f32 result may be from that of another program, in units of the sum of its absolute terms: 336 times the unit roundoff.
+/// Maximum distance of an f32 result from that of another program, in units of the sum of its
+/// absolute terms: 336 times the unit roundoff.
 pub const OUTER: f64 = 2e-5;
 
-/// The operations whose sums lead to those of the results: none for a program with narrower floats.
+/// Returns the operations whose sums lead to those of the results; none for a program with narrower
+/// floats.
 pub(super) fn tail(graph: &Graph) -> BTreeSet<OpId> {
     let dtype = |id: OpId| graph.op(id).ty.as_ref().map(|t| t.dtype);
     let narrow = |id: &OpId| dtype(*id).is_some_and(|d| d.is_float() && d != DType::F32);
@@ -52,7 +57,7 @@ pub(super) fn tail(graph: &Graph) -> BTreeSet<OpId> {
     out
 }
 
-/// Gives a value the sums of its terms, if those of the operands are known.
+/// Adds to a value the sums of its terms, if those of the operands are known.
 pub(super) fn add(step: &Step<'_>, fed: &[Value], value: &mut Value) -> Result<(), Diagnostic> {
     if value.t.terms.is_some() || value.t.exact.is_some() {
         return Ok(());
@@ -75,7 +80,7 @@ pub(super) fn add(step: &Step<'_>, fed: &[Value], value: &mut Value) -> Result<(
     Ok(())
 }
 
-/// A value whose bound is what its terms may be off.
+/// Returns a value whose bound is the error of its terms.
 pub(super) fn moved_by(x: &Value) -> Option<Value> {
     let bound = x.t.terms.as_ref()?.iter().map(|s| OUTER * s).collect();
     let RefTensor { dtype, shape, value, .. } = &*x.t;
@@ -83,12 +88,12 @@ pub(super) fn moved_by(x: &Value) -> Option<Value> {
     Some(Value { t: Arc::new(t), pending: x.pending.clone(), exact: false })
 }
 
-/// What bounds say of the sums that they come from.
+/// Converts bounds back to the sums from which they were made.
 pub(super) fn divided(t: &RefTensor) -> Vec<f64> {
     t.bound.iter().map(|b| b / OUTER).collect()
 }
 
-/// No sum is less than the value.
+/// Stores the sums. No sum is less than the value.
 pub(super) fn put(value: &mut Value, terms: Vec<f64>) {
     let known = |(s, v): (f64, &f64)| if s.is_nan() { f64::INFINITY } else { s.max(v.abs()) };
     let terms = terms.into_iter().zip(&value.t.value).map(known).collect();

@@ -1,8 +1,10 @@
-//! Tile kernels: the same expressions on whole tensors, a product's terms in any order.
+//! Tile kernels: evaluates the same expressions on whole tensors, with the terms of a product in
+//! any order.
 //!
-//! Every loop is taken as one tile. What a kernel adds up over tiles is bounded as what ranks add up is: a value over whose
-//! tiles a sum is still to be made is partial, in so many parts. Terms that are added to one sum may come in turns: beside
-//! their own bounds, `gamma_n` of the sum of all absolute values, n all additions (Higham 4.2).
+//! Every loop is treated as one tile. A kernel's sums over tiles are bounded like sums over ranks:
+//! a value that is still to be summed over tiles is partial, in as many parts. Terms that are added
+//! to one sum may come in alternation. They get, beside their own bounds, `gamma_n` of the sum of
+//! all absolute values, where n counts all additions (Higham 4.2).
 
 use super::precision::{F32, Precision, common_grain};
 use super::reduce::{Sum, store};
@@ -17,7 +19,7 @@ use kbc_numerics::tensor::for_rows;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The value of a kernel.
+/// Returns the value of a kernel.
 pub(super) fn run(step: &Step<'_>, kernel: &TileKernel) -> Result<Value, Diagnostic> {
     let facts = kernel.facts().map_err(|f| step.broken(&f.what))?;
     let shapes: Vec<&[u64]> = step.operands.iter().map(|o| &o.t.shape[..]).collect();
@@ -27,14 +29,14 @@ pub(super) fn run(step: &Step<'_>, kernel: &TileKernel) -> Result<Value, Diagnos
     r.result.ok_or_else(|| step.broken("its kernel stores nothing"))
 }
 
-/// A value by its name, and what it is a sum of.
+/// A named value, with facts about the sum that it is.
 struct Named {
     value: Value,
-    /// Additions that an element of it may have passed.
+    /// Maximum number of additions that an element of it has passed.
     terms: f64,
-    /// Of each element, the sum of the absolute values of what was added.
+    /// For each element, the sum of the absolute values of the terms.
     size: Vec<f64>,
-    /// What was added are multiples of it, where bounds are 0.
+    /// A number of which the terms are multiples, where bounds are 0.
     grain: f64,
 }
 
@@ -58,7 +60,7 @@ impl<'a> Run<'a> {
         index.iter().map(|i| extent(*i, &self.extents)).collect()
     }
 
-    /// In how many parts a value is, over tiles and over ranks; none if it is whole.
+    /// Returns the number of parts of a value, over tiles and over ranks, or None if it is whole.
     fn parts(&self, node: &Node) -> Option<f64> {
         let tiles =
             |v: &u32| self.extents[*v as usize].div_ceil(self.kernel.vars[*v as usize].tile).max(1) as f64;
@@ -70,7 +72,7 @@ impl<'a> Run<'a> {
         (shared || !node.pending.is_empty()).then_some(parts)
     }
 
-    /// Does an operation of the evaluator as if it were one of the program.
+    /// Executes an operation of the evaluator as if it were one of the program.
     fn as_step<T>(&self, node: &Node, operands: &[Value], f: impl FnOnce(&Step<'_>) -> T) -> T {
         let sizes = self.sizes(&node.index);
         let parts = self.parts(node);
@@ -123,7 +125,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A value repeated to the dimensions of a node.
+    /// Repeats a value to the dimensions of a node.
     fn spread(&self, node: &Node, v: Value) -> Result<Value, Diagnostic> {
         let sizes = self.sizes(&node.index);
         let n = self.step.room(&sizes)?;
@@ -195,7 +197,7 @@ impl<'a> Run<'a> {
                 let float = a.t.dtype.is_float();
                 let mut product = matmul::run(&Step { terms: None, ..*s }, a, b, float)?;
                 if s.terms.is_some() {
-                    // The sums of its terms, in the place of a bound.
+                    // The sums of its terms replace the bound.
                     let sums = matmul::run(s, a, b, float)?;
                     Arc::make_mut(&mut product.t).bound.clone_from(&sums.t.bound);
                 }
@@ -206,7 +208,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The elements of an operand that an index names.
+    /// Returns the elements of an operand that an index names.
     fn part(&self, x: &Value, index: &[Index]) -> Value {
         if index.iter().all(|i| matches!(i, Index::Var(_))) {
             return x.clone();
@@ -231,7 +233,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Conversion; each rank rounds its part of a value that is partial.
+/// Evaluates a cast. Each rank rounds its part of a partial value.
 fn cast(step: &Step<'_>, x: &Value, to: DType) -> Value {
     let pending = x.pending_for(step.partial());
     let (Some(p), Some(into)) = (pending, Precision::of(to)) else {
@@ -255,7 +257,7 @@ fn names() -> Vec<Name> {
     ["a", "b"].map(Name::from).to_vec()
 }
 
-/// `n` zeros, certainly.
+/// Returns `n` zeros with bound 0.
 fn zeros_of(dtype: DType, sizes: Vec<u64>, n: usize) -> Value {
     let zeros = vec![0.0; n];
     Value::whole(match dtype.is_float() {
@@ -264,7 +266,8 @@ fn zeros_of(dtype: DType, sizes: Vec<u64>, n: usize) -> Value {
     })
 }
 
-/// The extent of a kernel's results, if all that it computes is exact: `operands` are those of its operands.
+/// Returns the extent of a kernel's results, if everything that it computes is exact. `operands`
+/// are the extents of its operands.
 pub(super) fn exact_extent(
     kernel: &TileKernel,
     operands: &[(modulus::Extent, DType)],

@@ -1,5 +1,6 @@
-//! The evaluator's bounds against executions in the program's types: random expressions, orders and ways to share a
-//! contraction. An execution outside its bound is an error of the evaluator.
+//! Tests of the evaluator's bounds against executions in the program's types: random expressions,
+//! orders, and ways to share a contraction. An execution outside its bound is an error of the
+//! evaluator.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -14,13 +15,13 @@ use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{Accuracy, EvalOptions, RefTensor, evaluate};
 use reference_util::{Builder, Seq, arg, bin, branch, f32s, num, partial, ty, un};
 
-/// What comparisons saw.
+/// Counts of comparisons.
 #[derive(Default, Debug)]
 struct Tally {
     compared: usize,
-    /// Without a bound.
+    /// Elements without a bound.
     skipped: usize,
-    /// With bound 0.
+    /// Elements with bound 0.
     exact: usize,
     /// The largest error in units of its bound.
     largest: f64,
@@ -52,7 +53,7 @@ fn tensor(dtype: DType, shape: &[u64], values: &[f32]) -> Tensor {
     Tensor::new(shape, narrow(values.to_vec(), dtype).unwrap()).unwrap()
 }
 
-/// An expression of two arguments.
+/// Returns an expression of two arguments.
 fn expression(s: &mut Seq, depth: usize) -> Scalar {
     if depth == 0 || s.below(8) == 0 {
         return match s.below(4) {
@@ -79,7 +80,7 @@ fn expression(s: &mut Seq, depth: usize) -> Scalar {
     }
 }
 
-/// A number, now and then a special one.
+/// Returns a number, sometimes a special one.
 fn special(s: &mut Seq) -> f32 {
     match s.below(40) {
         0 => [0.0, -0.0, 1.0, -1.0][s.below(4)],
@@ -122,18 +123,18 @@ fn random_expressions() {
     assert!(tally.largest > 0.9 && tally.exact > 1000, "{tally:?}");
 }
 
-/// The sum of terms in f32 in a random order, by a random tree.
+/// Returns the sum of terms in f32 in a random order, by a random tree.
 fn sum(s: &mut Seq, mut terms: Vec<f32>) -> f32 {
     while terms.len() > 1 {
         let a = terms.swap_remove(s.below(terms.len()));
-        // A chain or a tree, as chance will have it.
+        // A chain or a tree, at random.
         let at = if s.below(3) == 0 { terms.len() - 1 } else { s.below(terms.len()) };
         terms[at] += a;
     }
     terms.first().copied().unwrap_or(0.0)
 }
 
-/// Sums in the type, over ranks, in a random order.
+/// Returns sums in the type, over ranks, in a random order.
 fn add_parts(s: &mut Seq, mut parts: Vec<Data>) -> Data {
     while parts.len() > 1 {
         let a = parts.swap_remove(s.below(parts.len()));
@@ -143,12 +144,13 @@ fn add_parts(s: &mut Seq, mut parts: Vec<Data>) -> Data {
     parts.remove(0)
 }
 
-/// Which of `parts` ranks has each of n terms; some ranks may have none.
+/// Assigns each of n terms to one of `parts` ranks; some ranks may get none.
 fn shares(s: &mut Seq, n: usize, parts: usize) -> Vec<usize> {
     (0..n).map(|_| s.below(parts)).collect()
 }
 
-/// Operands of a contraction: normal, huge cancellation, small integers, or with tiny numbers.
+/// Returns operands of a contraction: normal, with large cancellation, small integers, or with tiny
+/// numbers.
 fn operands(s: &mut Seq, n: usize, kind: usize) -> Vec<f32> {
     (0..n)
         .map(|_| match kind {
@@ -203,7 +205,8 @@ fn contractions_in_any_order_and_share() {
 
 #[test]
 fn chains_with_parts_in_flight() {
-    // x partial over ranks: 0.3 x + y x, then a product with w, summed at the very end in the type.
+    // x is partial over ranks: 0.3 x + y x, then a matmul with w, summed at the very end in the
+    // type.
     let mut s = Seq(3);
     let mut tally = Tally::default();
     for case in 0..600 {
@@ -313,7 +316,7 @@ fn casts_between_floats() {
 
 #[test]
 fn masks_of_the_largest_number_have_bounds() {
-    // what attention adds where nothing is to be seen: finite, and next to infinity
+    // The number that attention adds at masked positions: finite, and close to infinity.
     let largest = f64::from(f32::MIN);
     let mut b = Builder::default();
     let x = b.input("x", ty(DType::F32, &[3]));
@@ -324,12 +327,12 @@ fn masks_of_the_largest_number_have_bounds() {
     b.output(e);
     let out = b.run(&[f32s(&[3], &[-1.2, 0.0, 3.5])]).unwrap();
     for (i, x) in [1.2f32, 0.0, 3.5].iter().enumerate() {
-        // an execution has the largest number itself: it is off by what was added
+        // An execution has the largest number itself: its error is what was added.
         assert!((out[0].value[i] - largest).abs() <= f64::from(*x) + 1e-3);
         assert!(out[0].bound[i] >= (out[0].value[i] - largest).abs() && out[0].bound[i] < 1e33);
     }
     assert!(out[0].unbounded() == 0 && out[1].bound.iter().all(|b| *b < 1e-30), "{:?}", out[1].bound);
-    // one that may overflow has none
+    // A sum that may overflow has no bound.
     let mut b = Builder::default();
     let x = b.input("x", ty(DType::F32, &[1]));
     let twice = b.map(bin(ScalarBin::Add, arg(0), num(largest)), &[x]);
@@ -353,7 +356,7 @@ fn functions_of_another_program_are_further_off() {
         assert_eq!(own.value, others.value);
         assert!(own.bound.iter().zip(&others.bound).all(|(a, b)| 2.0 * a < *b && *b < 1e-4));
     }
-    // of any size, where the function is near zero
+    // Relative errors may be large where the function is near zero.
     assert!(run(ScalarUn::Erf, Accuracy::Others).bound[0] >= 5e-7);
     assert!(run(ScalarUn::Sin, Accuracy::Others).bound[0] >= 2.5e-7);
     assert_eq!(run(ScalarUn::Tanh, Accuracy::Own), run(ScalarUn::Tanh, Accuracy::Others));

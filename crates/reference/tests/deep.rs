@@ -1,5 +1,5 @@
-//! Bounds of programs with several contractions one behind the other: the running analysis alone says nothing there, and
-//! what replaces it lets every right execution pass and no wrong one.
+//! Tests of bounds of programs with several successive contractions. The running analysis alone
+//! gives no bound there; its replacement accepts every correct execution and no wrong one.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -16,7 +16,7 @@ const ROWS: usize = 6;
 const WIDE: usize = 96;
 const LAYERS: usize = 5;
 
-/// Input and a weight for each layer.
+/// Returns the input and a weight for each layer.
 fn data(seed: u64) -> Vec<Vec<f32>> {
     let mut s = Seq(seed);
     let mut some = |n: usize| -> Vec<f32> {
@@ -27,7 +27,7 @@ fn data(seed: u64) -> Vec<Vec<f32>> {
     out
 }
 
-/// Each layer: `h = tanh(x w)`, `x = h / sqrt(mean(h h))`.
+/// Returns the reference. Each layer: `h = tanh(x w)`, `x = h / sqrt(mean(h h))`.
 fn reference(data: &[Vec<f32>]) -> RefTensor {
     let (r, w) = (ROWS as u64, WIDE as u64);
     let mut b = Builder::default();
@@ -48,7 +48,7 @@ fn reference(data: &[Vec<f32>]) -> RefTensor {
     b.run(&tensors).unwrap().remove(0)
 }
 
-/// The same in f32, contractions in this order of their terms.
+/// Executes the same in f32, with this order of the terms of contractions.
 fn execute(data: &[Vec<f32>], order: &dyn Fn(usize) -> usize) -> Vec<f32> {
     let mut x = data[0].clone();
     for w in &data[1..] {
@@ -70,7 +70,7 @@ fn execute(data: &[Vec<f32>], order: &dyn Fn(usize) -> usize) -> Vec<f32> {
     x
 }
 
-/// The largest distance in units of the bound.
+/// Returns the largest distance in units of the bound.
 fn worst(reference: &RefTensor, got: &[f32]) -> f64 {
     let all = reference.value.iter().zip(&reference.bound).zip(got);
     all.map(|((v, b), g)| (f64::from(*g) - v).abs() / b).fold(0.0, f64::max)
@@ -105,7 +105,7 @@ fn a_wrong_weight_does_not_pass() {
 
 #[test]
 fn sums_that_round_to_one_side_pass() {
-    // Equal terms: every rounding of a run of additions goes the same way.
+    // Equal terms: all roundings in a run of additions have the same direction.
     let mut data = data(5);
     data[0].iter_mut().for_each(|x| *x = 0.1);
     for w in &mut data[1..] {

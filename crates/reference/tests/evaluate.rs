@@ -1,4 +1,5 @@
-//! The rules of the reference evaluator, one by one: values, exact bounds, sound bounds, refusals.
+//! Tests of the rules of the reference evaluator, one by one: values, exact bounds, sound bounds,
+//! rejections.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -15,14 +16,14 @@ use reference_util::{Builder, arg, bin, branch, f32s, i32s, map_f32, num, partia
 
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// Bounds are widened by 2^-20 at the end.
+/// Compares a bound; bounds are widened by 2^-20 at the end.
 fn close(got: f64, want: f64) -> bool {
     (got - want).abs() <= 2e-6 * want
 }
 
 #[test]
 fn roundings_of_exact_operands() {
-    // Body, operands, value, bound; a bound in units of the value's roundoff u |value|.
+    // Body, operands, value, and the bound in units of the value's roundoff u |value|.
     let third = 1.0f32 / 3.0;
     let cases: Vec<(Scalar, [f32; 2], f64, f64)> = vec![
         (bin(ScalarBin::Add, arg(0), arg(1)), [3.0, 4.0], 7.0, 0.0),
@@ -44,7 +45,7 @@ fn roundings_of_exact_operands() {
         (un(ScalarUn::Abs, arg(0)), [-third, 0.0], f64::from(third), 0.0),
         (Scalar::Pow(Box::new(arg(0)), 3), [3.0, 0.0], 27.0, 0.0),
         (Scalar::Pow(Box::new(arg(0)), 0), [third, 0.0], 1.0, 0.0),
-        // A number is rounded to f32 first; that is part of the program.
+        // A number is first rounded to f32, as the program defines.
         (bin(ScalarBin::Mul, arg(0), num(0.1)), [2.0, 0.0], f64::from(0.1f32) * 2.0, 0.0),
     ];
     for (body, [a, b], value, bound) in cases {
@@ -91,14 +92,14 @@ fn special_values_are_certain() {
     }
 }
 
-/// `x * y` with an error, in an expression.
+/// Returns `x * y`, which has an error, as an expression.
 fn blurred() -> Scalar {
     bin(ScalarBin::Mul, arg(0), arg(1))
 }
 
 #[test]
 fn no_bound_where_there_is_none() {
-    // x * y - x * y may be a little below 0, above 0, or 0.
+    // x * y - x * y may be slightly below 0, above 0, or 0.
     let nothing = bin(ScalarBin::Sub, blurred(), blurred());
     for f in [
         un(ScalarUn::Log, nothing.clone()),
@@ -110,16 +111,17 @@ fn no_bound_where_there_is_none() {
     }
     let got = map_f32(bin(ScalarBin::Div, num(1.0), nothing.clone()), &[&[0.3], &[0.7]]);
     assert!(got.bound[0].is_infinite());
-    // The sign of a zero may depend on an order of additions, and with it that of the infinity.
+    // The sign of a zero may depend on the order of additions, and with it the sign of the
+    // infinity.
     assert!(map_f32(bin(ScalarBin::Div, arg(0), arg(1)), &[&[1.0], &[0.0]]).bound[0].is_infinite());
-    // An operand without a bound has none in any function of it, also times zero.
+    // A function of an operand without a bound has none either, even times zero.
     let hidden = bin(ScalarBin::Mul, num(0.0), un(ScalarUn::Tanh, un(ScalarUn::Log, nothing)));
     assert!(map_f32(hidden, &[&[0.3], &[0.7]]).bound[0].is_infinite());
 }
 
 #[test]
 fn uncertain_conditions_cover_both_sides() {
-    // The exact product of these f32 is slightly below the f32 number nearest to it.
+    // The exact product of these f32 is slightly below the nearest f32.
     let limit = f64::from(0.3f32 * 0.7f32);
     let jump = |op| branch(op, (blurred(), num(limit)), num(0.0), num(5.0));
     for op in [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq, CompareOp::Ne] {
@@ -149,7 +151,7 @@ fn sums_and_products_of_a_dimension() {
         b.output(y);
         b.run(&[f32s(&[2, 4], data)]).unwrap().remove(0)
     };
-    // Multiples of 1/2, of few bits: exact in any order; so are quotients by 4.
+    // Multiples of 1/2 with few bits are exact in any order, and so are quotients by 4.
     assert_eq!(
         (run(ReduceOp::Sum, false, &values).value, run(ReduceOp::Sum, false, &values).bound),
         (vec![3.0, 12.0], vec![0.0; 2])
@@ -177,7 +179,7 @@ fn products_that_may_leave_the_range_have_no_bound() {
     let x = b.input("x", ty(DType::F32, &[4]));
     let y = b.reduce(ReduceOp::Prod, false, 0, x);
     b.output(y);
-    // 1e-30 * 1e-30 underflows, in another order the product is 1.
+    // 1e-30 * 1e-30 underflows; in another order the product is 1.
     let got = b.run(&[f32s(&[4], &[1e-30, 1e30, 1e-30, 1e30])]).unwrap().remove(0);
     assert!(got.bound[0].is_infinite());
 }
@@ -219,7 +221,7 @@ fn shared_contractions_of_f16_are_rounded_once_a_rank() {
     let (whole, four, eight) = (run(false, 4), run(true, 4), run(true, 8));
     assert_eq!(whole.value, four.value);
     let u16 = 1.0 / 2048.0;
-    // All products are positive here: the sum of absolute values is the sum.
+    // All terms are positive here: the sum of absolute values is the sum.
     assert!((whole.bound[0] / (u16 * whole.value[0]) - 1.0).abs() < 0.01, "{}", whole.bound[0]);
     assert!((four.bound[0] / (4.0 * u16 * four.value[0]) - 1.0).abs() < 0.01, "{}", four.bound[0]);
     assert!((eight.bound[0] / (8.0 * u16 * eight.value[0]) - 1.0).abs() < 0.01, "{}", eight.bound[0]);
@@ -249,7 +251,7 @@ fn partial_inputs_are_combined_over_their_leading_dimension() {
 
 #[test]
 fn operations_on_parts_use_the_size_of_the_parts() {
-    // 0.3 x on each of three ranks, where the sum of x cancels: each product is rounded on its rank.
+    // 0.3 x on each of three ranks, where the sum of x cancels: each term is rounded on its rank.
     let run = |kept: bool| {
         let mut b = Builder::default();
         let x = b.input("x", partial(ReduceOp::Sum, DType::F32, &[1]));
@@ -263,7 +265,7 @@ fn operations_on_parts_use_the_size_of_the_parts() {
     assert_eq!(kept.value, combined.value);
     let third = f64::from(0.3f32);
     assert!(close(combined.bound[0], U * 9.0 * third), "{}", combined.bound[0]);
-    // One rounding a rank, two more for adding what is no longer exact.
+    // One rounding per rank, and two more for adding values that are no longer exact.
     assert!(close(kept.bound[0], 3.0 * U * 2009.0 * third), "{}", kept.bound[0]);
     // Exact as long as the parts are.
     let mut b = Builder::default();
@@ -301,7 +303,7 @@ fn casts() {
 
 #[test]
 fn integers_after_uncertain_floats() {
-    // round(x * y) where x * y is 1.5 but for a rounding: 1 or 2.
+    // round(x * y) where x * y is 1.5 up to a rounding error: 1 or 2.
     let run = |body: Scalar| {
         let mut b = Builder::default();
         let x = b.input("x", ty(DType::F32, &[1]));
@@ -449,7 +451,7 @@ fn largest_modulus_of_exact_inputs() {
     assert_eq!(m[0], 210, "{m:?}");
     assert!(384 * u64::from(m[0] - 1) * u64::from(m[1] - 1) + u64::from(m[2] - 1) <= 1 << 24, "{m:?}");
     assert!(384 * u64::from(m[0] - 1) * u64::from(m[1] - 1) + u64::from(m[2]) > 1 << 24, "{m:?}");
-    // With data for w that are not whole numbers there is no such m.
+    // With data for w that are not whole numbers, there is no such m.
     let data = f32s(&[384, 8], &vec![0.1; 384 * 8]);
     assert_eq!(exact_modulus(&b.graph, &mesh(4), &[None, Some(&data), None]), None);
     let ones = f32s(&[384, 8], &vec![1.0; 384 * 8]);
@@ -546,7 +548,7 @@ fn rows_of_a_table_by_their_numbers() {
         assert_eq!(found.code, "E409");
         assert!(found.labels[0].text.contains("[1, 0]"), "{:?}", found.labels);
     }
-    // Generated numbers are rows.
+    // Generated numbers are row numbers.
     let m = exact_modulus(&b.graph, &mesh(4), &[None, None]).unwrap();
     assert_eq!(m[1], 5);
     assert!(m[0] > 1 << 20);

@@ -1,5 +1,5 @@
-//! The feed-forward layer of a real encoder: the evaluator against PyTorch's stored result, a plain f32 execution
-//! against the evaluator's bounds, and a wrong gelu that must not pass.
+//! Tests on the feed-forward layer of a real encoder: the evaluator against PyTorch's stored
+//! result, a plain f32 execution against the evaluator's bounds, and a wrong gelu that must fail.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -50,7 +50,7 @@ fn gelu_tanh() -> Scalar {
     bin(ScalarBin::Mul, bin(ScalarBin::Mul, num(0.5), arg(0)), bin(ScalarBin::Add, num(1.0), tanh))
 }
 
-/// Results: the layer's, and its hidden values.
+/// Returns a graph whose results are the layer's and its hidden values.
 fn layer(act: Scalar, second: TensorType) -> Graph {
     let (t, w, h) = (TOKENS as u64, WIDE as u64, HIDDEN as u64);
     let mut b = Builder::default();
@@ -88,7 +88,8 @@ fn tolerance(hidden: &RefTensor) -> Vec<f64> {
     out
 }
 
-/// `c = a b` in f32, the hidden dimension in `parts` pieces that are added at the end.
+/// Returns `c = a b` in f32, with the contracted dimension in `parts` pieces that are added at the
+/// end.
 fn product(a: &[f32], b: &[f32], (m, k, n): (usize, usize, usize), parts: usize) -> Vec<f32> {
     let mut c = vec![0f32; m * n];
     for p in 0..parts {
@@ -104,7 +105,7 @@ fn product(a: &[f32], b: &[f32], (m, k, n): (usize, usize, usize), parts: usize)
     c
 }
 
-/// The layer in f32, with plain loops and `parts` ranks' worth of partial sums.
+/// Executes the layer in f32, with plain loops and the partial sums of `parts` ranks.
 fn execute(act: &Scalar, parts: usize) -> Tensor {
     let tensors: Vec<Tensor> = KEYS.iter().map(|k| load(k)).collect();
     let [x, w1, b1, w2, b2] = [0, 1, 2, 3, 4].map(|i| floats(&tensors[i]));
@@ -118,7 +119,7 @@ fn execute(act: &Scalar, parts: usize) -> Tensor {
     Tensor::new([TOKENS as u64, WIDE as u64], Data::F32(y)).unwrap()
 }
 
-/// Elements of `got` further than `limit` from `want`.
+/// Returns the number of elements of `got` that are further than `limit` from `want`.
 fn beyond(got: &[f64], want: &[f64], limit: &[f64]) -> usize {
     got.iter().zip(want).zip(limit).filter(|((g, w), l)| (*g - *w).abs() > **l).count()
 }
@@ -130,7 +131,7 @@ fn reference_agrees_with_pytorch() {
     let limit = tolerance(&results[1]);
     assert_eq!(results[0].shape, [25, 384]);
     assert_eq!(beyond(&results[0].value, &stored, &limit), 0);
-    // PyTorch's own execution lies within the evaluator's bounds, doubled as for any other execution's.
+    // PyTorch's own execution is within twice the evaluator's bounds, as any other execution.
     let doubled: Vec<f64> = results[0].bound.iter().map(|b| 2.0 * b).collect();
     assert_eq!(beyond(&stored, &results[0].value, &doubled), 0);
     assert_eq!(results[0].unbounded(), 0);
@@ -155,7 +156,7 @@ fn f32_execution_lies_within_the_bounds() {
         let found = compare(&all, &Mesh::default(), &[part], &expected, None);
         assert!(found.ok(), "{parts} parts: {found:?}");
         assert_eq!(found.elements, 9600);
-        // The bounds are those of the worst order and the worst roundings; they are not arbitrarily larger.
+        // The bounds are for the worst order and the worst roundings, but not arbitrarily larger.
         assert!(found.max_err > 1e-4, "{parts} parts: largest error {} of the bound", found.max_err);
     }
 }
@@ -188,6 +189,6 @@ fn a_partial_second_product_has_the_same_values() {
             .unwrap();
     let whole = run(gelu());
     assert_eq!(split[0].value, whole[0].value);
-    // In f32 the additions across ranks are among those counted for the contraction.
+    // In f32, the additions across ranks are among those counted for the contraction.
     assert_eq!(split[0].bound, whole[0].bound);
 }

@@ -1,4 +1,4 @@
-//! Sums of absolute terms, by hand.
+//! Tests of sums of absolute terms, computed by hand.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -14,7 +14,7 @@ fn run(b: &Builder, inputs: &[Tensor]) -> Vec<RefTensor> {
     evaluate(&b.graph, inputs, &EvalOptions { terms: true, ..EvalOptions::default() }).unwrap()
 }
 
-/// To first order, and with the roundings of what follows a contraction.
+/// Compares to first order, with the roundings of operations after a contraction.
 fn near(t: &RefTensor, want: &[f64]) {
     let terms = t.terms.as_ref().expect("they are known");
     assert_eq!(terms.len(), want.len());
@@ -43,10 +43,10 @@ fn products_and_addends_are_added_without_their_signs() {
     ];
     let out = run(&b, &inputs);
     assert_eq!(out[0].value, [-11.0, 39.5, 8.0, -5.0]);
-    // |1| + |2| + |3| + |7|, and so on
+    // |1| + |2| + |3| + |7|, and so on.
     near(&out[0], &[13.0, 39.5, 22.0, 101.0]);
     near(&out[1], &[52.5, 123.0]);
-    // a factor is a term of its own: 0.5 of the sum, and 0.5 of the value
+    // A factor is a term of its own: 0.5 of the sum, and 0.5 of the value.
     near(&out[2], &[0.5 * (13.0 + 11.0), 39.5, 0.5 * (22.0 + 8.0), 0.5 * (101.0 + 5.0)]);
     assert_eq!(evaluate(&b.graph, &inputs, &EvalOptions::default()).unwrap()[0].terms, None);
 }
@@ -59,7 +59,7 @@ fn the_last_contraction_counts_alone() {
     let h = b.matmul(a, w);
     let y = b.matmul(h, w);
     b.output(y);
-    // h = [1, 1] from products of a thousand
+    // h = [1, 1] from terms of about a thousand.
     let out = run(&b, &[f32s(&[1, 2], &[1000.0, 1001.0]), f32s(&[2, 2], &[-1.0, -1.0, 1.0, 1.0])]);
     assert_eq!(out[0].value, [0.0, 0.0]);
     near(&out[0], &[2.0, 2.0]);
@@ -77,14 +77,14 @@ fn functions_have_slopes_and_their_own_value() {
     }
     let relu = b.map(bin(ScalarBin::Max, arg(0), num(0.0)), &[x]);
     b.output(relu);
-    // 0 and -1, of 200 and of 3
+    // 0 and -1, from terms of sums 200 and 3.
     let out = run(&b, &[f32s(&[2, 2], &[100.0, 100.0, 1.0, 2.0]), f32s(&[2, 1], &[1.0, -1.0])]);
     let (t, e, r) = ((-1.0f64).tanh(), (-1.0f64).exp(), libm::erf(-1.0));
     near(&out[0], &[200.0, (1.0 - t * t) * 3.0 - t]);
     near(&out[1], &[1.0 + 200.0, e * 3.0 + e]);
     let slope = std::f64::consts::FRAC_2_SQRT_PI;
     near(&out[2], &[slope * 200.0, slope * e * 3.0 - r]);
-    // 0 may be either side; -1 is far from it
+    // 0 may be on either side; -1 is far from the limit.
     near(&out[3], &[200.0, 0.0]);
 }
 

@@ -1,18 +1,18 @@
-//! Syntax tree of the algorithm half of `.kb`; spanned, with no semantics.
+//! Syntax tree of the algorithm half of `.kb`: nodes with source locations and without semantics.
 //!
-//! The grammar in `kbc-frontend` builds these nodes directly, so there is one tree and no copy of it.
+//! The grammar in `kbc-frontend` builds these nodes directly, so there is only one tree.
 
 use kbc_diag::{Span, Spanned};
 
-/// An identifier with its place.
+/// An identifier with its location.
 pub type Ident = Spanned<String>;
 
-/// An expression: integers, booleans, ranks (tuples).
+/// An expression; its value is an integer, a truth value or a rank (a tuple of coordinates).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The form of the expression.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Source location.
     pub span: Span,
 }
 
@@ -21,7 +21,7 @@ pub struct Expr {
 pub enum ExprKind {
     /// An integer.
     Int(i64),
-    /// A number with a fraction (program half only; an error in an algorithm).
+    /// A number with a fraction; valid in programs only, an error in an algorithm.
     Float(f64),
     /// `true`, `false`.
     Bool(bool),
@@ -37,7 +37,7 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `if c { a } else { b }`.
     If(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// A fault that was already reported.
+    /// An error that was already reported.
     Error,
 }
 
@@ -50,7 +50,7 @@ pub enum UnaryOp {
     Not,
 }
 
-/// Binary operators, weakest first in the grammar.
+/// Binary operators; the grammar lists them from lowest to highest precedence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the operators")]
 pub enum BinaryOp {
@@ -72,16 +72,16 @@ pub enum BinaryOp {
     Mul,
     /// Rounds down.
     Div,
-    /// Sign of the divisor.
+    /// Has the sign of the divisor.
     Rem,
 }
 
-/// `a..b`, upper bound excluded.
+/// `a..b`, without the upper bound.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Range {
     /// First value.
     pub lo: Expr,
-    /// One past the last.
+    /// One past the last value.
     pub hi: Expr,
 }
 
@@ -94,108 +94,108 @@ pub struct Gens {
     pub cond: Option<Expr>,
 }
 
-/// One `[..]` of a slice.
+/// One bracket `[..]` of a slice.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Selector {
-    /// What it selects.
+    /// The form of the selector.
     pub kind: SelectorKind,
-    /// Where it stands.
+    /// Source location.
     pub span: Span,
 }
 
-/// Forms of a selector.
+/// The forms of a selector.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SelectorKind {
     /// `[..]`
     All,
-    /// `[index; len for gens of count]`; `len` 1, `gens` and `count` absent where not written.
+    /// `[index; len for gens of count]`. `len` is 1 if absent; `gens` and `count` may be absent.
     Part {
-        /// First chunk.
+        /// Index of the first chunk.
         index: Expr,
-        /// How many.
+        /// Number of chunks.
         len: Option<Expr>,
-        /// Comprehension.
+        /// Comprehension over the indices.
         gens: Option<Gens>,
-        /// Number of chunks of the space.
+        /// Total number of chunks.
         of: Option<Expr>,
     },
 }
 
-/// `buf[..][0 of 2]`.
+/// A slice, such as `buf[..][0 of 2]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Slice {
-    /// Buffer, absent in an algorithm of a one-buffer collective.
+    /// The buffer; absent in an algorithm whose collective has only one buffer.
     pub buffer: Option<Ident>,
-    /// At least one.
+    /// At least one selector.
     pub selectors: Vec<Selector>,
-    /// Where it stands.
+    /// Source location.
     pub span: Span,
 }
 
-/// The far side of a put or get.
+/// The remote side of a put or get.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Place {
-    /// `slice` (other chunks here) or `slice at rank`.
+    /// `slice` (other chunks on this rank) or `slice at rank`.
     Slice(Slice, Option<Expr>),
-    /// `rank`: the same chunks there.
+    /// `rank`: the same chunks on that rank.
     Rank(Expr),
 }
 
-/// The ranks an `apply` runs over.
+/// The ranks over which an `apply` runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
-    /// What it is.
+    /// The form of the view.
     pub kind: ViewKind,
-    /// Where it stands.
+    /// Source location.
     pub span: Span,
 }
 
-/// Forms of a view.
+/// The forms of a view.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ViewKind {
-    /// `x` or `(x, y)`: axes by name, others stay.
+    /// `x` or `(x, y)`: the group extends along these axes; the other coordinates are fixed.
     Axes(Vec<Ident>),
-    /// `(v of m, w of k -> rank)`: new coordinates mapped to ranks.
+    /// `(v of m, w of k -> rank)`: new coordinates, mapped to ranks.
     Map(Vec<(Ident, Expr)>, Box<Expr>),
 }
 
-/// A collective's name: `reduce` is a word of its own in the grammar but an ordinary name here.
+/// The name of a collective. `reduce` is a keyword in the grammar but an ordinary name here.
 pub type CollName = Ident;
 
 /// The root of a rooted collective.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RootArg {
-    /// `from` (true) or `to` (false).
+    /// True for `from`, false for `to`.
     pub from: bool,
-    /// The rank.
+    /// The root rank.
     pub rank: Expr,
 }
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// The form of the statement.
     pub kind: StmtKind,
-    /// Where it stands.
+    /// Source location.
     pub span: Span,
 }
 
-/// Forms of a statement.
+/// The forms of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StmtKind {
     /// `let n = e`
     Let(Ident, Expr),
     /// `scratch t[k]`
     Scratch(Ident, Expr),
-    /// `put X -> place [reduce]` (get = false) or `get X <- place [reduce]` (get = true).
+    /// `put X -> place [reduce]` or `get X <- place [reduce]`.
     Move {
-        /// Pull instead of push.
+        /// True for `get`, false for `put`.
         get: bool,
-        /// The slice at this rank.
+        /// The slice on this rank.
         here: Slice,
-        /// The slice at the other.
+        /// The slice on the other rank.
         there: Place,
-        /// Add instead of replace.
+        /// Whether the data is added instead of replacing.
         reduce: bool,
     },
     /// `for i in a..b block`
@@ -206,9 +206,9 @@ pub enum StmtKind {
     If(Expr, Block, Option<Block>),
     /// `apply coll over view using alg(args) on slice -> slice`
     Apply(Box<Apply>),
-    /// A block of its own.
+    /// A nested block.
     Block(Block),
-    /// A fault that was already reported.
+    /// An error that was already reported.
     Error,
 }
 
@@ -217,39 +217,39 @@ pub enum StmtKind {
 pub struct Apply {
     /// The collective.
     pub coll: CollName,
-    /// `from`/`to` root.
+    /// The root, `from` or `to` a rank.
     pub root: Option<RootArg>,
     /// The group.
     pub view: View,
-    /// The algorithm or an algorithm-valued parameter.
+    /// The algorithm, or an algorithm-valued parameter.
     pub alg: Ident,
     /// Named arguments and options of the use.
     pub args: Vec<(Ident, Expr)>,
-    /// The region it works on.
+    /// The region on which it works.
     pub on: Slice,
-    /// The second region for a collective of two buffers.
+    /// The second region, for a collective with two buffers.
     pub to: Option<Slice>,
 }
 
 /// `{ }` or `together { }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Block {
-    /// Round by round side by side instead of one after another.
+    /// Whether the statements run in the same rounds (`together`) instead of one after another.
     pub together: bool,
     /// The statements.
     pub stmts: Vec<Stmt>,
-    /// Where it stands.
+    /// Source location.
     pub span: Span,
 }
 
-/// An axis of an algorithm: `x of w` (stepping off is an error) or `r mod p` (it wraps).
+/// An axis of an algorithm: `x of w` (leaving the axis is an error) or `r mod p` (the axis wraps).
 #[derive(Clone, PartialEq, Debug)]
 pub struct AxisDecl {
-    /// Name of this rank's coordinate.
+    /// Name of the rank's coordinate.
     pub coord: Ident,
     /// Name of the size.
     pub size: Ident,
-    /// `mod` instead of `of`.
+    /// Whether the axis is declared with `mod` instead of `of`.
     pub wraps: bool,
 }
 
@@ -262,13 +262,13 @@ pub struct FnDecl {
     pub params: Vec<Ident>,
     /// Body.
     pub body: Expr,
-    /// Whole item.
+    /// Location of the whole item.
     pub span: Span,
-    /// `///` lines.
+    /// Text of the `///` lines.
     pub doc: String,
 }
 
-/// A buffer of a collective: `v[n]` (`blocks` absent) or `v[p][n]`.
+/// A buffer of a collective: `v[n]` (without blocks) or `v[p][n]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BufferDecl {
     /// Name.
@@ -277,7 +277,7 @@ pub struct BufferDecl {
     pub sizes: Vec<Ident>,
 }
 
-/// `name[e][e]` in a promise.
+/// `name[e][e]` in a contract.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     /// The buffer.
@@ -286,28 +286,28 @@ pub struct Cell {
     pub index: Vec<Expr>,
 }
 
-/// A clause of a promise.
+/// A clause of a contract.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Clause {
-    /// `start cell [if cond]`: this rank's own contribution is there.
+    /// `start cell [if cond]`: the rank's own contribution is there at the start.
     Start {
         /// The place.
         cell: Cell,
-        /// When.
+        /// Condition.
         cond: Option<Expr>,
     },
     /// `end cell [if cond] = value`.
     End {
         /// The place.
         cell: Cell,
-        /// When.
+        /// Condition.
         cond: Option<Expr>,
-        /// What must be there.
+        /// Required contents.
         value: ClauseValue,
     },
 }
 
-/// The right side of an `end`.
+/// The right side of an `end` clause.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ClauseValue {
     /// `cell at rank`
@@ -321,30 +321,32 @@ pub enum ClauseValue {
 pub struct CollectiveDecl {
     /// Name.
     pub name: CollName,
-    /// `from` (true) or `to` (false) and the name of the root.
+    /// True for `from` or false for `to`, and the name of the root.
     pub root: Option<(bool, Ident)>,
-    /// Coordinate and size names.
+    /// Names of the coordinate and the size.
     pub axis: (Ident, Ident),
     /// One or two buffers.
     pub buffers: Vec<BufferDecl>,
-    /// The promise.
+    /// The clauses of the contract.
     pub clauses: Vec<Clause>,
-    /// Whole item.
+    /// Location of the whole item.
     pub span: Span,
-    /// `///` lines.
+    /// Text of the `///` lines.
     pub doc: String,
 }
 
 /// `algorithm name(params): coll [from c] over (axes) [chunks e] [where e] block`
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlgorithmDecl {
-    /// Name; algorithms are named by (collective, name).
+    /// Name; an algorithm is identified by the collective and the name.
     pub name: Ident,
-    /// Parameters with defaults; a default that is a bare name of an algorithm makes it algorithm-valued.
+    /// Parameters with their defaults. A default that is the bare name of an algorithm makes the
+    /// parameter algorithm-valued.
     pub params: Vec<(Ident, Expr)>,
     /// The collective.
     pub coll: CollName,
-    /// `from` (true) or `to` (false) and the names the root's coordinates get (one, or one an axis).
+    /// True for `from` or false for `to`, and the names of the root's coordinates (one, or
+    /// one per axis).
     pub root: Option<(bool, Vec<Ident>)>,
     /// Axes.
     pub axes: Vec<AxisDecl>,
@@ -354,10 +356,10 @@ pub struct AlgorithmDecl {
     pub cond: Option<Expr>,
     /// Body.
     pub body: Block,
-    /// From `algorithm` to the end of the head (not the body).
+    /// Location from `algorithm` to the end of the head, without the body.
     pub head: Span,
-    /// Whole item.
+    /// Location of the whole item.
     pub span: Span,
-    /// `///` lines.
+    /// Text of the `///` lines.
     pub doc: String,
 }

@@ -1,16 +1,17 @@
 //! Exact multisets of contributions.
 //!
-//! A contribution is what one rank had at first in one place. A bag holds, for each place of origin (a key), the
-//! set of ranks as bits; what is there more than once stands in a side list that right algorithms never have.
+//! A contribution is what one rank had at the start in one place. For each place of origin (a key),
+//! a bag holds the set of ranks as bits. Contributions that occur more than once are in a side
+//! list, which is empty in correct algorithms.
 
-/// A contribution that is there more than once.
+/// A contribution that occurs more than once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Extra {
     pub key: u32,
     pub rank: u32,
     /// At least 2.
     pub count: u32,
-    /// The transfer that doubled it first.
+    /// Number of the transfer that first duplicated it.
     pub event: u32,
 }
 
@@ -18,13 +19,13 @@ pub(crate) struct Extra {
 #[derive(Clone, Debug)]
 pub(crate) struct Bag {
     keys: Vec<u32>,
-    /// As many words for each key as the number of ranks needs.
+    /// For each key, as many words as the number of ranks needs.
     words: Vec<u64>,
     /// Sorted by key, then rank.
     extra: Vec<Extra>,
 }
 
-/// Words of 64 ranks.
+/// Returns the number of 64-bit words for one bit per rank.
 pub(crate) fn words_for(ranks: u32) -> usize {
     (ranks as usize).div_ceil(64).max(1)
 }
@@ -36,7 +37,7 @@ impl Bag {
         Bag { keys: vec![key], words, extra: vec![] }
     }
 
-    /// The sum of two bags; `event` is to blame for what is in both.
+    /// Returns the sum of two bags. `event` is the transfer that causes duplicates.
     pub fn plus(&self, other: &Bag, event: u32) -> Bag {
         let width = self.words.len() / self.keys.len().max(1);
         if self.keys == other.keys && self.extra.is_empty() && other.extra.is_empty() {
@@ -68,7 +69,7 @@ impl Bag {
             i += usize::from(left.is_some());
             j += usize::from(right.is_some());
         }
-        // What was doubled before and is on one side only keeps its entry.
+        // A duplicate that is on one side only keeps its entry.
         let kept = self.extra.iter().chain(&other.extra);
         let fresh: Vec<Extra> =
             kept.filter(|e| !out.extra.iter().any(|o| (o.key, o.rank) == (e.key, e.rank))).copied().collect();
@@ -77,7 +78,7 @@ impl Bag {
         out
     }
 
-    /// How often a contribution is there.
+    /// Returns how often a contribution occurs.
     pub fn count(&self, key: u32, rank: u32) -> u32 {
         let Ok(i) = self.keys.binary_search(&key) else { return 0 };
         let width = self.words.len() / self.keys.len();
@@ -87,12 +88,12 @@ impl Bag {
         self.extra.iter().find(|e| (e.key, e.rank) == (key, rank)).map_or(1, |e| e.count)
     }
 
-    /// The transfer that doubled a contribution first.
+    /// Returns the transfer that first duplicated a contribution.
     pub fn first(&self, key: u32, rank: u32) -> Option<u32> {
         self.extra.iter().find(|e| (e.key, e.rank) == (key, rank)).map(|e| e.event)
     }
 
-    /// Whether this holds exactly what `pattern` does with every key moved by `shift`.
+    /// Checks whether the bag equals `pattern` with every key increased by `shift`.
     pub fn is(&self, pattern: &Bag, shift: u32) -> bool {
         self.words == pattern.words
             && self.extra.len() == pattern.extra.len()
@@ -105,7 +106,7 @@ impl Bag {
                 .all(|(a, b)| (a.key, a.rank, a.count) == (b.key + shift, b.rank, b.count))
     }
 
-    /// All contributions (key, rank), each once, in order.
+    /// Returns all contributions (key, rank), each once, in order.
     pub fn contributions(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let width = self.words.len() / self.keys.len().max(1);
         self.keys.iter().enumerate().flat_map(move |(i, &key)| {
@@ -116,7 +117,7 @@ impl Bag {
         })
     }
 
-    /// The same with every key moved.
+    /// Returns the bag with every key increased by `shift`.
     pub fn shifted(&self, shift: u32) -> Bag {
         let mut out = self.clone();
         out.keys.iter_mut().for_each(|k| *k += shift);

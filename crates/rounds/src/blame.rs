@@ -1,7 +1,8 @@
-//! Words for a promise that was not kept: E110..E113.
+//! Messages for violated contracts: E110 to E113.
 //!
-//! Owns which of the four it is, what the message names (LANGUAGE 3), and which of many faults is told: the one that
-//! came to be first, as the others mostly follow from it. The ways of a contribution are `chain`'s.
+//! This module decides which of the four errors applies, what the message names, and which of
+//! several faults is reported. It reports the fault that arose first, because the others mostly
+//! follow from it. `chain` computes the paths of a contribution.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +14,31 @@ use crate::library::Library;
 use crate::meaning::{By, Cell, Contribution, Holds, transfer_at};
 use crate::rounds::{Rounds, coordinates};
 
-/// How many who hold something are listed.
+/// Greatest number of holders that a message lists.
 const MOST: usize = 3;
 
-/// How many different faults are followed back to see which came first.
+/// Greatest number of different faults that are traced back to find the one that arose first.
 const MOST_TRIED: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// E110: holds nothing; this contribution should be there.
+    /// E110: the place is empty; this contribution should be there.
     Empty(Contribution),
-    /// E111: this one is missing.
+    /// E111: this contribution is missing.
     Lost(Contribution),
-    /// E112: this one should not be there; the other one should, if any is missing.
+    /// E112: the first contribution does not belong there. The second one, if any, is missing.
     Misplaced(Contribution, Option<Contribution>),
-    /// E113: this one is there so many times, wanted so many, first doubled by this transfer.
+    /// E113: this contribution occurs too often. The numbers are the actual count, the required
+    /// count and the transfer that first duplicated it.
     Twice(Contribution, u32, u32, u32),
 }
 
-/// Neighbouring places of one rank that do not hold what they should.
+/// Neighbouring places of one rank with wrong contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wrong {
     kind: Kind,
     by: By,
-    /// How far the place is into its block: keys move with it.
+    /// Offset of the place in its block. The keys of contributions increase with it.
     shift: u32,
     pub rank: u32,
     pub buffer: u32,
@@ -45,7 +47,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    /// Compares a place with what it should hold; rank and place are the caller's to fill in.
+    /// Compares the contents of a place with the required ones. The caller sets rank and place.
     pub fn find(cell: &Cell, pattern: &Bag, shift: u32) -> Option<Wrong> {
         let kind = match &cell.holds {
             Holds::Anything => return None,
@@ -72,12 +74,12 @@ impl Wrong {
         Some(Wrong { kind, by: cell.by, shift, rank: 0, buffer: 0, start: 0, len: 1 })
     }
 
-    /// The same, at these places.
+    /// Sets rank, buffer and places.
     pub fn at(self, rank: u32, buffer: u32, start: u32, len: u32) -> Wrong {
         Wrong { rank, buffer, start, len, ..self }
     }
 
-    /// Whether it is the same fault one or more places further on.
+    /// Checks whether another fault is the same one at a later place.
     pub fn same_kind(&self, other: &Wrong) -> bool {
         let at = |c: Contribution, shift: u32| (c.0.wrapping_sub(shift), c.1);
         let key = |w: &Wrong| match w.kind {
@@ -98,7 +100,7 @@ impl Wrong {
         }
     }
 
-    /// The statement that wrote the place last, if any.
+    /// Returns the location of the statement that last wrote the place, if any.
     pub fn written_at(&self, rounds: &Rounds) -> Span {
         match self.by {
             By::Transfer(n) => transfer_at(rounds, n).map_or(Span::NONE, |(_, x)| x.span),
@@ -107,7 +109,7 @@ impl Wrong {
         }
     }
 
-    /// The contribution whose way explains the fault.
+    /// Returns the contribution whose path explains the fault.
     pub fn watch(&self) -> Contribution {
         match self.kind {
             Kind::Empty(c) | Kind::Lost(c) | Kind::Misplaced(c, _) | Kind::Twice(c, ..) => c,
@@ -118,8 +120,8 @@ impl Wrong {
         Spot { rank: self.rank, buffer: self.buffer, place: self.start }
     }
 
-    /// When the fault came to be: the earliest explains the others. Rounds from 0, then the transfer; what never
-    /// happened at all comes last.
+    /// Returns when the fault arose: the round, from 0, and the transfer. The earliest fault
+    /// explains the others. What never happened comes last.
     pub fn since(&self, rounds: &Rounds, track: &Track) -> (u32, u32) {
         const NEVER: (u32, u32) = (u32::MAX, u32::MAX);
         let at = |n: u32| transfer_at(rounds, n).map_or(NEVER, |(t, _)| (t, n));
@@ -137,7 +139,8 @@ impl Wrong {
         }
     }
 
-    /// What took the missing contribution away, if it was there, or if nobody has it any more.
+    /// Returns the loss that removed the missing contribution: from this place, or, if no rank
+    /// holds it any more, the last one.
     fn loss<'t>(&self, track: &'t Track) -> Option<&'t Loss> {
         let here = self.spot();
         let last = || track.losses.iter().max_by_key(|l| l.round).filter(|_| track.holders.is_empty());
@@ -179,7 +182,8 @@ impl Wrong {
         d
     }
 
-    /// The two ways of what is counted twice, up to the transfer that made it two.
+    /// Describes both paths of a contribution that is counted twice, up to the transfer that
+    /// duplicated it.
     fn doubled(&self, story: &Story<'_>, d: Diagnostic, event: u32) -> (Diagnostic, u32) {
         let Some((t, x)) = transfer_at(story.rounds, event) else {
             return (d.primary(story.head, "in this algorithm"), 0);
@@ -205,7 +209,7 @@ impl Wrong {
         (d, x.site)
     }
 
-    /// The way of what does not belong there.
+    /// Describes the path of a contribution that does not belong there.
     fn misplaced(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
         let (mut d, site) = self.writer(story, d);
         if let Some(way) = story.track.ways(story.first, self.spot(), u32::MAX, 1).first() {
@@ -241,7 +245,7 @@ impl Wrong {
         }
     }
 
-    /// How far what is missing came, who has it, and what took it away.
+    /// Describes how far the missing contribution came, who holds it, and what removed it.
     fn missing(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
         let rounds = story.rounds;
         let Some(l) = self.loss(story.track) else { return self.never_came(story, d) };
@@ -276,7 +280,7 @@ impl Wrong {
                 (d, site, 0)
             }
         };
-        // The loss is the end of the way: what came before it.
+        // The path ends with the loss, so the search ignores the loss itself.
         let before = Track {
             losses: story.track.losses.iter().copied().filter(|o| !same_loss(o, l)).collect(),
             ..story.track.clone()
@@ -295,7 +299,7 @@ impl Wrong {
         (d, site)
     }
 
-    /// It is somewhere, and never came to this place.
+    /// Describes a contribution that exists but never reached this place.
     fn never_came(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
         let rounds = story.rounds;
         let here = rounds.rank_name(self.rank);
@@ -318,7 +322,8 @@ impl Wrong {
         if let By::Transfer(n) = self.by
             && let Some((t, x)) = transfer_at(rounds, n)
         {
-            // Who wrote here last: had it the contribution then, later, never?
+            // Did the rank that wrote here last have the contribution at that time,
+            // later, or never?
             let spot =
                 x.to.places()
                     .position(|p| p == self.start)
@@ -373,7 +378,7 @@ fn same_loss(a: &Loss, b: &Loss) -> bool {
     a.at == b.at && a.round == b.round && a.by == b.by
 }
 
-/// What a message tells of: the contribution, where it was, what happened to it.
+/// The data of a message: the contribution, its origin, and what happened to it.
 struct Story<'a> {
     rounds: &'a Rounds,
     track: &'a Track,
@@ -382,7 +387,8 @@ struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Points at what a rank does that never sends its contribution, or at who sends in its place.
+    /// Points at another transfer of a rank that never sends its contribution, or at a rank that
+    /// sends while this one never does.
     fn silent(&self, d: Diagnostic, wanted: &str) -> (Diagnostic, u32) {
         let who = self.rounds.rank_name(self.first.rank);
         let own = self.rounds.transfers().find(|(_, x)| x.src == self.first.rank && x.is_remote());
@@ -409,7 +415,7 @@ impl Story<'_> {
         }
     }
 
-    /// The axes along which the contribution never moved, though it should have.
+    /// Describes an axis along which the contribution should have moved and never did.
     fn never_along(&self, wanted: u32) -> Option<String> {
         let sizes: Vec<i64> = self.rounds.axes.iter().map(|a| a.size).collect();
         if sizes.len() < 2 {
@@ -424,7 +430,7 @@ impl Story<'_> {
         Some(format!("it never leaves {name} = {}: it is not sent along {name}", own[i]))
     }
 
-    /// A later round in which everybody sends but the one who has it.
+    /// Notes a later round in which all ranks send except the one that holds the contribution.
     fn gap(&self, d: Diagnostic, last: &Hop) -> Diagnostic {
         let ranks = self.rounds.ranks() as usize;
         for (t, round) in self.rounds.rounds.iter().enumerate().skip(last.round as usize + 1) {
@@ -440,8 +446,9 @@ impl Story<'_> {
     }
 }
 
-/// What an apply does is right by itself, or it was reported on its own: the composition is to blame, so the message
-/// points at its apply first, and at the statement inside after that.
+/// Changes the message to point at the outermost `apply` first, and then at the statement
+/// inside. An `apply` is correct on its own, or its error was reported separately; so the
+/// composition is at fault.
 fn outermost(rounds: &Rounds, mut d: Diagnostic, site: u32) -> Diagnostic {
     let stack = rounds.stack(site);
     let Some(outer) = stack.last() else { return d };
@@ -457,13 +464,14 @@ fn outermost(rounds: &Rounds, mut d: Diagnostic, site: u32) -> Diagnostic {
     d
 }
 
-/// What a contribution is, in words.
+/// Describes a contribution: its rank and its place of origin.
 fn named(rounds: &Rounds, c: Contribution) -> String {
     let at = origin(rounds, c);
     format!("{}'s {}", rounds.rank_name(at.rank), rounds.place_name(at.buffer, at.place, 1))
 }
 
-/// One message for what is wrong at the end: of the fault that came to be first, with the number of the others.
+/// Makes one message for all faults at the end: it explains the fault that arose first and
+/// counts the others.
 pub(crate) fn first_fault(
     lib: &Library,
     rounds: &Rounds,

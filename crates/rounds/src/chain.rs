@@ -1,14 +1,17 @@
-//! The ways of one contribution through the rounds, from who had it first to where it is.
+//! Paths of one contribution through the rounds, from the rank that had it first to the
+//! places that hold it.
 //!
-//! Owns what a run that watches one contribution writes down (every step and every loss), the ways to a place that
-//! follow from it, and their words. Whether anything is wrong is `meaning`'s, what to say about it `blame`'s.
+//! A run that watches one contribution records every hop and every loss. This module owns that
+//! record, computes the paths to a place from it, and prints them. `meaning` decides whether
+//! something is wrong; `blame` writes the message.
 
 use kbc_diag::{Diagnostic, Span};
 
 use crate::meaning::{By, Contribution, key_bases, transfer_at};
 use crate::rounds::Rounds;
 
-/// How many steps of a way are written out; of a longer one the first and the last few.
+/// Greatest number of hops of a path that are printed; of a longer path, only the first
+/// and the last few.
 const MOST_STEPS: usize = 8;
 
 /// A place of a rank.
@@ -22,35 +25,36 @@ pub(crate) struct Spot {
 /// A transfer that carried the contribution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hop {
-    /// The transfer, counted over all rounds.
+    /// Number of the transfer, counted over all rounds.
     pub number: u32,
     /// Its round, from 0.
     pub round: u32,
     pub from: Spot,
     pub to: Spot,
-    /// Added to what was there; otherwise that is gone.
+    /// Whether the transfer adds to the previous contents instead of replacing them.
     pub adds: bool,
 }
 
-/// A place lost the contribution: overwritten in this round, or forgotten by a promise before it.
+/// The loss of the contribution at a place: overwritten in this round, or discarded before it
+/// because a contract does not cover the place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
-    /// From 0.
+    /// The round, from 0.
     pub round: u32,
     pub at: Spot,
     pub by: By,
 }
 
-/// What became of one contribution.
+/// The record of one contribution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
     pub hops: Vec<Hop>,
     pub losses: Vec<Loss>,
-    /// Where it is at the end.
+    /// The places that hold it at the end.
     pub holders: Vec<Spot>,
 }
 
-/// Where a contribution is at first.
+/// Returns the place of a contribution at the start.
 pub(crate) fn origin(rounds: &Rounds, (key, rank): Contribution) -> Spot {
     let bases = key_bases(rounds);
     let buffer = bases.iter().rposition(|&b| b <= key).unwrap_or_default();
@@ -59,8 +63,9 @@ pub(crate) fn origin(rounds: &Rounds, (key, rank): Contribution) -> Spot {
 }
 
 impl Track {
-    /// The ways by which the contribution came to a place, by transfers up to number `last`: at most `most`, those
-    /// with the latest last step first. A way without steps: it was there from the start.
+    /// Returns paths by which the contribution came to a place, through transfers up to number
+    /// `last`. Returns at most `most` paths, those with the latest last hop first. A path without
+    /// hops means that it was there from the start.
     pub fn ways(&self, first: Spot, to: Spot, last: u32, most: usize) -> Vec<Vec<Hop>> {
         let mut out = vec![];
         self.back(first, to, u32::MAX, last, most, &mut vec![], &mut out);
@@ -78,7 +83,8 @@ impl Track {
         steps: &mut Vec<Hop>,
         out: &mut Vec<Vec<Hop>>,
     ) {
-        // What was there before the last loss is gone. A promise forgets before the transfers of its round.
+        // The last loss removes what was there before. A contract discards contents before the
+        // transfers of its round.
         let lost = self.losses.iter().rev().find(|l| match l.by {
             By::Transfer(n) => l.at == at && l.round < before && n <= last,
             By::Start | By::End(_) => l.at == at && l.round <= before,
@@ -105,13 +111,14 @@ impl Track {
         }
     }
 
-    /// The step that brought it to a place first, at or after a round.
+    /// Returns the first hop to a place in a round or after it.
     pub fn arrives(&self, at: Spot, from: u32) -> Option<&Hop> {
         self.hops.iter().find(|h| h.to == at && h.round >= from)
     }
 }
 
-/// `rank r=3 -> r=0 (round 1) -> r=1 (round 2)`; the place is named where it changes.
+/// Prints a path: `rank r=3 -> r=0 (round 1) -> r=1 (round 2)`. The place is named
+/// where it changes.
 pub(crate) fn words(rounds: &Rounds, first: Spot, way: &[Hop]) -> String {
     let mut out = rounds.rank_name(first.rank);
     if way.is_empty() {
@@ -137,12 +144,12 @@ pub(crate) fn words(rounds: &Rounds, first: Spot, way: &[Hop]) -> String {
     out
 }
 
-/// Points at the statements of a way, except those the message points at already.
+/// Points at the statements of a path, except those at which the message points already.
 pub(crate) fn point(rounds: &Rounds, mut d: Diagnostic, way: &[Hop], what: &str) -> Diagnostic {
     let mut spans: Vec<(Span, Vec<u32>)> = vec![];
     for h in way {
         let Some((t, x)) = transfer_at(rounds, h.number) else { continue };
-        // Of what an apply does the apply is pointed at.
+        // For transfers inside an `apply`, point at the `apply`.
         let span = rounds.stack(x.site).last().map_or(x.span, |u| u.span);
         match spans.iter_mut().find(|s| s.0 == span) {
             Some(s) if s.1.contains(&(t + 1)) => {}
@@ -158,7 +165,7 @@ pub(crate) fn point(rounds: &Rounds, mut d: Diagnostic, way: &[Hop], what: &str)
     d
 }
 
-/// `round 1`, `rounds 1, 2 and 4`, `rounds 1, 2, 3, ..`
+/// Prints rounds: `round 1`, `rounds 1, 2 and 4`, `rounds 1, 2, 3, ..`.
 pub(crate) fn in_rounds(at: &[u32]) -> String {
     let names: Vec<String> = at.iter().map(u32::to_string).collect();
     match names.as_slice() {

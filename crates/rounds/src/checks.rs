@@ -1,7 +1,9 @@
-//! What can be said about a declaration for every number of ranks: names, parameters, options, roots, axes.
+//! Static checks of declarations, independent of the number of ranks: names, parameters,
+//! options, roots, axes.
 //!
-//! Owns the static errors E004 (inside a declaration), E005, E006, E022, E027, E028, E029 and the names an
-//! expression may use. What depends on sizes is found by the expansion.
+//! This module owns the static errors E004 (inside a declaration), E005, E006, E022, E027, E028
+//! and E029, and decides which names an expression may use. The expansion finds errors that
+//! depend on sizes.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use crate::library::{AlgId, CollId, Library};
 use crate::options::{OPTIONS, OptionKind, option_kind};
 use crate::promise::check_collective;
 
-/// Everything that can be said about the declarations of one file.
+/// Returns all static errors of the declarations of one file.
 pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
     let mut found = Diagnostics::new();
     for f in lib.functions_in(file) {
@@ -30,7 +32,7 @@ pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
     found
 }
 
-/// A function: parameters once, body with its parameters only.
+/// Checks a function: parameters are distinct, and the body uses only its parameters.
 pub fn check_function(lib: &Library, f: &FnDecl) -> Diagnostics {
     let mut names = NameCheck::new(lib, vec![]);
     for p in &f.params {
@@ -40,7 +42,7 @@ pub fn check_function(lib: &Library, f: &FnDecl) -> Diagnostics {
     names.found
 }
 
-/// An algorithm, for every shape.
+/// Checks an algorithm, for every shape.
 pub fn check_algorithm(lib: &Library, id: AlgId) -> Diagnostics {
     let decl = lib.algorithm(id);
     let mut check = AlgorithmCheck { lib, decl, names: NameCheck::new(lib, vec![]), buffers: vec![] };
@@ -48,7 +50,7 @@ pub fn check_algorithm(lib: &Library, id: AlgId) -> Diagnostics {
     check.names.found
 }
 
-/// The error for a name declared twice in one scope.
+/// Makes the error for a name that is declared twice in one scope.
 pub(crate) fn duplicate(name: &Ident, first: Span) -> Diagnostic {
     Diagnostic::error("E004", format!("`{}` is declared twice", name.node))
         .primary(name.span, "again here")
@@ -56,8 +58,8 @@ pub(crate) fn duplicate(name: &Ident, first: Span) -> Diagnostic {
         .help("choose another name")
 }
 
-/// Which parameters of an algorithm stand for algorithms: those whose default is a bare name that is neither a
-/// size, a root nor an earlier parameter.
+/// Returns which parameters of an algorithm are algorithm-valued: those whose default is a bare
+/// name that is neither a size, a root nor an earlier parameter.
 pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
     let mut known: Vec<&str> = decl.axes.iter().map(|a| a.size.node.as_str()).collect();
     if let Some((_, roots)) = &decl.root {
@@ -71,10 +73,10 @@ pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
     out
 }
 
-/// Scopes of names, and whether expressions keep to them.
+/// Scopes of names, and the check that expressions use only visible names.
 pub(crate) struct NameCheck<'a> {
     lib: &'a dyn Functions,
-    /// Innermost last; a scope is a list of names with their places.
+    /// Scopes, innermost last; each maps names to the locations of their declarations.
     scopes: Vec<BTreeMap<String, Span>>,
     pub(crate) found: Diagnostics,
 }
@@ -86,12 +88,13 @@ impl<'a> NameCheck<'a> {
 
     pub(crate) fn push(&mut self, name: &str, span: Span) {
         if let Some(scope) = self.scopes.last_mut() {
-            // Where a name is declared twice the first place is told.
+            // If a name is declared twice, messages show the first declaration.
             scope.entry(name.to_owned()).or_insert(span);
         }
     }
 
-    /// Declares a name, E004 if this scope has it. Inner scopes may hide outer names.
+    /// Declares a name. Reports E004 if this scope already has it; inner scopes may
+    /// hide outer names.
     fn declare(&mut self, name: &Ident) {
         let first = self.scopes.last().and_then(|s| s.get(&name.node)).copied();
         if let Some(first) = first {
@@ -210,7 +213,7 @@ impl<'a> AlgorithmCheck<'a> {
             }
             self.names.declare(name);
         }
-        // `where` and `chunks` speak about the whole group: no coordinate is visible yet.
+        // `where` and `chunks` apply to the whole group, so no coordinate is visible yet.
         for e in decl.cond.iter().chain(&decl.chunks) {
             self.names.check(e);
         }
@@ -291,7 +294,7 @@ impl<'a> AlgorithmCheck<'a> {
             }
             StmtKind::Scratch(name, e) => {
                 self.names.check(e);
-                // In the outermost block the collective's own buffers are of the same scope.
+                // The collective's own buffers belong to the scope of the outermost block.
                 let top = if self.names.scopes.len() == 1 { 0 } else { scope_start };
                 if let Some(first) = self.buffers[top..].iter().find(|b| b.0 == name.node) {
                     let d = duplicate(name, first.1);
@@ -347,7 +350,7 @@ impl<'a> AlgorithmCheck<'a> {
         }
     }
 
-    /// A slice without a name is fine only where the collective has one buffer.
+    /// Rejects a slice without a name, unless the collective has only one buffer.
     fn unnamed(&mut self, span: Span) {
         let coll = self.lib.find_collective(self.decl.coll.span.file, &self.decl.coll.node, span);
         if let Ok(id) = coll
@@ -446,7 +449,8 @@ impl<'a> AlgorithmCheck<'a> {
     }
 
     fn callee(&mut self, a: &'a Apply, coll: CollId, axes: usize) {
-        // A name that is known here is an algorithm-valued parameter: what it stands for shows in the use.
+        // A known name is an algorithm-valued parameter. Which algorithm it stands for is known
+        // only in a use.
         if self.names.knows(&a.alg.node) {
             self.values(a, None);
             return;
@@ -503,7 +507,7 @@ impl<'a> AlgorithmCheck<'a> {
     }
 }
 
-/// E006 with the parameters and the options there are.
+/// Makes E006 with the available parameters and options.
 pub(crate) fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnostic {
     let mut valid: Vec<String> = callee.params.iter().map(|p| p.0.node.clone()).collect();
     valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
@@ -511,7 +515,7 @@ pub(crate) fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnos
     unknown("E006", &what, &name.node, name.span, &valid).secondary(callee.name.span, "the algorithm")
 }
 
-/// E022.
+/// Makes E022.
 pub(crate) fn axes_differ(callee: &AlgorithmDecl, given: usize, span: Span) -> Diagnostic {
     let wanted = callee.axes.len();
     Diagnostic::error("E022", format!("`{}` works on {wanted} axes, not on {given}", callee.name.node))

@@ -1,8 +1,10 @@
-//! What the documentation of an algorithm says it costs (docs/language.md, "Costs that are checked").
+//! Documented costs of algorithms, and their verification (`docs/language.md`, "Costs that
+//! are checked").
 //!
-//! Owns the three figures, formulas over exact fractions, and the comparison with what the rounds cost. A formula is an
-//! expression of the language with two differences: `/` is exact, and `A(x)` is (x - 1)/x. Names are those of `where`:
-//! sizes, the root, parameters. Reading formulas from the documentation is the frontend's.
+//! This module owns the three figures, formulas over exact fractions, and the comparison with the
+//! cost of the rounds. A formula is an expression of the language with two differences: `/` is
+//! exact, and `A(x)` is (x - 1)/x. Its names are those of `where`: sizes, the root and parameters.
+//! The frontend reads formulas from the documentation.
 
 use std::sync::Arc;
 
@@ -19,11 +21,11 @@ use crate::rounds::Call;
 /// A figure of a [`Cost`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Figure {
-    /// Rounds with a message.
+    /// Number of rounds with a message.
     Rounds,
     /// Most bytes sent by one rank, in units of the vector.
     Sent,
-    /// The largest message of each round, summed, in units of the vector.
+    /// Largest message of each round, summed over the rounds, in units of the vector.
     Pair,
 }
 
@@ -31,7 +33,7 @@ impl Figure {
     /// All figures.
     pub const ALL: [Figure; 3] = [Figure::Rounds, Figure::Sent, Figure::Pair];
 
-    /// The word in the documentation.
+    /// Returns the word for the figure in the documentation.
     pub fn word(self) -> &'static str {
         match self {
             Figure::Rounds => "rounds",
@@ -40,7 +42,7 @@ impl Figure {
         }
     }
 
-    /// The figure of a cost.
+    /// Returns the figure of a cost.
     pub fn of(self, cost: &Cost) -> Ratio {
         match self {
             Figure::Rounds => Ratio::new(u64::from(cost.rounds), 1),
@@ -50,22 +52,22 @@ impl Figure {
     }
 }
 
-/// One figure as the documentation states it.
+/// A documented figure.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which.
+    /// The figure.
     pub figure: Figure,
-    /// The formula as written, in one line.
+    /// The formula as written, on one line.
     pub text: String,
     /// The formula.
     pub formula: Expr,
 }
 
-/// Compares claims with the cost of a call's rounds. Claims are about algorithm-valued parameters at their defaults;
-/// a call that sets one is compared with nothing.
+/// Compares claims with the cost of a call's rounds. Claims hold for the defaults of
+/// algorithm-valued parameters; a call that sets one of these is not compared.
 ///
 /// # Errors
-/// E119: a figure that is not what the formula says, or a formula that has no value here.
+/// Returns E119 for a figure that differs from its formula, or a formula that has no value here.
 pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Result<(), Fault> {
     let decl = lib.algorithm(call.alg);
     if claims.is_empty() || call.args.iter().any(|(_, v)| matches!(v, Value::Alg(_))) {
@@ -97,14 +99,14 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
     Ok(())
 }
 
-/// What begins the paragraph of other arguments.
+/// First word of the paragraph that lists other arguments.
 pub const VARIANTS: &str = "Variants:";
 
-/// Arguments an algorithm is meant for beside its defaults, as its documentation lists them: `Variants: a: 1; a: 4`. Values
-/// are whole numbers or names of algorithms.
+/// Returns the arguments, besides the defaults, for which an algorithm is meant, as its
+/// documentation lists them: `Variants: a: 1; a: 4`. Values are integers or names of algorithms.
 ///
 /// # Errors
-/// E119: a parameter that does not exist, or what is no argument.
+/// Returns E119 for a parameter that does not exist, or text that is not an argument.
 pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault> {
     let mut lines = decl
         .doc
@@ -143,7 +145,7 @@ pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault
     text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(list).collect()
 }
 
-/// A formula that cannot be read or has no value.
+/// Makes E119 for a formula that cannot be read or has no value.
 pub fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: &str) -> Fault {
     let what = format!("the formula of {} in the documentation of `{}`", claim.figure.word(), decl.name.node);
     Box::new(
@@ -152,7 +154,7 @@ pub fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: &str) -> Fault {
     )
 }
 
-/// A fraction with sign, in lowest terms with a positive denominator.
+/// A signed fraction in lowest terms with a positive denominator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fraction(i128, i128);
 
@@ -218,7 +220,7 @@ impl Formulas<'_> {
                 }
                 Ok(Fraction::new(x.0 - x.1, x.0))
             }
-            // Everything else is about whole numbers: the language's own arithmetic.
+            // All other operations are on integers and use the language's own arithmetic.
             _ => Ok(Fraction(self.evaluator.int(&self.whole(e)?, self.scope)?.into(), 1)),
         }
     }
@@ -227,7 +229,7 @@ impl Formulas<'_> {
         self.evaluator.bool(e, self.scope)
     }
 
-    /// The operands of an operation or call, worked out as fractions and put in as whole numbers.
+    /// Evaluates the operands of an operation or call as fractions and replaces them by integers.
     fn whole(&self, e: &Expr) -> Result<Expr, Fault> {
         let operand = |a: &Expr| -> Result<Expr, Fault> {
             match self.value(a)? {

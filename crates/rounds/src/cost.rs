@@ -1,32 +1,34 @@
-//! What rounds cost, without a machine (LANGUAGE 2.8, 5).
+//! Cost of rounds, independent of a machine.
 //!
-//! Owns the count of rounds, messages and bytes in units of the whole vector. A message is everything one rank
-//! sends another in one round; a place that goes to several places of one peer in one round travels once.
+//! This module counts rounds, messages and bytes, in units of the whole vector. A message is
+//! everything that one rank sends to another in one round. A place that goes to several places of
+//! one peer in one round is sent once.
 
 use std::collections::BTreeMap;
 
 use crate::ratio::Ratio;
 use crate::rounds::{Rounds, Transfer};
 
-/// Figures of a call. Sizes are in units of the collective's (first) buffer.
+/// The figures of a call. Sizes are in units of the collective's (first) buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
-    /// Rounds with at least one message.
+    /// Number of rounds with at least one message.
     pub rounds: u32,
-    /// Messages in all rounds.
+    /// Number of messages in all rounds.
     pub messages: u64,
     /// Most bytes sent by one rank, over all rounds.
     pub sent: Ratio,
-    /// The largest message of each round, summed: the time where every pair has its own link.
+    /// Largest message of each round, summed over the rounds: the time if every pair of ranks
+    /// has its own link.
     pub pair: Ratio,
 }
 
 /// A run of places: buffer, start, length.
 type Places = (u32, u32, u32);
 
-/// The messages of a round: source, destination, atoms carried.
+/// Returns the messages of a round: source, destination, number of atoms.
 pub fn messages(round: &[Transfer]) -> Vec<(u32, u32, u64)> {
-    // (source, destination) -> runs of places at the source.
+    // Maps (source, destination) to the runs of places at the source.
     let mut links: BTreeMap<(u32, u32), Vec<Places>> = BTreeMap::new();
     for x in round.iter().filter(|x| x.is_remote()) {
         let runs = links.entry((x.src, x.dst)).or_default();
@@ -51,7 +53,7 @@ pub fn cost(rounds: &Rounds) -> Cost {
     Cost { rounds: count, messages: total, sent, pair: of(pair) }
 }
 
-/// Number of different places.
+/// Counts the distinct places in runs.
 fn union(runs: &mut [Places]) -> u64 {
     runs.sort_unstable();
     let (mut total, mut buffer, mut end) = (0, u32::MAX, 0);

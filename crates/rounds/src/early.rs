@@ -1,7 +1,8 @@
-//! Words for what goes wrong inside a round: E101..E104. Who finds it is `meaning`.
+//! Messages for errors inside a round: E101 to E104. `meaning` finds these errors.
 //!
-//! Owns the list of such faults (the first round that has any is told, what follows from it is not), and why a place
-//! holds nothing: it is written later, in the same round, never, or an apply did not promise it.
+//! This module owns the list of such errors, of which only those of the first round with any are
+//! reported, because later ones may follow from them. It also determines why a place is empty: it
+//! is written later, in the same round or never, or an `apply` does not cover it.
 
 use kbc_diag::{Diagnostic, Diagnostics};
 
@@ -10,10 +11,10 @@ use crate::library::Library;
 use crate::meaning::By;
 use crate::rounds::{Rounds, Transfer};
 
-/// How many different messages are printed.
+/// Greatest number of different messages that are printed.
 const MOST: usize = 3;
 
-/// Faults of the first round that has any, the same statement's only once.
+/// Errors of the first round that has any, once per statement.
 #[derive(Default)]
 pub(crate) struct Reports {
     round: u32,
@@ -22,7 +23,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Adds a fault of a round (from 0); rounds come in order.
+    /// Adds an error of a round (from 0); rounds come in order.
     pub fn push(&mut self, round: u32, d: Diagnostic) {
         if self.found.is_empty() {
             self.round = round;
@@ -35,14 +36,14 @@ impl Reports {
         let known = self.found.iter().any(|(e, _)| e.span() == d.span());
         match self.found.iter_mut().find(|(e, _)| e.code == d.code && e.span() == d.span()) {
             Some(same) => same.1 += 1,
-            // A transfer that neither reads nor adds to anything has one fault.
+            // A transfer that both reads and adds to empty places is one error.
             None if known => {}
             None if full => self.later += 1,
             None => self.found.push((d, 0)),
         }
     }
 
-    /// The messages, if there are any.
+    /// Returns the messages, if there are any.
     pub fn finish(self) -> Result<(), Diagnostics> {
         if self.found.is_empty() {
             return Ok(());
@@ -62,14 +63,14 @@ impl Reports {
     }
 }
 
-/// The first transfer at or after a round that writes a place.
+/// Returns the first transfer in a round or after it that writes a place.
 fn next_write(rounds: &Rounds, from: u32, at: Spot) -> Option<(u32, &Transfer)> {
     rounds.transfers().find(|(t, x)| {
         *t >= from && x.dst == at.rank && x.to.buffer == at.buffer && x.to.places().any(|p| p == at.place)
     })
 }
 
-/// Why a place that transfer `x` of round `t` (from 0) reads or adds to holds nothing.
+/// Adds the reason why a place is empty that transfer `x` of round `t` (from 0) reads or adds to.
 pub(crate) fn why_empty(
     lib: &Library,
     rounds: &Rounds,
@@ -88,7 +89,7 @@ pub(crate) fn why_empty(
     }
     let place = rounds.place_name(at.buffer, at.place, 1);
     let who = rounds.rank_name(at.rank);
-    // A write that adds cannot be what fills the place.
+    // A write that adds cannot be the one that fills an empty place.
     let write = next_write(rounds, t, at).filter(|(_, x)| !x.reduce && !adds);
     match write {
         Some((later, x)) if later == t && x.src == at.rank => {

@@ -1,7 +1,7 @@
-//! Small changes to an algorithm, numbered: what `repair` tries.
+//! Small numbered edits of an algorithm, which `repair` tries.
 //!
-//! Owns the list of changes and their words. A walk over the tree counts the changes it could make and makes the one of
-//! the number it was given, so the list is never kept.
+//! This module owns the list of edits and their descriptions. A walk over the tree counts the
+//! possible edits and performs the one with the given number, so the list is never stored.
 
 use kbc_diag::{Span, Spanned};
 
@@ -11,24 +11,25 @@ use crate::ast::{
 };
 use crate::write;
 
-/// A change.
+/// An edit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edit {
-    /// The place in the text as it was.
+    /// Location in the original text.
     pub span: Span,
-    /// What to write, as an imperative.
+    /// What to write, as an imperative sentence.
     pub text: String,
-    /// How far it is from what was written; the nearest is told.
+    /// Distance from the original text; `repair` prefers the smallest.
     pub rank: u8,
 }
 
-/// Rank of a change that nobody would write.
+/// Distance ([`Edit::rank`]) of an edit that no author would write.
 pub(crate) const RIDDLE: u8 = 9;
 
-/// How many names are tried instead of a name: the nearest, so that a walk stays linear in the text.
+/// Greatest number of names that are tried in place of a name. Only the nearest are tried, so that
+/// a walk is linear in the length of the text.
 const MOST_NAMES: usize = 16;
 
-/// Makes the change of this number; none if there are not so many.
+/// Performs the edit with this number; returns none if there are fewer edits.
 pub fn edit(decl: &mut AlgorithmDecl, number: usize) -> Option<Edit> {
     let mut names: Vec<String> = decl.axes.iter().map(|a| a.coord.node.clone()).collect();
     names.extend(decl.axes.iter().map(|a| a.size.node.clone()));
@@ -64,7 +65,7 @@ pub fn edit(decl: &mut AlgorithmDecl, number: usize) -> Option<Edit> {
     walk.done
 }
 
-/// Whether a place lies in another.
+/// Checks whether a location lies within another.
 pub(crate) fn within(outer: Span, inner: Span) -> bool {
     outer.file == inner.file && outer.start <= inner.start && inner.end <= outer.end
 }
@@ -76,16 +77,16 @@ fn instead(new: &str, old: &str) -> String {
 struct Walk {
     left: usize,
     done: Option<Edit>,
-    /// Names of numbers in scope.
+    /// Integer-valued names in scope.
     names: Vec<String>,
     axes: Vec<String>,
     sizes: Vec<String>,
-    /// The whole region as a part: `[x of w]`.
+    /// The rank's own part of the whole region: `[x of w]`.
     parts: Vec<Selector>,
 }
 
 impl Walk {
-    /// Whether the change at hand is the one to make.
+    /// Counts a possible edit and checks whether it is the one to perform.
     fn offer(&mut self) -> bool {
         if self.done.is_some() {
             return false;
@@ -276,7 +277,7 @@ impl Walk {
         }
     }
 
-    /// The chunk of the peer instead of one's own.
+    /// Replaces the rank's own chunk index by that of the peer.
     fn peers(&mut self, s: &mut Slice, peer: &Expr) {
         let [own] = self.axes.as_slice() else { return };
         let own = own.clone();
@@ -301,7 +302,7 @@ impl Walk {
     fn range(&mut self, r: &mut Range) {
         let (lo, hi) = (write::expr(&r.lo), write::expr(&r.hi));
         let span = r.lo.span.to(r.hi.span);
-        // Both bounds one further is one mistake, not two.
+        // Both bounds off by one are a single mistake.
         for by in [1, -1] {
             let below = matches!(shifted(&r.lo, by).kind, ExprKind::Int(..0));
             if !below && self.offer() {
@@ -318,14 +319,14 @@ impl Walk {
             && within(span, done.span)
             && (write::expr(&r.lo), write::expr(&r.hi)) != (lo.clone(), hi.clone())
         {
-            // A bound alone reads badly.
+            // One bound without the other would be hard to read in a message.
             let new = format!("{}..{}", write::expr(&r.lo), write::expr(&r.hi));
             done.text = instead(&new, &format!("{lo}..{hi}"));
             done.span = span;
         }
     }
 
-    /// An index, a rank, a bound: also one more and one less.
+    /// Edits an index, a rank or a bound; also by plus and minus one.
     fn number(&mut self, e: &mut Expr) {
         self.one_more(e);
         let old = e.clone();
@@ -347,14 +348,14 @@ impl Walk {
         }
     }
 
-    /// A condition, an argument.
+    /// Edits a condition or an argument.
     fn inside(&mut self, e: &mut Expr) {
         let old = e.clone();
         self.change(e, false);
         self.words(&old, e);
     }
 
-    /// The words of a change are those of the whole expression: an operator alone reads badly.
+    /// Describes an edit by the whole expression, because a single operator would be hard to read.
     fn words(&mut self, old: &Expr, new: &Expr) {
         if let Some(done) = &mut self.done
             && done.text.is_empty()
@@ -381,7 +382,7 @@ impl Walk {
                 for i in self.names.len().saturating_sub(MOST_NAMES)..self.names.len() {
                     if *n != self.names[i] && self.offer() {
                         let other = &self.names[i];
-                        // A size is seldom written where a coordinate is meant, or the other way round.
+                        // A size is seldom written where a coordinate is meant, or the reverse.
                         let rank = if self.sizes.contains(n) == self.sizes.contains(other) { 2 } else { 4 };
                         n.clone_from(other);
                         self.make(span, "", rank);
@@ -432,7 +433,8 @@ impl Walk {
                 };
                 let int = matches!(b.kind, ExprKind::Int(_));
                 let sum = matches!(op, BinaryOp::Add | BinaryOp::Sub);
-                // `p - 1` is hardly ever meant as `p + 1`, but a step `r - 1` may be one in the wrong direction.
+                // `p - 1` is hardly ever meant to be `p + 1`, but a step `r - 1` may be one in the
+                // wrong direction.
                 for other in others.iter().filter(|_| top || !(int && sum)) {
                     if self.offer() {
                         *op = *other;
@@ -446,13 +448,13 @@ impl Walk {
                     self.make(span, "", 1);
                     return;
                 }
-                // `r - 1` is `r - 0` and `r - 2` already as a whole.
+                // The edits of the whole expression already give `r - 0` and `r - 2` for `r - 1`.
                 let before = self.done.is_some();
                 self.change(a, false);
                 if !(top && sum && int) {
                     self.change(b, false);
                 }
-                // `d / d` would be a riddle.
+                // An edit to `d / d` would be incomprehensible.
                 if let (false, true, Some(done)) = (before, a.kind == b.kind, &mut self.done) {
                     done.rank = RIDDLE;
                 }
@@ -466,7 +468,7 @@ impl Walk {
     }
 }
 
-/// An expression with another in the place of a name.
+/// Returns an expression with a name replaced by another expression.
 fn with(e: &Expr, name: &str, new: &Expr) -> Expr {
     let kind = match &e.kind {
         ExprKind::Name(n) if n == name => return new.clone(),
@@ -482,7 +484,7 @@ fn with(e: &Expr, name: &str, new: &Expr) -> Expr {
     Expr { kind, span: e.span }
 }
 
-/// An expression plus a small number, as one would write it.
+/// Returns an expression plus a small number, in its usual form.
 fn shifted(e: &Expr, by: i64) -> Expr {
     let plus = |a: &Expr, k: i64| match k {
         0 => a.clone(),

@@ -1,7 +1,7 @@
-//! Expressions of the algorithm language on concrete values (LANGUAGE 2.1).
+//! Evaluator of the algorithm language's expressions on concrete values.
 //!
-//! Owns values, the operators, the built-in functions and calls of `fn`. What a name stands for is the caller's
-//! ([`Scope`]), which functions can be seen is the library's ([`Functions`]).
+//! This module owns values, operators, the built-in functions and calls of `fn`. The caller
+//! provides the values of names ([`Scope`]), and the library the visible functions ([`Functions`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,39 +12,40 @@ use kbc_diag::{Diagnostic, FileId, Span};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, FnDecl, Gens, Ident, UnaryOp};
 
-/// How deep calls of `fn` may nest.
+/// Greatest nesting of `fn` calls.
 pub const MAX_CALL_DEPTH: u32 = 200;
-/// How deep expressions may nest, calls included.
+/// Greatest nesting of expressions, calls included.
 pub const MAX_NESTING: u32 = 1000;
-/// How many calls of `fn` one evaluation (an expansion, say) may make.
+/// Greatest number of `fn` calls in one evaluation, for example in an expansion.
 pub const MAX_CALLS: u64 = 20_000_000;
 
-/// Calls of functions that one call may make; a function that calls itself twice makes them exponentially many.
+/// Greatest number of calls that one outermost call may make. A function that calls itself twice
+/// makes exponentially many.
 pub const MAX_INSIDE: u64 = 20_000;
 
-/// An error on its way out. Boxed because it is rare and large.
+/// An error to return; boxed because it is rare and large.
 pub type Fault = Box<Diagnostic>;
 
-/// What an expression yields.
+/// The value of an expression.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Value {
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     Int(i64),
     /// A truth value.
     Bool(bool),
-    /// A rank: a coordinate an axis, two or more.
+    /// A rank: one coordinate per axis, two or more.
     Rank(Arc<[i64]>),
     /// An algorithm, as the value of an algorithm-valued parameter.
     Alg(Arc<AlgRef>),
 }
 
-/// The name of an algorithm and the file whose scope it is looked up in. Which collective's algorithm it is
-/// shows where it is applied.
+/// The name of an algorithm, and the file in whose scope it is looked up. The collective is known
+/// only where the algorithm is applied.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct AlgRef {
-    /// As written.
+    /// The name as written.
     pub name: String,
-    /// Where it was written.
+    /// The file that contains it.
     pub file: FileId,
 }
 
@@ -62,23 +63,23 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// What names stand for.
+/// The values of names.
 pub trait Scope {
-    /// The value of a name.
+    /// Returns the value of a name.
     fn lookup(&self, name: &str) -> Option<Value>;
-    /// All names, for messages.
+    /// Returns all names, for messages.
     fn names(&self) -> Vec<String>;
 }
 
-/// Which functions can be seen from where.
+/// The functions that are visible from a file.
 pub trait Functions {
-    /// The function of that name as seen from the file `name` stands in.
+    /// Returns the function with that name, as seen from the file of `name`.
     fn function(&self, name: &Ident) -> Option<&FnDecl>;
-    /// All functions seen from there, for messages.
+    /// Returns all functions that are visible from a file, for messages.
     fn function_names(&self, from: FileId) -> Vec<String>;
 }
 
-/// The simplest scope: a list, the last entry of a name wins.
+/// The simplest scope: a list in which the last entry of a name counts.
 #[derive(Clone, Debug, Default)]
 pub struct ListScope(pub Vec<(String, Value)>);
 
@@ -106,7 +107,7 @@ impl Scope for Arguments<'_> {
     }
 }
 
-/// Built-in functions with their least and most number of arguments.
+/// Built-in functions, each with its least and greatest number of arguments.
 pub const BUILTINS: [(&str, usize, usize); 10] = [
     ("log2", 1, 1),
     ("ceil_log2", 1, 1),
@@ -120,15 +121,17 @@ pub const BUILTINS: [(&str, usize, usize); 10] = [
     ("ceil_div", 2, 2),
 ];
 
-/// Evaluates `expr` once. For many evaluations keep an [`Evaluator`], which remembers results of functions.
+/// Evaluates `expr` once. For many evaluations use an [`Evaluator`], which caches
+/// results of functions.
 ///
 /// # Errors
-/// E005 an unknown name, E006 a wrong number of arguments, E010 arithmetic.
+/// Returns E005 for an unknown name, E006 for a wrong number of arguments, and E010 for an
+/// arithmetic error.
 pub fn eval(expr: &Expr, scope: &dyn Scope, functions: &dyn Functions) -> Result<Value, Fault> {
     Evaluator::new(functions).eval(expr, scope)
 }
 
-/// An unknown name with the valid ones and the nearest.
+/// Makes the error for an unknown name, with the valid names and the nearest of them.
 pub fn unknown(code: &'static str, what: &str, name: &str, span: Span, valid: &[String]) -> Fault {
     let mut sorted: Vec<&str> = valid.iter().map(String::as_str).collect();
     sorted.sort_unstable();
@@ -157,13 +160,13 @@ fn overflow(span: Span, what: String) -> Fault {
     )
 }
 
-/// The quotient rounded down. `None`: division by zero or overflow.
+/// Returns the quotient, rounded down; `None` for a division by zero or an overflow.
 pub fn floor_div(a: i64, b: i64) -> Option<i64> {
     let q = a.checked_div(b)?;
     if a % b != 0 && ((a < 0) != (b < 0)) { q.checked_sub(1) } else { Some(q) }
 }
 
-/// The remainder with the sign of the divisor. `None`: division by zero.
+/// Returns the remainder with the sign of the divisor; `None` for a division by zero.
 pub fn floor_rem(a: i64, b: i64) -> Option<i64> {
     if b == 0 {
         return None;
@@ -175,19 +178,20 @@ pub fn floor_rem(a: i64, b: i64) -> Option<i64> {
     Some(if r != 0 && ((r < 0) != (b < 0)) { r + b } else { r })
 }
 
-/// Evaluates expressions and remembers what functions returned: they are pure, and recursive ones
-/// (who is served through whom, in a tree) are exponential otherwise.
+/// An evaluator that caches the results of functions. Functions are pure, and recursive ones (for
+/// example the parent of a rank in a tree) would otherwise take exponential time.
 pub struct Evaluator<'a> {
     functions: &'a dyn Functions,
     calls: Cell<u64>,
     depth: Cell<u32>,
-    /// Calls since the outermost one began, that and those that were remembered not counted.
+    /// Number of calls since the outermost call began, including it. A call whose result is cached
+    /// does not count.
     inside: Cell<u64>,
     nesting: Cell<u32>,
     memo: RefCell<HashMap<(Span, Vec<Value>), Value>>,
 }
 
-/// Results of functions kept at most; beyond it they are computed again.
+/// Greatest number of cached results; further results are not cached.
 const MAX_MEMO: usize = 1 << 18;
 
 impl std::hash::Hash for Value {
@@ -202,7 +206,7 @@ impl std::hash::Hash for Value {
 }
 
 impl<'a> Evaluator<'a> {
-    /// An evaluator with these functions.
+    /// Makes an evaluator with these functions.
     pub fn new(functions: &'a dyn Functions) -> Self {
         Evaluator {
             functions,
@@ -214,10 +218,11 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The value of `expr`.
+    /// Returns the value of `expr`.
     ///
     /// # Errors
-    /// E005 an unknown name, E006 a wrong number of arguments, E010 arithmetic.
+    /// Returns E005 for an unknown name, E006 for a wrong number of arguments, and E010 for an
+    /// arithmetic error.
     pub fn eval(&self, expr: &Expr, scope: &dyn Scope) -> Result<Value, Fault> {
         let nesting = self.nesting.get();
         if nesting >= MAX_NESTING {
@@ -267,10 +272,10 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The value of an expression that must be an integer.
+    /// Returns the value of an expression that must be an integer.
     ///
     /// # Errors
-    /// As [`Evaluator::eval`], and E010 if it is something else.
+    /// Returns the errors of [`Evaluator::eval`], and E010 for another type.
     pub fn int(&self, expr: &Expr, scope: &dyn Scope) -> Result<i64, Fault> {
         match self.eval(expr, scope)? {
             Value::Int(i) => Ok(i),
@@ -278,10 +283,10 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The value of an expression that must be true or false.
+    /// Returns the value of an expression that must be a truth value.
     ///
     /// # Errors
-    /// As [`Evaluator::eval`], and E010 if it is something else.
+    /// Returns the errors of [`Evaluator::eval`], and E010 for another type.
     pub fn bool(&self, expr: &Expr, scope: &dyn Scope) -> Result<bool, Fault> {
         match self.eval(expr, scope)? {
             Value::Bool(b) => Ok(b),
@@ -367,13 +372,14 @@ impl<'a> Evaluator<'a> {
             return Err(wrong_count(name, values.len(), decl.params.len(), Some(decl)));
         }
         let key = (decl.span, values);
-        // Declarations made without a text share one span and must not share results.
+        // Declarations that were not read from a text share one location, so their results must
+        // not be cached.
         let keep = !decl.span.is_none();
         if keep && let Some(v) = self.memo.borrow().get(&key) {
             return Ok(v.clone());
         }
         self.calls.set(self.calls.get() + 1);
-        // The calls of one expression begin at its outermost one.
+        // The count starts anew at each outermost call.
         self.inside.set(if self.depth.get() == 0 { 1 } else { self.inside.get() + 1 });
         if self.inside.get() > MAX_INSIDE {
             return Err(Box::new(
@@ -403,7 +409,8 @@ impl<'a> Evaluator<'a> {
         self.depth.set(self.depth.get() + 1);
         let result = self.eval(&decl.body, &Arguments { names: &decl.params, values: &key.1 });
         self.depth.set(self.depth.get() - 1);
-        // The innermost fault of a deep recursion is enough; a chain of two hundred labels is not readable.
+        // Only the innermost calls of a deep recursion are labelled; two hundred labels would
+        // be unreadable.
         let value = result.map_err(|d| {
             if d.labels.len() < 4 {
                 Box::new(d.secondary(span, format!("in `{}` called here", name.node)))
@@ -494,11 +501,12 @@ impl<'a> Evaluator<'a> {
         Ok(Value::Int(int))
     }
 
-    /// Calls `each` for every binding of the variables of `gens`, the first variable outermost. `bind` gets the
-    /// values so far and makes a scope of them.
+    /// Returns the values of the variables of `gens` for every binding that satisfies its
+    /// condition, the first variable outermost.
     ///
     /// # Errors
-    /// As [`Evaluator::eval`], and whatever `each` returns. Stops with E040 above `limit` bindings.
+    /// Returns the errors of [`Evaluator::eval`], and E040 if the ranges have more than `limit`
+    /// values in total, over all variables and before the condition applies.
     pub fn bindings(&self, gens: &Gens, scope: &dyn Scope, limit: usize) -> Result<Vec<Vec<Value>>, Fault> {
         let mut out = vec![];
         let mut steps = 0;
@@ -543,7 +551,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Variables of a comprehension bound so far, over the scope around it.
+/// The variables of a comprehension bound so far, over the enclosing scope.
 struct Bound<'a> {
     gens: &'a Gens,
     values: &'a [Value],
@@ -562,7 +570,7 @@ impl Scope for Bound<'_> {
     }
 }
 
-/// A scope with the variables of `gens` bound to `values`.
+/// Returns a scope in which the variables of `gens` are bound to `values`.
 pub(crate) fn with_bindings<'a>(
     gens: &'a Gens,
     values: &'a [Value],
@@ -585,7 +593,7 @@ fn wrong_kind(span: Span, wanted: &str, got: &Value) -> Fault {
     arithmetic(span, format!("{wanted} is needed here"), format!("{got} is {kind}"))
 }
 
-/// The words for a wrong number of arguments.
+/// Describes a wrong number of arguments.
 pub(crate) fn arguments(name: &str, wanted: usize, got: usize) -> String {
     format!("`{name}` takes {wanted} argument{}, not {got}", if wanted == 1 { "" } else { "s" })
 }

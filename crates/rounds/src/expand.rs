@@ -1,11 +1,11 @@
-//! From the text of an algorithm to its rounds on concrete ranks (LANGUAGE 2.4).
+//! Expansion: turns the text of an algorithm into its rounds on concrete ranks.
 //!
-//! Owns the statements and slices. A use of an algorithm (the call itself and every `apply`) is in `group`;
-//! whether the rounds keep a promise is `meaning`'s.
+//! This module owns statements and slices. `group` runs a use of an algorithm (the call itself and
+//! every `apply`), and `meaning` checks whether the rounds satisfy a contract.
 //!
-//! Everything is counted in atoms, whole numbers from the start: where a cut would fall inside an atom the
-//! expansion stops and begins again with finer ones. At the end the greatest common grain of all boundaries is
-//! divided out, so the result has the least number of atoms.
+//! All sizes are whole numbers of atoms, the units into which buffers are cut. If a cut would fall
+//! inside an atom, the expansion stops and starts again with finer atoms. At the end it divides all
+//! boundaries by their greatest common divisor, so the result has as few atoms as possible.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,12 +20,14 @@ use crate::ratio::gcd;
 use crate::region::{Cut, Interval, Region, Run, cut, fraction};
 use crate::rounds::{Axis, Buffer, Call, Lane, Limits, Mark, Rounds, Transfer, Use, coordinates, rank_text};
 
-/// The rounds of a call.
+/// Returns the rounds of a call.
 ///
 /// # Errors
-/// E005..E031 as LANGUAGE 3, E040 for more than `limits` allow; the first one found, in the order of the text.
+/// Returns the first error in the order of the text: E005 to E031 for the algorithm, or E040 if the
+/// expansion exceeds `limits`.
 pub fn expand(lib: &Library, call: &Call, limits: &Limits) -> Result<Rounds, Diagnostics> {
-    // One evaluator for all attempts: what functions return does not depend on the grain.
+    // One evaluator for all attempts, because the results of functions do not depend on the
+    // size of atoms.
     let evaluator = Evaluator::new(lib);
     let mut finer = 1u64;
     loop {
@@ -38,10 +40,10 @@ pub fn expand(lib: &Library, call: &Call, limits: &Limits) -> Result<Rounds, Dia
     }
 }
 
-/// Why an expansion stops.
+/// Reasons to stop an expansion.
 pub(crate) enum Stop {
     Fault(Fault),
-    /// Begin again with atoms this many times finer.
+    /// Start again with atoms that are finer by this factor.
     Finer(u64),
 }
 
@@ -70,12 +72,13 @@ pub(crate) struct Expander<'a> {
     pub lib: &'a Library,
     pub evaluator: &'a Evaluator<'a>,
     pub limits: Limits,
-    /// How much finer than a block the atoms are.
+    /// Number of atoms per block.
     pub finer: u64,
     pub buffers: Vec<Buffer>,
     pub uses: Vec<Use>,
     pub marks: Vec<Mark>,
-    /// Counts scratch statements; begins again for each of several groups side by side, so that they share.
+    /// Counts scratch statements. It restarts for each of several groups side by side, so that
+    /// these share scratch.
     pub ordinal: u32,
     rounds: Vec<Vec<Transfer>>,
     lanes: Vec<Lane>,
@@ -128,7 +131,7 @@ impl<'a> Expander<'a> {
         out
     }
 
-    /// Runs a block for these ranks from round `t` on; returns the round after its last.
+    /// Runs a block on these ranks, starting with round `t`. Returns the round after its last one.
     pub fn block(&mut self, f: &mut Frame<'a>, b: &'a Block, active: &[usize], t: u32) -> Step<u32> {
         let (mark, buffers) = (f.names.len(), f.buffers.len());
         let mut end = t;
@@ -180,7 +183,7 @@ impl<'a> Expander<'a> {
                 for &m in active {
                     self.transfer(f, m, (*get, *reduce), here, there, s.span, t)?;
                 }
-                // A round is a round even where nobody takes part in it.
+                // A round counts even if no rank takes part in it.
                 self.rounds.resize(self.rounds.len().max(t as usize + 1), vec![]);
                 Ok(t + 1)
             }
@@ -230,7 +233,7 @@ impl<'a> Expander<'a> {
                 return Err(self.located(f, m, t, Box::new(d)));
             }
         }
-        // Known before any of it is done, so that a bound that is far too large costs no time.
+        // Checked before the loop runs, so that a bound that is far too large costs no time.
         let turns = i128::from(bounds.1) - i128::from(bounds.0);
         if turns.saturating_mul(active.len() as i128) > i128::from(self.limits.steps) {
             let what =
@@ -263,7 +266,7 @@ impl<'a> Expander<'a> {
     ) -> Step<u32> {
         let mut lists: Vec<(usize, Vec<Vec<Value>>)> = vec![];
         for &m in active {
-            // All ranks' lists are kept at once.
+            // The lists of all ranks are in memory at the same time.
             let limit = self.limits.transfers / active.len();
             lists.push((m, self.on(f, m, t, |x, h| x.evaluator.bindings(gens, h, limit))?));
         }
@@ -385,14 +388,14 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    /// The member a rank expression means, and the sign of the step as written.
+    /// Returns the member that a rank expression denotes, and the sign of the step as written.
     fn peer(&self, f: &Frame<'a>, m: usize, e: &Expr, t: u32) -> Step<(usize, i8)> {
         let v = self.on(f, m, t, |x, h| x.evaluator.eval(e, h))?;
         let (q, way) = resolve(f, &v, e.span, Some(m)).map_err(|d| self.located(f, m, t, d))?;
         Ok((q, way))
     }
 
-    /// Evaluates something on one rank and says in a fault which rank it was.
+    /// Evaluates something on one rank; an error names the rank.
     pub fn on<T>(
         &self,
         f: &Frame<'a>,
@@ -403,7 +406,7 @@ impl<'a> Expander<'a> {
         eval(self, &f.here(m)).map_err(|d| self.located(f, m, t, d))
     }
 
-    /// Adds rank, round and the applies around to a message.
+    /// Adds the rank, the round and the enclosing `apply` statements to a message.
     pub fn located(&self, f: &Frame<'a>, m: usize, t: u32, mut d: Fault) -> Stop {
         d.notes.push(format!("on {}, in round {}, of `{}`", f.name_of(m), t + 1, f.decl.name.node));
         let mut at = f.site;
@@ -424,7 +427,7 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// E040: an expansion that would take too much.
+/// Makes E040 for an expansion that would exceed a limit.
 pub(crate) fn too_large(span: Span, what: String) -> Stop {
     Stop::from(
         Diagnostic::error("E040", format!("too large to expand: {what}"))
@@ -434,7 +437,8 @@ pub(crate) fn too_large(span: Span, what: String) -> Stop {
     )
 }
 
-/// Divides out the common grain of all boundaries: the atoms become the least number that every region needs.
+/// Divides all boundaries by their greatest common divisor, which gives the least number of atoms
+/// that every region allows.
 fn coarsen(r: &mut Rounds, lib: &Library) {
     let mut g = r.buffers.iter().fold(0, |g, b| gcd(g, u64::from(b.atoms)));
     for (_, t) in r.transfers() {
@@ -447,7 +451,7 @@ fn coarsen(r: &mut Rounds, lib: &Library) {
         let blocks = crate::promise::block_shape(lib.collective(u.coll));
         for (region, blocks) in u.regions.iter().zip(blocks) {
             g = region.grain(g);
-            // The promise speaks about blocks: they are cut too.
+            // Contracts refer to blocks, so block boundaries count too.
             if blocks {
                 g = gcd(g, u64::from(region.len) / (u.members.len() as u64).max(1));
             }
@@ -459,7 +463,7 @@ fn coarsen(r: &mut Rounds, lib: &Library) {
     }
     r.atoms /= factor;
     r.buffers.iter_mut().for_each(|b| b.atoms /= factor);
-    // Transfers share regions; keep it so.
+    // Transfers share regions, and must still share them afterwards.
     let mut seen: HashMap<(u32, Arc<[Run]>), Region> = HashMap::new();
     let mut shrink = |x: &mut Region| {
         let key = (x.buffer, Arc::from(x.runs()));

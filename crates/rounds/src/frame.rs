@@ -1,6 +1,8 @@
-//! One use of an algorithm on one group while it runs: its ranks, buffers and names.
+//! Frame: one use of an algorithm on one group during the expansion, with its ranks,
+//! buffers and names.
 //!
-//! Owns what a name stands for on a rank and which member a rank expression means (LANGUAGE 2.2).
+//! This module determines the value of a name on a rank and the member that a rank
+//! expression denotes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,32 +19,32 @@ use crate::rounds::{coordinates, rank_text};
 pub(crate) struct Named<'a> {
     pub name: &'a str,
     pub region: Region,
-    /// N of `[i]`.
+    /// The number N of chunks that `[i]` refers to.
     pub chunks: i64,
 }
 
-/// One use of an algorithm on one group while it runs.
+/// One use of an algorithm on one group during the expansion.
 pub(crate) struct Frame<'a> {
     pub decl: &'a AlgorithmDecl,
     pub site: u32,
     pub shape: Vec<i64>,
     pub members: Arc<[u32]>,
-    /// The collective's buffers first, then scratch in scope.
+    /// The collective's buffers first, then the scratch in scope.
     pub buffers: Vec<Named<'a>>,
-    /// How many of them are the collective's.
+    /// Number of buffers that belong to the collective.
     pub given: usize,
     /// Names with the same value on every rank: parameters, sizes, root.
     pub uniform: Vec<(&'a str, Value)>,
-    /// Names with a value on each rank: coordinates, lets, loop variables; innermost last.
+    /// Names with a value per rank: coordinates, lets, loop variables; innermost last.
     pub names: Names<'a>,
     pub values: Vec<Vec<Value>>,
 }
 
-/// Names in the order they came, found by their text; the last of a name counts.
+/// Names in order of declaration, with an index by text. The last declaration of a name counts.
 #[derive(Clone, Default)]
 pub(crate) struct Names<'a> {
     list: Vec<&'a str>,
-    /// Places of each name, in order.
+    /// Positions of each name, in order.
     places: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -64,7 +66,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The last place of a name.
+    /// Returns the last position of a name.
     fn find(&self, name: &str) -> Option<usize> {
         self.places.get(name)?.last().copied()
     }
@@ -84,7 +86,7 @@ impl<'a> FromIterator<&'a str> for Names<'a> {
     }
 }
 
-/// What names stand for on one rank of a frame.
+/// The scope of one rank of a frame.
 pub(crate) struct Here<'f, 'a> {
     frame: &'f Frame<'a>,
     member: usize,
@@ -109,18 +111,18 @@ impl<'a> Frame<'a> {
         Here { frame: self, member }
     }
 
-    /// A member by its coordinates in this use: `rank r=3`.
+    /// Returns the name of a member by its coordinates in this use: `rank r=3`.
     pub fn name_of(&self, member: usize) -> String {
         format!("rank {}", self.coordinates_of(member))
     }
 
-    /// The same without the word.
+    /// Returns the coordinates of a member: `r=3`.
     pub fn coordinates_of(&self, member: usize) -> String {
         let names: Vec<&str> = self.decl.axes.iter().map(|a| a.coord.node.as_str()).collect();
         rank_text(&names, &coordinates(&self.shape, member as i64))
     }
 
-    /// Leaves a scope: drops the names declared since `mark` on these members.
+    /// Leaves a scope: drops the names declared since `mark`, and their values on these members.
     pub fn pop(&mut self, mark: usize, active: &[usize]) {
         self.names.truncate(mark);
         for &m in active {
@@ -129,7 +131,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The member of a frame that a value means as a rank. With `from`, also the sign of the step from there.
+/// Returns the member of a frame that a value denotes as a rank. If `from` is given, also returns
+/// the sign of the step from there.
 pub(crate) fn resolve(
     f: &Frame<'_>,
     v: &Value,

@@ -1,7 +1,8 @@
-//! Uses of algorithms: the call itself and every `apply` (LANGUAGE 2.6).
+//! Uses of algorithms: the call itself and every `apply`.
 //!
-//! Owns running an algorithm on each group of a statement, binding of parameters, roots and regions, and the end
-//! of recursion. Which ranks form a group is `view`'s, what the statements inside do is `expand`'s.
+//! This module runs an algorithm on each group of a statement, binds parameters, roots and regions,
+//! and detects endless recursion. `view` determines the groups, and `expand` executes the
+//! statements inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ struct Start<'a> {
 }
 
 impl<'a> Expander<'a> {
-    /// The call itself.
+    /// Runs the call itself.
     pub(crate) fn call(&mut self, call: &Call) -> Step<()> {
         let lib = self.lib;
         let decl = lib.algorithm(call.alg);
@@ -60,7 +61,7 @@ impl<'a> Expander<'a> {
         if longest > self.limits.atoms {
             return Err(too_large(head, format!("more than {} atoms", self.limits.atoms)));
         }
-        // One block of a buffer with blocks is as long as a whole buffer without them.
+        // A block of a buffer with blocks is as long as a whole buffer without blocks.
         let block = if blocks.iter().any(|&b| b) { self.finer } else { longest };
         let mut regions = vec![];
         for (i, (b, has)) in promise.buffers.iter().zip(&blocks).enumerate() {
@@ -99,7 +100,7 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    /// An `apply`: every group of the statement, side by side.
+    /// Runs an `apply`: all groups of the statement, side by side.
     pub(crate) fn apply(
         &mut self,
         f: &Frame<'a>,
@@ -175,7 +176,7 @@ impl<'a> Expander<'a> {
                 parent: Some(f.site),
                 span,
             };
-            // The same scratch in groups side by side is one buffer.
+            // The same scratch statement in groups side by side is one buffer.
             self.ordinal = ordinal;
             end = end.max(self.use_of(start, t)?);
             most = most.max(self.ordinal);
@@ -184,7 +185,7 @@ impl<'a> Expander<'a> {
         Ok(end)
     }
 
-    /// Evaluates one rank's side of an `apply`.
+    /// Evaluates an `apply` from the view of one rank.
     fn says(
         &self,
         f: &Frame<'a>,
@@ -220,7 +221,8 @@ impl<'a> Expander<'a> {
         Ok(Says { group, root, args, options, regions })
     }
 
-    /// The value of an argument: a name of an algorithm where one is wanted, else an expression.
+    /// Returns the value of an argument: an algorithm, if the parameter is algorithm-valued, and
+    /// otherwise the value of the expression.
     fn argument(&self, e: &Expr, is_alg: bool, scope: &dyn Scope) -> Result<Value, Fault> {
         match &e.kind {
             ExprKind::Name(n) if is_alg => match scope.lookup(n) {
@@ -231,7 +233,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Regions have blocks of whole atoms, and blocks of equal length.
+    /// Checks that blocks of the regions are whole numbers of atoms and have equal lengths.
     fn regions_fit(&self, coll: &CollectiveDecl, regions: &[Region], p: u64, a: &Apply) -> Step<()> {
         let blocks = block_shape(coll);
         let mut unit: Option<(u64, &Region)> = None;
@@ -261,7 +263,7 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    /// Runs an algorithm on a group from round `t` on; returns the round after its last.
+    /// Runs an algorithm on a group, starting with round `t`. Returns the round after its last one.
     fn use_of(&mut self, s: Start<'a>, t: u32) -> Step<u32> {
         let decl = s.decl;
         let mut uniform: Vec<(&'a str, Value)> =
@@ -346,7 +348,7 @@ impl<'a> Expander<'a> {
         Ok(end)
     }
 
-    /// All parameters with their values, also put into `uniform`.
+    /// Returns all parameters with their values, and adds them to `uniform`.
     fn parameters(
         &self,
         decl: &'a AlgorithmDecl,
@@ -381,7 +383,8 @@ impl<'a> Expander<'a> {
         Ok(args)
     }
 
-    /// E023: the same algorithm on the same group inside itself, or too deep.
+    /// Rejects endless recursion (E023): the same algorithm on the same group and regions inside
+    /// itself, or too deep a nesting.
     fn recursion_ends(&self, s: &Start<'a>, args: &[(String, Value)]) -> Step<()> {
         let (mut depth, mut at, mut again) = (0, s.parent, None);
         while let Some(i) = at {
@@ -398,7 +401,8 @@ impl<'a> Expander<'a> {
             at = (i != 0).then_some(u.parent);
         }
         let name = &s.decl.name.node;
-        // Going on with a smaller part of the data on the same ranks may end by itself only through the depth.
+        // A recursion on the same ranks with other regions may end by itself. Only the
+        // depth limits it.
         let same = again.is_some_and(|u| u.regions == s.regions);
         if !same && depth < self.limits.depth {
             return Ok(());
@@ -417,7 +421,7 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Names that are the same on all ranks.
+/// Scope of the names that have the same value on all ranks.
 struct Uniform<'a>(&'a [(&'a str, Value)]);
 
 impl Scope for Uniform<'_> {
@@ -429,7 +433,8 @@ impl Scope for Uniform<'_> {
     }
 }
 
-/// Sizes of the axes of `decl` on a group of this shape: as they are, or their product for one axis (E022).
+/// Returns the sizes of the axes of `decl` for a group of this shape: unchanged, or their product
+/// for an algorithm with one axis. Returns E022 otherwise.
 fn fit_axes(decl: &AlgorithmDecl, given: &[i64], span: Span) -> Result<Vec<i64>, Fault> {
     if decl.axes.len() == given.len() {
         Ok(given.to_vec())
@@ -440,7 +445,7 @@ fn fit_axes(decl: &AlgorithmDecl, given: &[i64], span: Span) -> Result<Vec<i64>,
     }
 }
 
-/// E029.
+/// Checks that a root is given if and only if the collective has one (E029).
 fn root_fits(coll: &CollectiveDecl, given: bool, span: Span) -> Result<(), Fault> {
     let name = &coll.name.node;
     let d = match (&coll.root, given) {
@@ -455,8 +460,9 @@ fn root_fits(coll: &CollectiveDecl, given: bool, span: Span) -> Result<(), Fault
     Err(Box::new(d))
 }
 
-/// The root by number in the group: coordinates of the algorithm's axes, or of the view's where an algorithm of
-/// one axis gets several in their linear order.
+/// Returns the root's number in the group. It is given by coordinates along the algorithm's
+/// axes or, if an algorithm with one axis runs on a view with several, along the view's axes in
+/// their linear order.
 fn root_of(decl: &AlgorithmDecl, view: &[i64], shape: &[i64], v: &Value, span: Span) -> Result<u32, Fault> {
     let one;
     let given: &[i64] = match v {
@@ -498,10 +504,11 @@ fn root_of(decl: &AlgorithmDecl, view: &[i64], shape: &[i64], v: &Value, span: S
     Ok(at as u32)
 }
 
-/// What the names of a `where` stand for in a call: sizes, the root, parameters.
+/// Returns the values of the names in a `where` for a call: sizes, the root, parameters.
 ///
 /// # Errors
-/// E020, E022 a wrong shape; E006 a wrong parameter; E010 arithmetic in a default.
+/// Returns E020 or E022 for a wrong shape, E006 for a wrong parameter, and E010 for an arithmetic
+/// error in a default.
 pub fn names_of(lib: &crate::library::Library, call: &Call) -> Result<Vec<(String, Value)>, Fault> {
     let decl = lib.algorithm(call.alg);
     let evaluator = crate::eval::Evaluator::new(lib);
@@ -527,10 +534,11 @@ pub fn names_of(lib: &crate::library::Library, call: &Call) -> Result<Vec<(Strin
     Ok(scope)
 }
 
-/// Whether an algorithm's `where` holds on these sizes: the shapes it is made for.
+/// Checks whether an algorithm's `where` holds on these sizes, that is, whether the algorithm is
+/// made for the shape.
 ///
 /// # Errors
-/// As [`names_of`], and E010 arithmetic in `where`.
+/// Returns the errors of [`names_of`], and E010 for an arithmetic error in `where`.
 pub fn is_legal(lib: &crate::library::Library, call: &Call) -> Result<bool, Fault> {
     let scope = names_of(lib, call)?;
     match &lib.algorithm(call.alg).cond {

@@ -1,7 +1,7 @@
-//! Declarations whose name is known and whose text is read when somebody asks for it.
+//! Lazily parsed declarations: the name is known, and the text is parsed on first use.
 //!
-//! A run uses a few of the built-in algorithms and would wait for all of them. Owns the moment of reading; how it is done
-//! is the caller's.
+//! A run uses only a few of the built-in algorithms, so parsing all of them would waste time. This
+//! module decides when a declaration is parsed; the caller provides the parser.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,10 +10,10 @@ use kbc_diag::FileId;
 
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 
-/// Reads item `number` of a file.
+/// A function that parses item `number` of a file.
 pub type Read<T> = fn(file: FileId, number: u32) -> T;
 
-/// A declaration, read or not. Clones share what was read.
+/// A declaration that is parsed on first use. Clones share the result.
 #[derive(Clone)]
 pub struct Late<T>(Arc<Inner<T>>);
 
@@ -25,8 +25,9 @@ struct Inner<T> {
 }
 
 impl<T> Late<T> {
-    /// A declaration of this name, of an algorithm with the name of its collective, that `read` makes of item `number` of
-    /// a file. What it makes has these names in the same places.
+    /// Makes a declaration with this name that `read` parses from item `number` of a file. For an
+    /// algorithm, `of` is the name of its collective. The parsed declaration must have the same
+    /// names at the same locations.
     pub fn new(name: Ident, of: Option<Ident>, file: FileId, number: u32, read: Read<T>) -> Self {
         Late(Arc::new(Inner { name, of, made: OnceLock::new(), source: Some((file, number, read)) }))
     }
@@ -35,12 +36,12 @@ impl<T> Late<T> {
         Late(Arc::new(Inner { name, of, made: OnceLock::from(decl), source: None }))
     }
 
-    /// The name it declares.
+    /// Returns the declared name.
     pub fn name(&self) -> &Ident {
         &self.0.name
     }
 
-    /// All of it.
+    /// Returns the whole declaration, and parses it if necessary.
     pub fn get(&self) -> &T {
         self.0.made.get_or_init(|| {
             let (file, number, read) = self.0.source.expect("what was not made has a source");
@@ -50,7 +51,7 @@ impl<T> Late<T> {
 }
 
 impl Late<AlgorithmDecl> {
-    /// The collective that the algorithm names.
+    /// Returns the collective that the algorithm names.
     pub fn coll(&self) -> &Ident {
         self.0.of.as_ref().unwrap_or_else(|| &self.get().coll)
     }

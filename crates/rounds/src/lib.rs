@@ -1,9 +1,9 @@
-//! The algorithm language: what an algorithm, a collective and a function are, and what they mean.
+//! The algorithm language: the definition and the meaning of algorithms, collectives and functions.
 //!
-//! Owns the syntax tree of that half of `.kb` (LANGUAGE: functions, collectives, algorithms), the library of
-//! declarations, the evaluation of an algorithm on concrete ranks to synchronous rounds, and the check of rounds
-//! against a collective's promise with the errors E003..E113. It leaves parsing to the frontend and everything
-//! asynchronous (slots, signals, fences) to the passes.
+//! This crate owns the syntax tree of that half of `.kb` (functions, collectives, algorithms), the
+//! library of declarations, and the expansion of an algorithm on concrete ranks into synchronous
+//! rounds. It also checks rounds against a collective's contract, with the errors E003 to E113. The
+//! frontend owns parsing, and the passes own everything asynchronous (slots, signals, fences).
 
 #[expect(clippy::large_enum_variant, reason = "a promise has a handful of clauses")]
 pub mod ast;

@@ -1,9 +1,10 @@
-//! The declarations that exist and who sees which (PROGRAMS "Scopes").
+//! Library: all declarations, and their visibility (`docs/language.md`, "Files and scopes").
 //!
-//! Owns files of declarations, lookups by name, and the errors about names declared twice. A file's own
-//! declarations come before those of the files it uses, those before the library's. Algorithms are named by
-//! (collective, name), and the collective is the declaration, not the word: a user's own `all_reduce` has no
-//! library algorithm.
+//! This module owns files of declarations, lookups by name, and the errors about names declared
+//! twice. A file's own declarations take precedence over those of the files that it uses, and
+//! these over the built-in library. An algorithm is identified by its collective and its name.
+//! The collective is a declaration and not a word: an `all_reduce` that a user declares has no
+//! library algorithms.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::eval::{BUILTINS, Fault, Functions, unknown};
 use crate::late::Late;
 
-/// A collective of a [`Library`].
+/// Id of a collective in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CollId(pub u32);
 
-/// An algorithm of a [`Library`].
+/// Id of an algorithm in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AlgId(pub u32);
 
@@ -32,7 +33,7 @@ pub struct Decls {
     pub algorithms: Vec<AlgorithmDecl>,
 }
 
-/// The declarations of a file that are read when they are asked for.
+/// The declarations of a file that are parsed on first use.
 #[derive(Clone, Debug, Default)]
 pub struct LateDecls {
     /// `fn`
@@ -53,12 +54,12 @@ impl From<Decls> for LateDecls {
     }
 }
 
-/// Whose file it is.
+/// Origin of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
-    /// The user's.
+    /// A file of the user.
     User,
-    /// Built in: seen from everywhere, behind everything else.
+    /// A built-in file: visible from everywhere, with the lowest precedence.
     Library,
 }
 
@@ -69,7 +70,7 @@ struct Unit {
     uses: Vec<FileId>,
     functions: BTreeMap<String, usize>,
     collectives: BTreeMap<String, CollId>,
-    /// By (name of the collective, name).
+    /// By name of the collective and name of the algorithm.
     algorithms: BTreeMap<(String, String), AlgId>,
 }
 
@@ -83,7 +84,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// A library without declarations.
+    /// Makes a library without declarations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -91,16 +92,17 @@ impl Library {
     /// Adds the declarations of a file that uses the files `uses` (in the order written).
     ///
     /// # Errors
-    /// The messages, E004: declared twice in this file (or, for library files, in another one of the library);
-    /// a function with the name of a built-in one. The first declaration stands.
+    /// Returns E004 for each name that is declared twice in this file (or, for library files, in
+    /// another file of the library), and for a function with the name of a built-in one. The first
+    /// declaration is kept.
     pub fn add(&mut self, file: FileId, layer: Layer, uses: Vec<FileId>, decls: Decls) -> Diagnostics {
         self.add_late(file, layer, uses, decls.into())
     }
 
-    /// As [`Library::add`]; nothing is read for it.
+    /// Adds declarations as [`Library::add`] does, without parsing them.
     ///
     /// # Errors
-    /// The same.
+    /// Returns the errors of [`Library::add`].
     pub fn add_late(
         &mut self,
         file: FileId,
@@ -171,7 +173,7 @@ impl Library {
         found
     }
 
-    /// The same declarations, but with another function in the place of those of its name in its file.
+    /// Returns a copy of the library in which a function replaces those with its name in its file.
     pub fn with_function(&self, decl: FnDecl) -> Library {
         let mut out = self.clone();
         let same = |f: &Ident| f.node == decl.name.node && f.span.file == decl.name.span.file;
@@ -181,64 +183,64 @@ impl Library {
         out
     }
 
-    /// Puts another text in the place of an algorithm, for the same collective and under the same name.
+    /// Replaces the declaration of an algorithm, under the same collective and name.
     pub fn replace_algorithm(&mut self, id: AlgId, decl: AlgorithmDecl) {
         if let Some(a) = self.algorithms.get_mut(id.0 as usize) {
             *a = decl.into();
         }
     }
 
-    /// Whether a file is built in.
+    /// Checks whether a file is built in.
     pub fn is_builtin(&self, file: FileId) -> bool {
         self.units.iter().any(|u| u.file == file && u.layer == Layer::Library)
     }
 
-    /// A declaration by its id (ids come from this library).
+    /// Returns a collective by its id, which must come from this library.
     pub fn collective(&self, id: CollId) -> &CollectiveDecl {
         self.collectives[id.0 as usize].get()
     }
 
-    /// The name of a collective, for which it need not be read.
+    /// Returns the name of a collective without parsing the declaration.
     pub fn collective_name(&self, id: CollId) -> &Ident {
         self.collectives[id.0 as usize].name()
     }
 
-    /// A declaration by its id (ids come from this library).
+    /// Returns an algorithm by its id, which must come from this library.
     pub fn algorithm(&self, id: AlgId) -> &AlgorithmDecl {
         self.algorithms[id.0 as usize].get()
     }
 
-    /// The name of an algorithm, for which it need not be read.
+    /// Returns the name of an algorithm without parsing the declaration.
     pub fn algorithm_name(&self, id: AlgId) -> &Ident {
         self.algorithms[id.0 as usize].name()
     }
 
-    /// All algorithms in the order added.
+    /// Returns all algorithms in the order in which they were added.
     pub fn algorithms(&self) -> impl Iterator<Item = AlgId> + use<> {
         (0..self.algorithms.len() as u32).map(AlgId)
     }
 
-    /// All collectives in the order added.
+    /// Returns all collectives in the order in which they were added.
     pub fn collectives(&self) -> impl Iterator<Item = CollId> + use<> {
         (0..self.collectives.len() as u32).map(CollId)
     }
 
-    /// All functions in the order added.
+    /// Returns all functions in the order in which they were added.
     pub fn functions(&self) -> impl Iterator<Item = &FnDecl> {
         self.functions.iter().map(Late::get)
     }
 
-    /// The functions declared in one file, in the order of the text.
+    /// Returns the functions declared in one file, in the order of the text.
     pub fn functions_in(&self, file: FileId) -> impl Iterator<Item = &FnDecl> {
         self.functions.iter().filter(move |f| f.name().span.file == file).map(Late::get)
     }
 
-    /// The collectives declared in one file, in the order of the text.
+    /// Returns the collectives declared in one file, in the order of the text.
     pub fn collectives_in(&self, file: FileId) -> impl Iterator<Item = CollId> {
         self.collectives().filter(move |c| self.collective_name(*c).span.file == file)
     }
 
-    /// The algorithms declared in one file, in the order of the text.
+    /// Returns the algorithms declared in one file, in the order of the text.
     pub fn algorithms_in(&self, file: FileId) -> Vec<AlgId> {
         let unit = self.units.iter().find(|u| u.file == file);
         let mut ids: Vec<AlgId> = unit.map(|u| u.algorithms.values().copied().collect()).unwrap_or_default();
@@ -246,16 +248,16 @@ impl Library {
         ids
     }
 
-    /// The collective an algorithm is for, if it exists.
+    /// Returns the collective of an algorithm, if it exists.
     pub fn collective_of(&self, id: AlgId) -> Option<CollId> {
         let coll = self.algorithms[id.0 as usize].coll();
         self.lookup(coll.span.file, |u| u.collectives.get(&coll.node).copied())
     }
 
-    /// The collective of that name as seen from a file.
+    /// Returns the collective with that name, as seen from a file.
     ///
     /// # Errors
-    /// E005 with the valid names.
+    /// Returns E005 with the valid names.
     pub fn find_collective(&self, from: FileId, name: &str, span: Span) -> Result<CollId, Fault> {
         self.lookup(from, |u| u.collectives.get(name).copied()).ok_or_else(|| {
             let mut valid = vec![];
@@ -264,10 +266,11 @@ impl Library {
         })
     }
 
-    /// The algorithm of that name for that collective as seen from a file.
+    /// Returns the algorithm with that name for a collective, as seen from a file.
     ///
     /// # Errors
-    /// E005 with the names of the collective's algorithms, and a note where other collectives have one so named.
+    /// Returns E005 with the names of the collective's algorithms, and a note if other collectives
+    /// have an algorithm with that name.
     pub fn find_algorithm(&self, from: FileId, coll: CollId, name: &str, span: Span) -> Result<AlgId, Fault> {
         let key = (self.collective_name(coll).node.clone(), name.to_owned());
         let hit = self.lookup(from, |u| {
@@ -294,12 +297,12 @@ impl Library {
         })
     }
 
-    /// Whether any collective has an algorithm of that name, as seen from a file.
+    /// Checks whether any collective has an algorithm with that name, as seen from a file.
     pub fn is_algorithm_name(&self, from: FileId, name: &str) -> bool {
         self.lookup(from, |u| u.algorithms.keys().any(|k| k.1 == name).then_some(())).is_some()
     }
 
-    /// Names of all algorithms seen from a file.
+    /// Returns the names of all algorithms that are visible from a file.
     pub fn algorithm_names(&self, from: FileId) -> Vec<String> {
         let mut names = vec![];
         self.visit(from, |u| names.extend(u.algorithms.keys().map(|k| k.1.clone())));
@@ -308,7 +311,8 @@ impl Library {
         names
     }
 
-    /// The algorithms of a collective as seen from a file: own ones first, hidden ones left out.
+    /// Returns the algorithms of a collective as seen from a file: its own ones first,
+    /// without hidden ones.
     pub fn algorithms_of(&self, from: FileId, coll: CollId) -> Vec<AlgId> {
         let mut out: Vec<AlgId> = vec![];
         self.visit(from, |u| {
@@ -323,7 +327,7 @@ impl Library {
         out
     }
 
-    /// Notes on what the declarations of a file hide in the files behind it.
+    /// Returns notes about declarations that the declarations of a file hide.
     pub fn hidden_by(&self, file: FileId) -> Diagnostics {
         let mut found = Diagnostics::new();
         let order = self.order(file);
@@ -359,7 +363,8 @@ impl Library {
         found
     }
 
-    /// Units in the order of lookup: the file, what it uses (each before what that uses in turn), the library.
+    /// Returns units in the order of lookup: the file, the files that it uses (each before those
+    /// that it uses in turn), the library.
     fn order(&self, from: FileId) -> Vec<usize> {
         let mut out = vec![];
         self.walk(from, &mut |i| out.push(i));
@@ -377,7 +382,7 @@ impl Library {
                 todo.extend(self.units[i].uses.iter().rev());
             }
         }
-        // Text from no file (built by a test or a pass) sees everything.
+        // Text without a file (built by a test or a pass) sees everything.
         let nowhere = seen.is_empty();
         for i in 0..self.units.len() {
             if !seen.contains(&i) && (nowhere || self.units[i].layer == Layer::Library) {
@@ -387,7 +392,7 @@ impl Library {
     }
 
     fn lookup<T>(&self, from: FileId, get: impl Fn(&Unit) -> Option<T>) -> Option<T> {
-        // The common case first: it saves making the order.
+        // Fast path for the common case, which avoids computing the order.
         if let Some(own) = self.units.iter().find(|u| u.file == from)
             && let Some(v) = get(own)
         {

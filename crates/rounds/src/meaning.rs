@@ -1,10 +1,13 @@
-//! What rounds do, exactly, and whether that is what the collective promises (LANGUAGE 2.5, 2.6, 3).
+//! Meaning of rounds: executes them on exact multisets of contributions and checks the result
+//! against the contract of the collective.
 //!
-//! Owns the state (rank, buffer, atom) -> multiset of contributions, the rules of a round (E101, E103, E104),
-//! the contracts of `apply` (E102, and that nothing is known of places a promise does not name) and the
-//! comparison with the promise at the end. The words for what is wrong at the end are `blame`'s.
+//! The state maps (rank, buffer, atom) to a multiset of contributions. This module owns the state,
+//! the rules of a round (E101, E103, E104), the contracts of `apply` (E102; places that a contract
+//! does not cover are empty afterwards) and the comparison with the contract at the end. `blame`
+//! writes the messages for errors at the end.
 //!
-//! After an error a place holds *anything*, and whatever comes of it is not reported again.
+//! After an error the contents of a place are *anything*, and no error that follows from
+//! them is reported.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,14 +24,15 @@ use crate::promise::{Contract, contract};
 use crate::region::Region;
 use crate::rounds::{Rounds, Transfer, Use};
 
-/// How many places a check may hold.
+/// Greatest number of places that a check may hold.
 pub const MAX_CELLS: u64 = 1 << 24;
 
-/// Checks rounds against the promise of their collective, with every use inside held to its contract.
+/// Checks rounds against the contract of their collective, and every use inside against
+/// its own contract.
 ///
 /// # Errors
-/// E101..E104: the faults of the first round that has any, a statement once. E110..E113: of what is wrong at the end
-/// the fault that came to be first. E040 above [`MAX_CELLS`].
+/// Returns E101 to E104 for the errors of the first round that has any, once per statement. Returns
+/// E110 to E113 for the fault at the end that arose first. Returns E040 above [`MAX_CELLS`].
 pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
     let evaluator = Evaluator::new(lib);
     let mut run = Run::new(lib, rounds, &evaluator, None)?;
@@ -36,7 +40,7 @@ pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
     let wrong = std::mem::take(&mut run.wrong);
     std::mem::take(&mut run.reports).finish()?;
     drop(run);
-    // The way of a contribution shows in a second run that watches it.
+    // A second run that watches a contribution records its path.
     let watched = |c: Contribution| {
         let mut again = Run::new(lib, rounds, &evaluator, Some(c))?;
         again.all()?;
@@ -49,23 +53,23 @@ pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
     }
 }
 
-/// What a place holds.
+/// The contents of a place.
 #[derive(Clone, Debug)]
 pub(crate) enum Holds {
     Nothing,
-    /// An error was reported about it.
+    /// Unknown, because an error was reported about it.
     Anything,
     Sum(Rc<Bag>),
 }
 
-/// Who made a place what it is.
+/// The cause of a place's current contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
-    /// Nobody yet.
+    /// No write yet.
     Start,
-    /// This transfer, counted over all rounds.
+    /// The transfer with this number, counted over all rounds.
     Transfer(u32),
-    /// The end of this use, whose promise does not name the place.
+    /// The end of this use, whose contract does not cover the place.
     End(u32),
 }
 
@@ -73,7 +77,7 @@ pub(crate) enum By {
 pub(crate) struct Cell {
     pub holds: Holds,
     pub by: By,
-    /// The round it was written in last, from 1, and whether by reducing.
+    /// Round of the last write, from 1; `reduced` states whether that write added.
     stamp: u32,
     reduced: bool,
 }
@@ -88,9 +92,9 @@ struct Run<'a> {
     rounds: &'a Rounds,
     evaluator: &'a Evaluator<'a>,
     width: usize,
-    /// Where the keys of each of the collective's buffers begin.
+    /// First key of each of the collective's buffers.
     bases: Vec<u32>,
-    /// For each rank the buffers it has touched.
+    /// For each rank, the buffers that it has touched.
     state: Vec<BTreeMap<u32, Vec<Cell>>>,
     contracts: BTreeMap<(CollId, u32, Option<u32>), Rc<Contract>>,
     cells: u64,
@@ -100,7 +104,8 @@ struct Run<'a> {
     track: Track,
 }
 
-/// Keys of contributions: places of the collective's buffers, one buffer after another.
+/// Returns the first key of each of the collective's buffers. The keys of contributions number the
+/// places of these buffers, one buffer after another.
 pub(crate) fn key_bases(rounds: &Rounds) -> Vec<u32> {
     let mut next = 0;
     let own = rounds.buffers.iter().take_while(|b| b.scratch.is_none());
@@ -207,7 +212,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// An `apply` begins: what its promise starts from must be there.
+    /// Begins an `apply`: the contents that its contract starts from must be there.
     fn enter(&mut self, site: u32, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
         let rounds = self.rounds;
         for (i, blocks) in c.start.iter().enumerate() {
@@ -239,7 +244,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// An `apply` ends: nothing is known of places its promise does not name.
+    /// Ends an `apply`: places that its contract does not cover become empty.
     fn leave(&mut self, site: u32, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
         for (i, terms) in c.end.iter().enumerate() {
             let rank = u.members[i];
@@ -270,7 +275,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// All transfers read the state before the round, then write.
+    /// Executes a round: all transfers read the state before the round, and then write.
     fn round(&mut self, t: u32, first: u32, transfers: &[Transfer]) -> Result<(), Diagnostics> {
         let mut values: Vec<Vec<Holds>> = Vec::with_capacity(transfers.len());
         for x in transfers {
@@ -394,7 +399,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The places of a buffer in which a rank holds something, a few of them.
+    /// Returns some places of a buffer in which a rank holds something.
     fn held(&self, rank: u32, buffer: u32) -> Option<String> {
         let cells = self.state.get(rank as usize)?.get(&buffer)?;
         let mut runs: Vec<(u32, u32)> = vec![];
@@ -410,7 +415,7 @@ impl<'a> Run<'a> {
         (!names.is_empty()).then(|| format!("{}{more}", names.join(", ")))
     }
 
-    /// The comparison with the promise of the call.
+    /// Compares the state with the contract of the call.
     fn end(&mut self, u: &Use, c: &Contract) {
         for (i, terms) in c.end.iter().enumerate() {
             let rank = u.members[i];
@@ -423,7 +428,7 @@ impl<'a> Run<'a> {
                     let one = Bag::single(key, u.members[s.member as usize], self.width);
                     pattern = Some(pattern.map_or(one.clone(), |p| p.plus(&one, 0)));
                 }
-                // A sum over nobody promises nothing.
+                // A sum over no ranks requires nothing.
                 let Some(pattern) = pattern else { continue };
                 let cells = self.state[rank as usize].get(&term.place.buffer);
                 let mut k = 0;
@@ -448,7 +453,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Who holds a contribution now.
+    /// Returns the places that hold a contribution now.
     fn holders(&self, (key, of): Contribution) -> Vec<Spot> {
         let mut out = vec![];
         for (rank, buffers) in self.state.iter().enumerate() {
@@ -464,7 +469,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// First atom on the line, and length, of a block of a use's region.
+/// Returns the first atom on the line, and the length, of a block of a use's region.
 fn block_of(u: &Use, c: &Contract, buffer: u32, block: u32) -> (u32, u32) {
     let len = u.regions.get(buffer as usize).map_or(0, |r| r.len);
     let count = if c.blocks[buffer as usize] { u.members.len() as u32 } else { 1 };
@@ -472,7 +477,7 @@ fn block_of(u: &Use, c: &Contract, buffer: u32, block: u32) -> (u32, u32) {
     (block * unit, unit)
 }
 
-/// The first run of places that hold nothing.
+/// Returns the first run of empty places.
 fn first_missing(region: &Region, cells: &[Cell]) -> Option<(u32, u32, By)> {
     let empty = |p: &u32| matches!(cells[*p as usize].holds, Holds::Nothing);
     let mut places = region.places().skip_while(|p| !empty(p));
@@ -487,7 +492,7 @@ fn first_missing(region: &Region, cells: &[Cell]) -> Option<(u32, u32, By)> {
     Some((start, len, cells[start as usize].by))
 }
 
-/// The same, and makes all of them hold anything.
+/// Returns the first run of empty places, and sets all empty places to [`Holds::Anything`].
 fn take_missing(region: &Region, cells: &mut [Cell]) -> Option<(u32, u32, By)> {
     let found = first_missing(region, cells)?;
     for p in region.places() {
@@ -498,7 +503,7 @@ fn take_missing(region: &Region, cells: &mut [Cell]) -> Option<(u32, u32, By)> {
     Some(found)
 }
 
-/// A transfer by its number over all rounds, with its round.
+/// Returns a transfer by its number over all rounds, with its round.
 pub(crate) fn transfer_at(rounds: &Rounds, number: u32) -> Option<(u32, &Transfer)> {
     let mut left = number as usize;
     for (t, r) in rounds.rounds.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! Options of a use (LANGUAGE 2.7): `using: ring(pipeline: 4)`.
+//! Options of a use, such as `using: ring(pipeline: 4)` (`docs/language.md`, "Options of a use").
 //!
-//! Owns their names, their values and the check of both. They never change what an algorithm means, so this
-//! crate only reads and records them; the passes act on them.
+//! This module owns their names, their values and the check of both. Options never change the
+//! meaning of an algorithm, so this crate only parses and records them; the passes act on them.
 
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, Ident};
 use crate::eval::{Evaluator, Fault, Scope, Value, unknown};
 
-/// What kind of value an option takes.
+/// The type of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionKind {
     /// An integer of at least 1.
@@ -19,7 +19,7 @@ pub enum OptionKind {
     Flag,
 }
 
-/// Every option with its kind. No parameter of an algorithm may have one of these names.
+/// Every option with its type. No parameter of an algorithm may have one of these names.
 pub const OPTIONS: [(&str, OptionKind); 10] = [
     ("pipeline", OptionKind::Count),
     ("instances", OptionKind::Count),
@@ -40,19 +40,20 @@ pub enum OptionValue {
     Count(i64),
     /// One of the option's words.
     Word(String),
-    /// Yes or no.
+    /// A truth value.
     Flag(bool),
 }
 
-/// The kind of the option of that name.
+/// Returns the type of the option with that name.
 pub fn option_kind(name: &str) -> Option<OptionKind> {
     OPTIONS.iter().find(|o| o.0 == name).map(|o| o.1)
 }
 
-/// Reads the value of an option.
+/// Evaluates the value of an option.
 ///
 /// # Errors
-/// E006: no such option, or a value it cannot have; E005, E010 from evaluating a count.
+/// Returns E006 for an unknown option or an invalid value, and E005 or E010 from the
+/// evaluation of a count.
 pub fn option_value(
     name: &Ident,
     expr: &Expr,

@@ -1,9 +1,10 @@
-//! What a collective promises on a group of a given size (LANGUAGE 2.6).
+//! Contracts of collectives on a group of a given size.
 //!
-//! Owns the rules a promise's text must keep ([`check_collective`]) and its value on `p` ranks ([`contract`]):
-//! which blocks hold something at first, and of which blocks the contents at the end are the sum. A block is the
-//! unit here: a buffer `v[p][n]` has p of them, a buffer `v[n]` one. The index into `n` never takes part: `n`
-//! is any number of chunks, so a promise must say the same for every one of them.
+//! This module owns the rules for the text of a contract ([`check_collective`]) and its value on
+//! `p` ranks ([`contract`]): which blocks hold something at the start, and of which blocks the
+//! contents at the end are the sum. The unit is a block: a buffer `v[p][n]` has p blocks, and a
+//! buffer `v[n]` has one. The index into `n` plays no role: `n` is any number of chunks, so a
+//! contract must be the same for every chunk.
 
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
@@ -15,54 +16,55 @@ use crate::library::{CollId, Library};
 /// A block of a buffer of the collective.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BlockRef {
-    /// Which buffer, in the order declared.
+    /// Index of the buffer, in order of declaration.
     pub buffer: u32,
-    /// Which block; 0 for a buffer without blocks.
+    /// Index of the block; 0 for a buffer without blocks.
     pub block: u32,
 }
 
-/// One source of what a block must hold at the end.
+/// One source of the required contents of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Source {
-    /// Whose first contribution.
+    /// The member whose initial contribution it is.
     pub member: u32,
-    /// From where.
+    /// The block that holds the contribution at the start.
     pub block: BlockRef,
 }
 
-/// What a block must hold at the end: exactly these, counted with multiplicity.
+/// The required contents of a block at the end: exactly these sources, counted with multiplicity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EndTerm {
     /// The block.
     pub place: BlockRef,
-    /// What it holds.
+    /// The sources of its contents.
     pub sources: Vec<Source>,
 }
 
-/// A promise for a group of `p` ranks and a root; members count in the group's linear order.
+/// The value of a contract for a group of `p` ranks and a root. Members are numbered in the
+/// group's linear order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contract {
     /// For each buffer, whether it has p blocks (otherwise one).
     pub blocks: Vec<bool>,
-    /// For each member, the blocks that hold its own contribution at first.
+    /// For each member, the blocks that hold its own contribution at the start.
     pub start: Vec<Vec<BlockRef>>,
-    /// For each member, what it must hold at the end.
+    /// For each member, the required contents at the end.
     pub end: Vec<Vec<EndTerm>>,
 }
 
-/// How many terms a contract may have.
+/// Greatest number of terms of a contract.
 pub const MAX_TERMS: usize = 1 << 24;
 
-/// Whether each buffer of a collective has p blocks.
+/// Returns, for each buffer of a collective, whether it has p blocks.
 pub fn block_shape(decl: &CollectiveDecl) -> Vec<bool> {
     decl.buffers.iter().map(|b| b.sizes.len() > 1).collect()
 }
 
-/// The value of a promise on `p` ranks; `root` is a linear number.
+/// Returns the value of a contract on `p` ranks; `root` is a linear number.
 ///
 /// # Errors
-/// What [`check_collective`] finds, E010 from its expressions, E021 an index or a rank out of range, E040 above
-/// [`MAX_TERMS`].
+/// Returns the errors of [`check_collective`], E010 from expressions, E021 for an index or a rank
+/// out of range, and E040 above [`MAX_TERMS`].
 pub fn contract(
     decl: &CollectiveDecl,
     p: u32,
@@ -116,7 +118,8 @@ struct Places<'a, 'e> {
 type Each<'f> = &'f mut dyn FnMut(&mut Places<'_, '_>, BlockRef, &ListScope) -> Result<(), Fault>;
 
 impl Places<'_, '_> {
-    /// Calls `f` for every block a cell names, with the block's variable bound if it is free.
+    /// Calls `f` for every block that a cell names. If the block's variable is free, it is bound to
+    /// each block in turn.
     fn each(
         &mut self,
         cell: &Cell,
@@ -218,9 +221,10 @@ fn free_name(cell: &Cell, scope: &ListScope) -> Option<String> {
     }
 }
 
-/// The rules a collective's declaration keeps for every number of ranks.
+/// Checks the rules that a collective's declaration must satisfy for every number of ranks.
 ///
-/// E003: a shape or an index that a promise cannot have; E004: a name twice; E005: an unknown name.
+/// Returns E003 for a shape or an index that a contract cannot have, E004 for a name declared
+/// twice, and E005 for an unknown name.
 pub fn check_collective(lib: &Library, id: CollId) -> Diagnostics {
     let decl = lib.collective(id);
     let mut found = Diagnostics::new();
@@ -325,7 +329,7 @@ fn check_clause(
     found.extend(names.found);
 }
 
-/// The name of the last index, if the cell has the form its buffer asks for.
+/// Returns the name of the last index, if the cell has the form that its buffer requires.
 fn check_cell(decl: &CollectiveDecl, cell: &Cell, found: &mut Diagnostics) -> Option<String> {
     let Some(buffer) = decl.buffers.iter().find(|b| b.name.node == cell.buffer.node) else {
         let valid: Vec<String> = decl.buffers.iter().map(|b| b.name.node.clone()).collect();

@@ -9,13 +9,13 @@ pub struct Ratio {
     den: u64,
 }
 
-/// Greatest common divisor; `gcd(0, n) = n`.
+/// Returns the greatest common divisor; `gcd(0, n) = n`.
 pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Ratio {
-    /// `num / den` in lowest terms. A denominator of zero stands for nothing and gives 0.
+    /// Makes `num / den` in lowest terms. A denominator of zero gives 0.
     pub fn new(num: u64, den: u64) -> Ratio {
         if den == 0 {
             return Ratio { num: 0, den: 1 };
@@ -24,12 +24,12 @@ impl Ratio {
         Ratio { num: num / g, den: den / g }
     }
 
-    /// The numerator in lowest terms.
+    /// Returns the numerator in lowest terms.
     pub fn num(self) -> u64 {
         self.num
     }
 
-    /// The denominator in lowest terms, at least 1.
+    /// Returns the denominator in lowest terms, at least 1.
     pub fn den(self) -> u64 {
         self.den
     }

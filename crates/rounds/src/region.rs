@@ -1,14 +1,14 @@
-//! Regions: sequences of places of one buffer, thought of as a line (LANGUAGE 2.3).
+//! Regions: sequences of places of one buffer, arranged on a line.
 //!
-//! Owns cutting a line into equal parts, selecting parts of parts, and joining them. Places are whole atoms; a
-//! cut that does not fall between two atoms is no error but [`Cut::Finer`]: the caller starts again with finer
-//! atoms. What a selector's expressions mean is the expansion's.
+//! This module cuts a line into equal parts, selects parts of parts, and joins them. Places are
+//! whole atoms. A cut that falls inside an atom is not an error but [`Cut::Finer`]: the caller
+//! starts again with finer atoms. The expansion evaluates the expressions of selectors.
 
 use std::sync::Arc;
 
 use crate::ratio::{Ratio, gcd};
 
-/// Neighbouring places of a buffer, and where on the region's line they begin.
+/// Neighbouring places of a buffer, and their position on the region's line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Run {
     /// Offset on the line, in atoms.
@@ -19,21 +19,21 @@ pub struct Run {
     pub len: u32,
 }
 
-/// A sequence of places of one buffer. Equal regions are the same places in the same order: neighbouring runs
-/// are always joined.
+/// A sequence of places of one buffer. Neighbouring runs are always joined, so two regions are
+/// equal if and only if they have the same places in the same order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Region {
-    /// The buffer, an index into the buffers of the call.
+    /// Index of the buffer among the buffers of the call.
     pub buffer: u32,
     /// Number of atoms.
     pub len: u32,
     runs: Arc<[Run]>,
 }
 
-/// Why a line could not be cut.
+/// The reason why a line could not be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
-    /// The cut falls inside an atom; with atoms this many times finer it does not.
+    /// The cut falls inside an atom. It does not if atoms are finer by this factor.
     Finer(u64),
 }
 
@@ -47,24 +47,24 @@ pub struct Interval {
 }
 
 impl Region {
-    /// A whole buffer.
+    /// Returns the region of a whole buffer.
     pub fn whole(buffer: u32, len: u32) -> Region {
         let runs: Arc<[Run]> =
             if len == 0 { Arc::new([]) } else { Arc::new([Run { line: 0, start: 0, len }]) };
         Region { buffer, len, runs }
     }
 
-    /// The places, in order.
+    /// Returns the runs of places, in order.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// Calls `f` with every place, in order.
+    /// Returns every place, in order.
     pub fn places(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs.iter().flat_map(|r| r.start..r.start + r.len)
     }
 
-    /// The places of these parts of the line, joined in this order.
+    /// Returns the places of these parts of the line, joined in this order.
     pub fn select(&self, parts: &[Interval]) -> Region {
         let mut runs: Vec<Run> = Vec::with_capacity(parts.len());
         let mut line = 0;
@@ -88,12 +88,13 @@ impl Region {
         Region { buffer: self.buffer, len: line, runs: runs.into() }
     }
 
-    /// The `count` neighbouring atoms from `start` on the line.
+    /// Returns the `count` neighbouring atoms from `start` on the line.
     pub fn part(&self, start: u32, count: u32) -> Region {
         self.select(&[Interval { start, len: count }])
     }
 
-    /// The same region in atoms `factor` times coarser (which must divide every boundary).
+    /// Returns the same region in atoms that are coarser by `factor`, which must divide
+    /// every boundary.
     pub fn coarser(&self, factor: u32) -> Region {
         let runs = self.runs.iter().map(|r| Run {
             line: r.line / factor,
@@ -103,7 +104,7 @@ impl Region {
         Region { buffer: self.buffer, len: self.len / factor, runs: runs.collect() }
     }
 
-    /// Every atom cut in `lanes`, and of each the part `lane`.
+    /// Cuts every atom into `lanes` parts and returns part `lane` of each.
     pub fn lane(&self, lanes: u32, lane: u32) -> Region {
         let whole = self.places().map(|a| a * lanes + lane);
         let mut runs: Vec<Run> = vec![];
@@ -116,16 +117,16 @@ impl Region {
         Region { buffer: self.buffer, len: self.len, runs: runs.into() }
     }
 
-    /// Greatest common divisor of all boundaries and `so_far`.
+    /// Returns the greatest common divisor of all boundaries and `so_far`.
     pub fn grain(&self, so_far: u64) -> u64 {
         self.runs.iter().fold(so_far, |g, r| gcd(gcd(g, u64::from(r.start)), u64::from(r.len)))
     }
 }
 
-/// The part `index` of `count` equal parts of an interval.
+/// Returns part `index` of `count` equal parts of an interval.
 ///
 /// # Errors
-/// [`Cut::Finer`] if the parts are not whole atoms.
+/// Returns [`Cut::Finer`] if the parts are not whole atoms.
 pub fn cut(whole: Interval, index: u64, count: u64) -> Result<Interval, Cut> {
     let len = u64::from(whole.len);
     if count == 0 || len % count != 0 {
@@ -135,7 +136,8 @@ pub fn cut(whole: Interval, index: u64, count: u64) -> Result<Interval, Cut> {
     Ok(Interval { start: whole.start + (index * part) as u32, len: part as u32 })
 }
 
-/// How a run is written in the language, relative to a buffer of `total` atoms: `3 of 8`, `2; 3 of 8`, `..`.
+/// Prints a run in the notation of the language, relative to a buffer of `total` atoms: `3 of 8`,
+/// `2; 3 of 8`, `..`.
 pub fn describe(start: u32, len: u32, total: u32) -> String {
     if len == total {
         return "..".to_owned();
@@ -145,14 +147,14 @@ pub fn describe(start: u32, len: u32, total: u32) -> String {
     if k == 1 {
         return format!("{i} of {n}");
     }
-    // A single part of a coarser cut reads better than a run of a finer one.
+    // A single part of a coarser cut is easier to read than a run of a finer one.
     if len != 0 && start.is_multiple_of(len) && total.is_multiple_of(len) {
         return format!("{} of {}", start / len, total / len);
     }
     format!("{i}; {k} of {n}")
 }
 
-/// `len` atoms of `total` as a fraction.
+/// Returns `len` atoms of `total` as a fraction.
 pub fn fraction(len: u32, total: u32) -> Ratio {
     Ratio::new(u64::from(len), u64::from(total))
 }

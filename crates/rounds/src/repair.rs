@@ -1,9 +1,11 @@
-//! What to write instead: one small change to a wrong algorithm that makes it right, tried out before it is told.
+//! Repair suggestions: finds one small edit that makes a wrong algorithm correct, and tests it
+//! before it is suggested.
 //!
-//! Owns the search. A change is one of `edit`'s (an index one further, another sign, a `reduce` more or less, another
-//! name, another order of statements, ..); it is told only if the algorithm then keeps its promise on every small shape,
-//! so the help of a message is never a guess. Where no change does, the shapes on which the text is right as it stands
-//! may show what it needs.
+//! This module owns the search. The edits are those of `edit`: an index off by one, another sign,
+//! an added or removed `reduce`, another name, another order of statements and so on. An edit is
+//! suggested only if the algorithm then satisfies its contract on every small shape, so the help of
+//! a message is never a guess. If no edit succeeds, the shapes on which the unchanged text is
+//! correct may show what it needs.
 
 use kbc_diag::{Diagnostics, Span};
 
@@ -12,27 +14,29 @@ use crate::library::{AlgId, Library};
 use crate::rounds::{Call, Limits, coordinates};
 use crate::verify::Verifier;
 
-/// How many changes are tried.
+/// Greatest number of edits that are tried.
 const MOST_EDITS: usize = 1500;
 
-/// Bytes of text that all changes together read.
+/// Greatest number of bytes of text that all edits together read.
 const MOST_READ: usize = 3_000_000;
 
-/// How many that make it right are told.
+/// Greatest number of successful edits that are suggested.
 const MOST_TOLD: usize = 2;
 
-/// Ranks a change is tried on, with one axis; with more, sides of at most 3 or 2.
+/// Greatest number of ranks on which an edit is tested, for one axis. With two axes, sides have at
+/// most 3 ranks, with more axes 2.
 const MOST_RANKS: i64 = 8;
 
-/// Small on purpose: every change is expanded on every shape until it fails on one.
+/// Small on purpose: every edit is expanded on every shape until it fails on one.
 const LIMITS: Limits = Limits { transfers: 20_000, atoms: 1 << 14, steps: 100_000, depth: 16 };
 
-/// Adds to the first message about `call` how to repair the algorithm, if that is found.
+/// Adds a suggestion to the first message about `call`, if a repair is found.
 pub fn advise(lib: &Library, call: &Call, found: &mut Diagnostics) {
     let Some(first) = found.list.iter().position(|d| d.code != "E024" && d.code != "E040") else { return };
     let shapes = shapes(lib, call);
     let d = &mut found.list[first];
-    // A composition that cannot be expanded may be wrong in an algorithm it uses.
+    // The cause may be in an algorithm that the composition uses. The location of the message
+    // shows which one.
     let at = d.span();
     let target = lib.algorithms().find(|a| within(lib.algorithm(*a).span, at)).unwrap_or(call.alg);
     if !is_users(lib, target) {
@@ -53,11 +57,12 @@ pub fn advise(lib: &Library, call: &Call, found: &mut Diagnostics) {
     }
 }
 
-/// Changes that make it right on all shapes, those at the places of the message first.
+/// Returns edits that make the algorithm correct on all shapes, those at the locations of the
+/// message first.
 fn search(lib: &Library, target: AlgId, call: &Call, shapes: &[Call], blamed: &[Span]) -> Vec<Edit> {
     let mut changed = lib.clone();
     let mut right: Vec<Edit> = vec![];
-    // Each change reads the whole text: of long ones fewer are tried.
+    // Each edit reads the whole text, so fewer edits are tried on a long text.
     let length = lib.algorithm(target).span;
     let length = length.end.saturating_sub(length.start).max(1) as usize;
     for number in 0..MOST_EDITS.min(MOST_READ / length) {
@@ -71,7 +76,8 @@ fn search(lib: &Library, target: AlgId, call: &Call, shapes: &[Call], blamed: &[
             right.push(done);
         }
     }
-    // The smallest place that is blamed or lies in one that is; then the order of the text.
+    // Edits with the smallest distance come first; of these, edits inside a location of the
+    // message; then the order of the text.
     let inside = |e: &Edit| blamed.iter().any(|b| within(*b, e.span));
     right.sort_by_key(|e| (e.rank, !inside(e)));
     let best = right.first().map(|e| e.rank);
@@ -80,7 +86,7 @@ fn search(lib: &Library, target: AlgId, call: &Call, shapes: &[Call], blamed: &[
     right
 }
 
-/// Right there, or not meant for that shape.
+/// Checks whether an algorithm is correct on a shape or not made for it.
 fn is_right(lib: &Library, call: &Call) -> bool {
     match Verifier::new(lib, LIMITS).verify(call) {
         Ok(_) => true,
@@ -88,7 +94,7 @@ fn is_right(lib: &Library, call: &Call) -> bool {
     }
 }
 
-/// Calls on small shapes, smallest first, roots included.
+/// Returns calls on small shapes, smallest first, with every root.
 fn shapes(lib: &Library, call: &Call) -> Vec<Call> {
     let axes = call.sizes.len();
     let most = match axes {
@@ -120,7 +126,7 @@ fn shapes(lib: &Library, call: &Call) -> Vec<Call> {
     out
 }
 
-/// `1..8 ranks`, `1 x 1 .. 3 x 3 ranks`
+/// Describes shapes: `1..8 ranks`, `1 x 1 to 3 x 3 ranks`.
 fn range(shapes: &[Call]) -> String {
     let text = |c: &Call| c.sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(" x ");
     let roots = if shapes.iter().any(|c| c.root.is_some()) { ", every root" } else { "" };
@@ -131,7 +137,7 @@ fn range(shapes: &[Call]) -> String {
     }
 }
 
-/// On which numbers of ranks the text is right as it is, where that says something.
+/// Describes the numbers of ranks on which the unchanged text is correct, if they show a pattern.
 fn only_on(lib: &Library, call: &Call) -> Option<String> {
     let [_] = call.sizes.as_slice() else { return None };
     let mut good = vec![];
@@ -153,7 +159,7 @@ fn only_on(lib: &Library, call: &Call) -> Option<String> {
         .then(|| "it is right on even numbers of ranks only".to_owned())
 }
 
-/// Whether a call is of an algorithm that a user wrote, whose text can be changed.
+/// Checks whether a user wrote the algorithm, so that its text can be changed.
 pub fn is_users(lib: &Library, alg: AlgId) -> bool {
     !lib.is_builtin(lib.algorithm(alg).span.file)
 }

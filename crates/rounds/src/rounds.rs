@@ -1,7 +1,8 @@
-//! Rounds: what an algorithm on concrete ranks comes down to (LANGUAGE 2.4).
+//! Rounds: the result of expanding an algorithm on concrete ranks.
 //!
-//! Owns the data: rounds of transfers, buffers, uses of algorithms, and how ranks and places are named in
-//! messages. Making them is `expand`'s, what they do is `meaning`'s, what they cost is `cost`'s.
+//! This module owns the data: rounds of transfers, buffers, uses of algorithms, and the names
+//! of ranks and places in messages. `expand` builds rounds, `meaning` executes them, and
+//! `cost` counts them.
 
 use std::sync::Arc;
 
@@ -12,69 +13,72 @@ use crate::library::{AlgId, CollId};
 use crate::options::OptionValue;
 use crate::region::{Region, describe};
 
-/// What is to be expanded: an algorithm with its parameters on a shape.
+/// The input of an expansion: an algorithm with its parameters on a shape.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Call {
-    /// The algorithm; its collective comes with it.
+    /// The algorithm, which determines the collective.
     pub alg: AlgId,
-    /// Sizes of the axes, one for each axis of the algorithm; an algorithm of one axis takes several and sees
-    /// their linear order.
+    /// Sizes of the axes, one per axis of the algorithm. An algorithm with one axis accepts several
+    /// sizes and sees their linear order.
     pub sizes: Vec<i64>,
-    /// Coordinates of the root, one for each size.
+    /// Coordinates of the root, one per size.
     pub root: Option<Vec<i64>>,
-    /// Parameters that do not have their default, by name.
+    /// Parameters that differ from their default, by name.
     pub args: Vec<(String, Value)>,
 }
 
-/// Bounds of an expansion. Each is an error (E040) that says so.
+/// Limits of an expansion. Exceeding one of them is E040.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Transfers in all rounds together.
+    /// Number of transfers in all rounds together.
     pub transfers: usize,
-    /// Atoms of the largest buffer.
+    /// Number of atoms of the largest buffer.
     pub atoms: u64,
-    /// Statements executed, counted once a rank.
+    /// Number of executed statements, counted once per rank.
     pub steps: u64,
-    /// Uses of algorithms inside one another.
+    /// Nesting of uses of algorithms.
     pub depth: u32,
 }
 
 impl Default for Limits {
-    /// Four million transfers, 2^20 atoms, 50 million steps, 64 deep.
+    /// Four million transfers, 2^20 atoms, 50 million steps, a nesting of 64.
     fn default() -> Self {
         Limits { transfers: 4_000_000, atoms: 1 << 20, steps: 50_000_000, depth: 64 }
     }
 }
 
-/// One rank's places copied or added to another's (or its own).
+/// A transfer: places of one rank are copied or added to those of another rank or of the same one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// Who has it, by linear number in the call.
+    /// Sending rank, by linear number in the call.
     pub src: u32,
-    /// Who gets it.
+    /// Receiving rank.
     pub dst: u32,
     /// Places at `src`.
     pub from: Region,
-    /// Places at `dst`, as many.
+    /// Places at `dst`, equally many.
     pub to: Region,
-    /// Added to what is there instead of replacing it.
+    /// Whether the data is added to the previous contents instead of replacing them.
     pub reduce: bool,
-    /// Written as `get`, by the receiver.
+    /// Whether the receiver performs the transfer, as a `get`.
     pub get: bool,
-    /// Sign of the step to the peer as written (`r + 1`: 1), 0 where it is no step; picks one of two links.
+    /// Sign of the step to the peer as written (1 for `r + 1`), or 0 if it is not a step; selects
+    /// one of two links.
     pub way: i8,
-    /// (source - receiver) mod p in the order of the innermost group: the order of additions.
+    /// (source - receiver) mod p, in the order of the innermost group; determines the
+    /// order of additions.
     pub distance: u32,
-    /// The statement.
+    /// Location of the statement.
     pub span: Span,
-    /// The use of an algorithm it belongs to, an index into [`Rounds::uses`].
+    /// Use of an algorithm to which the transfer belongs: an index into [`Rounds::uses`].
     pub site: u32,
-    /// The branch of `together` and `each` it belongs to, an index into [`Rounds::lanes`].
+    /// Branch of `together` or `each` to which the transfer belongs: an index into
+    /// [`Rounds::lanes`].
     pub lane: u32,
 }
 
 impl Transfer {
-    /// Whether it crosses from one rank to another.
+    /// Checks whether the transfer goes from one rank to another.
     pub fn is_remote(&self) -> bool {
         self.src != self.dst
     }
@@ -83,69 +87,69 @@ impl Transfer {
 /// A buffer of the call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// Its name in the text (of the collective, or of the `scratch`).
+    /// Name in the text, of the collective's buffer or of the `scratch`.
     pub name: String,
-    /// Its length.
+    /// Length in atoms.
     pub atoms: u32,
-    /// The `scratch` statement; none for the collective's own buffers.
+    /// Location of the `scratch` statement; none for the collective's own buffers.
     pub scratch: Option<Span>,
 }
 
-/// One use of an algorithm on one group: the call itself (number 0) or an `apply`.
+/// One use of an algorithm on one group: the call itself (index 0) or an `apply`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Use {
-    /// The use around it; itself for number 0.
+    /// The enclosing use; for index 0 itself.
     pub parent: u32,
-    /// The `apply`, or the head of the algorithm for number 0.
+    /// Location of the `apply`, or of the head of the algorithm for index 0.
     pub span: Span,
-    /// What is promised.
+    /// The collective.
     pub coll: CollId,
-    /// What keeps it.
+    /// The algorithm that implements it.
     pub alg: AlgId,
-    /// All parameters with their values, in the order declared.
+    /// All parameters with their values, in order of declaration.
     pub args: Vec<(String, Value)>,
     /// Options of the use, recorded for the passes.
     pub options: Vec<(String, OptionValue)>,
     /// Sizes of the algorithm's axes.
     pub shape: Vec<i64>,
-    /// The group, by number in the call, in its linear order.
+    /// Members of the group, by number in the call, in the group's linear order.
     pub members: Arc<[u32]>,
     /// The root, by number in the group.
     pub root: Option<u32>,
-    /// The places it works on: one region for each buffer of the collective.
+    /// The places on which it works: one region per buffer of the collective.
     pub regions: Vec<Region>,
-    /// Its rounds are `first..end`.
+    /// First of its rounds `first..end`.
     pub first: u32,
     /// One past its last round.
     pub end: u32,
 }
 
-/// When a use begins and ends, between rounds.
+/// The beginning or the end of a use, between rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// Before this round (or after the last).
+    /// The mark is before this round, or after the last round.
     pub round: u32,
     /// The use.
     pub site: u32,
-    /// It ends here.
+    /// Whether the use ends here.
     pub ends: bool,
 }
 
 /// A branch of a `together` or an `each`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lane {
-    /// The branch around it; itself for number 0.
+    /// The enclosing branch; for index 0 itself.
     pub parent: u32,
-    /// The statement that branches.
+    /// Location of the statement that branches.
     pub span: Span,
-    /// Which branch of it.
+    /// Index of the branch in the statement.
     pub index: u32,
 }
 
-/// The name of a coordinate and the size of its axis.
+/// An axis: the name of its coordinate, and its size.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// As in the algorithm's head.
+    /// Name, as in the algorithm's head.
     pub name: String,
     /// Number of coordinates.
     pub size: i64,
@@ -156,11 +160,13 @@ pub struct Axis {
 pub struct Rounds {
     /// The axes of the outermost algorithm.
     pub axes: Vec<Axis>,
-    /// Number of atoms of the first buffer: the least number for which every cut falls between atoms.
+    /// Number of atoms of the first buffer: the least number for which every cut falls
+    /// between atoms.
     pub atoms: u32,
-    /// The collective's buffers first, then scratch. The same scratch of groups side by side is one buffer.
+    /// The collective's buffers first, then scratch. The same scratch of groups side by side
+    /// is one buffer.
     pub buffers: Vec<Buffer>,
-    /// The rounds, empty ones included.
+    /// The rounds, including empty ones.
     pub rounds: Vec<Vec<Transfer>>,
     /// All uses, outer ones before inner ones.
     pub uses: Vec<Use>,
@@ -171,19 +177,19 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.uses.first().map_or(0, |u| u.members.len() as u32)
     }
 
-    /// The rank by its coordinates: `rank r=3`, `rank (x=1, y=0)`.
+    /// Prints a rank by its coordinates: `rank r=3`, `rank (x=1, y=0)`.
     pub fn rank_name(&self, rank: u32) -> String {
         let sizes: Vec<i64> = self.axes.iter().map(|a| a.size).collect();
         let names: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
         format!("rank {}", rank_text(&names, &coordinates(&sizes, i64::from(rank))))
     }
 
-    /// A run of places as the language writes it: `[3 of 8]`, `src[..]`, `t[0 of 2]`.
+    /// Prints a run of places in the notation of the language: `[3 of 8]`, `src[..]`, `t[0 of 2]`.
     pub fn place_name(&self, buffer: u32, start: u32, len: u32) -> String {
         let Some(b) = self.buffers.get(buffer as usize) else { return String::new() };
         let own = self.buffers.iter().filter(|b| b.scratch.is_none()).count();
@@ -191,7 +197,7 @@ impl Rounds {
         format!("{name}[{}]", describe(start, len, b.atoms))
     }
 
-    /// The uses around one, innermost first, without the call itself.
+    /// Returns a use and those that enclose it, innermost first, without the call itself.
     pub fn stack(&self, site: u32) -> Vec<&Use> {
         let mut out = vec![];
         let mut at = site;
@@ -203,7 +209,7 @@ impl Rounds {
         out
     }
 
-    /// Adds the `apply` statements around a place to a message.
+    /// Adds the `apply` statements that enclose a location to a message.
     pub fn with_stack(&self, mut d: Diagnostic, site: u32) -> Diagnostic {
         for u in self.stack(site) {
             d = d.secondary(u.span, "in this apply");
@@ -211,17 +217,18 @@ impl Rounds {
         d
     }
 
-    /// All transfers with the number of their round.
+    /// Returns all transfers with the index of their round.
     pub fn transfers(&self) -> impl Iterator<Item = (u32, &Transfer)> {
         self.rounds.iter().enumerate().flat_map(|(t, r)| r.iter().map(move |x| (t as u32, x)))
     }
 
-    /// The same rounds with every atom in `lanes` parts, part j beginning `delay` * j rounds later: what the
-    /// options `pipeline` (delay 1) and `instances` (delay 0) of the call mean (LANGUAGE 2.7). Uses inside are
-    /// left out: their contracts hold lane by lane, not on the whole.
+    /// Returns the same rounds with every atom cut into `lanes` parts. Part j begins `j * delay`
+    /// rounds later. This is the meaning of the options `pipeline` (delay 1) and `instances` (delay
+    /// 0) of the call. The result omits inner uses, because their contracts hold for each lane and
+    /// not for the whole.
     ///
     /// # Errors
-    /// E040 if that is more atoms, transfers or rounds than `limits` allow.
+    /// Returns E040 if the atoms, transfers or rounds exceed `limits`.
     pub fn in_lanes(&self, lanes: u32, delay: u32, limits: &Limits) -> Result<Rounds, Fault> {
         let lanes = lanes.max(1);
         let longest = self.buffers.iter().map(|b| u64::from(b.atoms)).max().unwrap_or_default();
@@ -269,7 +276,7 @@ impl Rounds {
     }
 }
 
-/// Coordinates of a linear number, first axis slowest.
+/// Returns the coordinates of a linear number, first axis slowest.
 pub fn coordinates(sizes: &[i64], linear: i64) -> Vec<i64> {
     let mut rest = linear;
     let mut out: Vec<i64> = sizes
@@ -285,12 +292,12 @@ pub fn coordinates(sizes: &[i64], linear: i64) -> Vec<i64> {
     out
 }
 
-/// Linear number of coordinates, first axis slowest.
+/// Returns the linear number of coordinates, first axis slowest.
 pub fn linear(sizes: &[i64], coordinates: &[i64]) -> i64 {
     sizes.iter().zip(coordinates).fold(0, |n, (s, c)| n * s + c)
 }
 
-/// `r=3`, `(x=1, y=0)`.
+/// Prints coordinates: `r=3`, `(x=1, y=0)`.
 pub(crate) fn rank_text(names: &[&str], coordinates: &[i64]) -> String {
     let parts: Vec<String> = names.iter().zip(coordinates).map(|(n, c)| format!("{n}={c}")).collect();
     if parts.len() == 1 { parts.concat() } else { format!("({})", parts.join(", ")) }

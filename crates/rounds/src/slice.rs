@@ -1,6 +1,7 @@
-//! Slices: which places `[i; k of n][j of m]` means on one rank (LANGUAGE 2.3).
+//! Slices: the places that `[i; k of n][j of m]` denotes on one rank.
 //!
-//! Owns chunk numbers, their reduction modulo the number of chunks, and E027, E028. Cutting a line is `region`'s.
+//! This module owns chunk indices, their reduction modulo the number of chunks, and the errors E027
+//! and E028. `region` cuts lines.
 
 use kbc_diag::{Diagnostic, Span};
 
@@ -11,7 +12,7 @@ use crate::frame::Frame;
 use crate::region::{Interval, Region, cut};
 
 impl<'a> Expander<'a> {
-    /// The region a slice means on one rank.
+    /// Returns the region that a slice denotes on one rank.
     pub fn slice(&self, f: &Frame<'a>, m: usize, s: &Slice, t: u32) -> Step<Region> {
         let at = |d: Fault| self.located(f, m, t, d);
         let buffer = match &s.buffer {
@@ -65,7 +66,8 @@ impl<'a> Expander<'a> {
         Ok(buffer.region.select(&chunks))
     }
 
-    /// The chunk numbers of a selector, reduced modulo `count`, none twice.
+    /// Returns the chunk indices of a selector, reduced modulo `count`. An index that occurs
+    /// twice is an error.
     fn indices(
         &self,
         f: &Frame<'a>,

@@ -1,7 +1,8 @@
-//! Is an algorithm right on a shape? Innermost texts first.
+//! Verification of an algorithm on a shape, innermost uses first.
 //!
-//! Owns the order of checks: every use inside a composition is checked against its own promise before the
-//! composition, so that an error stands in the innermost text that is wrong.
+//! This module owns the order of the checks: every use inside a composition is checked against
+//! its own contract before the composition, so that an error appears in the innermost text
+//! that is wrong.
 
 use std::collections::BTreeSet;
 
@@ -13,25 +14,26 @@ use crate::meaning::check;
 use crate::repair::{advise, is_users};
 use crate::rounds::{Call, Limits, Rounds, coordinates};
 
-/// Verifies calls and remembers what was found right.
+/// A verifier of calls, which caches the calls that were found correct.
 pub struct Verifier<'a> {
     lib: &'a Library,
     limits: Limits,
     right: BTreeSet<Call>,
-    /// The innermost call of the last fault.
+    /// The innermost call of the last error.
     wrong: Option<Call>,
 }
 
 impl<'a> Verifier<'a> {
-    /// A verifier that has seen nothing.
+    /// Makes a verifier with an empty cache.
     pub fn new(lib: &'a Library, limits: Limits) -> Self {
         Verifier { lib, limits, right: BTreeSet::new(), wrong: None }
     }
 
-    /// The rounds of a call that keeps its promise, as every use inside it does.
+    /// Verifies that a call and every use inside it satisfy their contracts, and returns the
+    /// rounds of the call.
     ///
     /// # Errors
-    /// What [`expand`] or [`check`] find in the innermost text that is wrong.
+    /// Returns the errors of [`expand`] or [`check`] in the innermost text that is wrong.
     pub fn verify(&mut self, call: &Call) -> Result<Rounds, Diagnostics> {
         let rounds = expand(self.lib, call, &self.limits).inspect_err(|_| self.wrong = Some(call.clone()))?;
         if self.right.contains(call) {
@@ -60,8 +62,8 @@ impl<'a> Verifier<'a> {
         Ok(rounds)
     }
 
-    /// What [`Verifier::verify`] found, with a repair where one is found: the change is searched for in the innermost
-    /// text that is wrong, and tried on small shapes before it is told.
+    /// Adds a repair suggestion to the errors of [`Verifier::verify`], if one is found. The edit is
+    /// searched for in the innermost text that is wrong, and tested on small shapes.
     pub fn advised(&self, mut found: Diagnostics) -> Diagnostics {
         if let Some(call) = self.wrong.as_ref().filter(|c| is_users(self.lib, c.alg)) {
             advise(self.lib, call, &mut found);

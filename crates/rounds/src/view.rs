@@ -1,6 +1,6 @@
-//! Views: which ranks form a group of an `apply`, in which order, and whether they agree (LANGUAGE 2.6).
+//! Views: the ranks that form a group of an `apply`, their order, and the check that they agree.
 //!
-//! Owns E030, E031, E032. Running the algorithm on the group is `group`'s.
+//! This module owns E030, E031 and E032. `group` runs the algorithm on the group.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,14 +15,15 @@ use crate::options::OptionValue;
 use crate::region::{Region, describe};
 use crate::rounds::{coordinates, linear};
 
-/// The ranks of a view, as one rank sees them: sizes of the new axes, members of the frame in linear order.
+/// The ranks of a view, as one rank sees them: sizes of the new axes, and members of the frame
+/// in linear order.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Group {
     pub shape: Vec<i64>,
     pub members: Vec<usize>,
 }
 
-/// What one rank says in an `apply`.
+/// The values of an `apply` on one rank.
 pub(crate) struct Says {
     pub group: Rc<Group>,
     pub root: Option<Value>,
@@ -32,7 +33,7 @@ pub(crate) struct Says {
 }
 
 impl<'a> Expander<'a> {
-    /// The group of one rank.
+    /// Returns the group of one rank.
     pub fn view(
         &self,
         f: &Frame<'a>,
@@ -127,7 +128,8 @@ impl<'a> Expander<'a> {
         Ok(Group { shape, members })
     }
 
-    /// E030, E031, E032: the group of `m` holds it, and all its members say the same.
+    /// Checks that the group of `m` contains `m` (E030), that all its members reach the `apply`
+    /// (E031), and that these agree about it (E032).
     pub fn agree(
         &self,
         f: &Frame<'a>,
@@ -199,14 +201,14 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Groups computed once for all ranks that see the same values.
+/// Cache of groups, shared by all ranks that see the same values.
 #[derive(Default)]
 pub(crate) struct ViewCache {
     free: Option<Vec<String>>,
     by_value: BTreeMap<Vec<Value>, Rc<Group>>,
 }
 
-/// Names bound by a view, over the rank's own.
+/// Names bound by a view, over the rank's own names.
 struct Over<'a> {
     inner: ListScope,
     outer: &'a dyn Scope,
@@ -223,7 +225,7 @@ impl Scope for Over<'_> {
     }
 }
 
-/// Names a view's sizes and ranks depend on.
+/// Returns the names on which a view's sizes and ranks depend.
 fn free_names(list: &[(Ident, Expr)], rank: &Expr) -> Vec<String> {
     let mut out = vec![];
     list.iter().for_each(|(_, e)| names_in(e, &mut out));

@@ -1,15 +1,15 @@
-//! Expressions as text, with no more brackets than they need.
+//! Printing of expressions, with no more parentheses than necessary.
 
 use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// An expression as the language writes it.
+/// Prints an expression in the notation of the language.
 pub fn expr(e: &Expr) -> String {
     let mut out = String::new();
     put(e, 0, &mut out);
     out
 }
 
-/// The sign of an operator and how strongly it binds.
+/// Returns the symbol of an operator and its precedence.
 fn sign(op: BinaryOp) -> (&'static str, u8) {
     match op {
         BinaryOp::Or => ("||", 1),
@@ -33,7 +33,7 @@ fn sign(op: BinaryOp) -> (&'static str, u8) {
     }
 }
 
-/// How strongly a unary operator binds.
+/// Precedence of unary operators.
 const UNARY: u8 = 10;
 
 fn put(e: &Expr, outside: u8, out: &mut String) {
@@ -56,7 +56,7 @@ fn put(e: &Expr, outside: u8, out: &mut String) {
             if binds < outside {
                 out.push('(');
             }
-            // `1 << (k + 1)` and `(r + d) ^ 1` keep brackets that only experts leave out.
+            // In `1 << (k + 1)` and `(r + d) ^ 1`, parentheses are kept for readability.
             let shifts = (5..=7).contains(&binds);
             let same = matches!(&a.kind, ExprKind::Binary(o, ..) if o == op);
             put(a, if shifts && !same { UNARY } else { binds }, out);

@@ -1,7 +1,8 @@
-//! Every error of the algorithm language, as a file that has it and the messages it gives.
+//! Tests of every error of the algorithm language: a file that has it, and the messages.
 //!
-//! A file of `data/errors` is a user's file on top of the library; its last algorithm is verified on the sizes
-//! (and the root) of a first line `// on 2 3 from 0 1`; `// static` stops before any expansion.
+//! A file of `data/errors` is a user's file on top of the library. Its last algorithm is verified
+//! on the sizes (and the root) of a first line `// on 2 3 from 0 1`; `// static` stops before any
+//! expansion.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 

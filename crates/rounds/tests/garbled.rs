@@ -1,4 +1,5 @@
-//! Damaged texts: whatever is written, the answer is a message or rounds, never a panic, and never without end.
+//! Tests of damaged texts: the answer is a message or rounds, never a panic, and it comes in finite
+//! time.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -18,7 +19,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Words, numbers and signs; comments are dropped.
+/// Returns words, numbers and signs; comments are dropped.
 fn tokens(text: &str) -> Vec<String> {
     let mut out: Vec<String> = vec![];
     for line in text.lines() {
@@ -40,7 +41,7 @@ fn tokens(text: &str) -> Vec<String> {
     out
 }
 
-/// Two tokens exchanged, one replaced by another or by a number no writer would think of.
+/// Exchanges two tokens, and replaces one by another or by an unlikely number.
 fn garble(tokens: &[String], seed: u64) -> String {
     let mut out = tokens.to_vec();
     let n = out.len() as u64;
@@ -54,7 +55,7 @@ fn garble(tokens: &[String], seed: u64) -> String {
         }
         _ => drop(out.remove(i)),
     }
-    // Signs of two characters stand together again.
+    // Joins signs of two characters again.
     let mut text = out.join(" ");
     for pair in ["- >", "< -", ". .", "< <", "> >", "= =", "! =", "< =", "> =", "& &", "| |"] {
         text = text.replace(pair, &pair.replace(' ', ""));
@@ -95,7 +96,7 @@ fn damaged_texts_are_answered() {
                 }
             }
         }
-        // Static faults are faults.
+        // Static errors have static codes.
         assert!(faults.list.iter().all(|d| d.code < "E100"));
     }
     assert!(parsed > 250 && right > 100 && wrong > 100, "{parsed} parsed, {right} right, {wrong} wrong");

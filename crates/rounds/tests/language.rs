@@ -1,4 +1,4 @@
-//! Expressions, scopes, selections and statements, one by one.
+//! Tests of expressions, scopes, selections and statements, one by one.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -10,7 +10,7 @@ use kbc_rounds::eval::{ListScope, MAX_CALL_DEPTH, Value, eval};
 use kbc_rounds::library::Layer;
 use kbc_rounds::{Call, Limits, Rounds, cost, expand};
 
-/// The value of an expression with x = 7, y = -3, or the code of its error.
+/// Returns the value of an expression with x = 7, y = -3, or the code of its error.
 fn value(world: &mut World, text: &str) -> String {
     let (file, found) = {
         let text = format!("fn f() = {text}");
@@ -39,7 +39,7 @@ fn expressions() {
         let (text, want) = line.split_once(" => ").unwrap();
         assert_eq!(value(&mut world, text.trim()), want.trim(), "{text}");
     }
-    // Recursion as deep as allowed does not overflow the stack of a test thread.
+    // Recursion up to the limit does not overflow the stack of a test thread.
     assert_eq!(value(&mut world, &format!("down({})", MAX_CALL_DEPTH - 1)), "0");
     assert_eq!(value(&mut world, &format!("down({MAX_CALL_DEPTH})")), "E010");
 }
@@ -48,7 +48,7 @@ fn rounds(world: &World, call: &Call) -> Rounds {
     expand(&world.lib, call, &Limits::default()).unwrap_or_else(|d| panic!("{}", world.show(&d)))
 }
 
-/// All transfers as text: round, source and places, destination and places.
+/// Returns all transfers as text: round, source and places, destination and places.
 fn listed(r: &Rounds) -> Vec<String> {
     let places = |x: &kbc_rounds::region::Region| {
         let p: Vec<String> = x.places().map(|p| p.to_string()).collect();
@@ -74,7 +74,8 @@ fn text_rounds(text: &str, sizes: &[i64]) -> (World, Rounds) {
 
 #[test]
 fn selections() {
-    // An algorithm of rank 0 alone: what each slice means on 4 ranks, `[i]` of 4 blocks.
+    // An algorithm of rank 0 alone: the meaning of each slice on 4 ranks, where `[i]` is one of 4
+    // blocks.
     for (slice, places, atoms) in [
         ("[..]", "0 1 2 3", 4),
         ("[1]", "1", 4),
@@ -124,7 +125,7 @@ fn statements_make_rounds() {
             3,
             "0+ 2",
         ),
-        // A rank-dependent `if` never shifts anybody in time, even where nobody takes it.
+        // A rank-dependent `if` never delays other statements, even if no rank takes it.
         ("{ if r > 5 { put [..] -> 0 } put [..] -> r + 1 }", 2, "1"),
         (
             "together { { put [..] -> r + 1; put [..] -> r + 1 } for k in 0..3 { put [..] -> r + 1 reduce } }",
@@ -151,7 +152,7 @@ fn views_and_orders() {
     let pairs: Vec<(u32, u32)> = r.transfers().map(|(_, x)| (x.src, x.dst)).collect();
     assert_eq!(pairs, [(0, 3), (3, 1), (1, 4), (4, 2), (2, 5)]);
     assert!(r.transfers().all(|(_, x)| x.distance == 5 && x.way == 1));
-    // Scratch of groups side by side is one buffer; a loop makes a new one each time.
+    // Scratch of parallel groups is one buffer; a loop makes a new one in each iteration.
     let (_, r) = text_rounds(
         "algorithm one: all_reduce over (r of p) { scratch t[2]  put [..] -> t[0] }
          algorithm a: all_reduce over (x of w, y of h) { for k in 0..2 { apply all_reduce over y using one on [x of w] } }",
@@ -183,13 +184,13 @@ fn scopes() {
     assert_eq!(cost(&rounds(&world, &call(ids[1]))).rounds, 4 + 1);
     // The library's pat uses the library's lowest_bit, whatever the file declares.
     assert_eq!(cost(&rounds(&world, &call(ids[2]))).rounds, 4);
-    // The library's ring all_reduce is unchanged, and a note says what is hidden.
+    // The library's ring all_reduce is unchanged, and a note states what is hidden.
     assert_eq!(cost(&rounds(&world, &world.call("all_reduce", "ring", &[5], None))).rounds, 8);
     let notes = world.lib.hidden_by(file);
     assert_eq!(notes.list.len(), 2);
     assert!(!notes.has_errors());
 
-    // A used file stands before the library and behind the own file.
+    // A used file comes before the library and after the user's own file.
     let used = "algorithm ring: all_gather over (r mod p) { }  algorithm mine: all_gather over (r mod p) { }";
     let a = world.sources.add("used.kb", used);
     let b = world.sources.add(

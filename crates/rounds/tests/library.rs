@@ -1,4 +1,5 @@
-//! Every algorithm of the language reference is right on every small legal shape, and costs what its row says.
+//! Tests that every algorithm of the language reference is right on every small legal shape, and
+//! has the costs of its row.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -12,7 +13,8 @@ use kbc_rounds::group::is_legal;
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{Call, Limits, Ratio, Verifier, cost};
 
-/// The shapes of the reference: lines up to 17, grids up to 5 x 5 and 20 ranks, boxes up to 4 x 4 x 3 and 36 ranks.
+/// Returns the shapes of the reference: lines up to 17, grids up to 5 x 5 and 20 ranks, boxes up to
+/// 4 x 4 x 3 and 36 ranks.
 fn shapes(axes: usize) -> Vec<Vec<i64>> {
     let box_of = |w: i64, h: i64, d: i64, most: i64| {
         let all = (1..=w).flat_map(move |x| (1..=h).flat_map(move |y| (1..=d).map(move |z| vec![x, y, z])));
@@ -25,7 +27,7 @@ fn shapes(axes: usize) -> Vec<Vec<i64>> {
     }
 }
 
-/// Right on every legal shape with every root, and as expensive as its documentation says.
+/// Every algorithm is right on every legal shape with every root, and has its documented costs.
 #[test]
 fn every_algorithm_is_right_and_costs_what_it_says() {
     let world = World::with_library();
@@ -67,11 +69,12 @@ fn every_algorithm_is_right_and_costs_what_it_says() {
         assert!(runs > 0, "{name}: no legal shape");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // The reference has rounds for its 76 and those three, bytes where there is a plain formula; moves.kb has all three for its 6.
+    // The reference has rounds for its 76 and those three, and bytes if there is a simple formula;
+    // moves.kb has all three costs for its 6.
     assert_eq!(claimed, [(Figure::Rounds, 85), (Figure::Sent, 73), (Figure::Pair, 70)].into());
 }
 
-/// Figures the reference gives for single shapes.
+/// Costs that the reference gives for single shapes.
 #[test]
 fn single_figures() {
     let world = World::with_library();
@@ -81,7 +84,7 @@ fn single_figures() {
         let c = cost(&kbc_rounds::expand(&world.lib, &call, &limits).unwrap());
         assert_eq!(c.sent, Ratio::new(sent.0, sent.1), "multi_root {p}");
     }
-    // The fewest atoms, whatever the way to them.
+    // The fewest atoms, however they are found.
     for (coll, name, sizes, atoms) in [
         ("all_reduce", "ring", vec![6], 6),
         ("all_reduce", "one_phase", vec![6], 1),

@@ -1,9 +1,11 @@
-//! The check against an oracle of its own kind: numbers instead of multisets.
+//! Test of the check of rounds against an independent oracle, which uses numbers instead of
+//! multisets.
 //!
-//! Rounds of right algorithms are damaged (drop, duplicate, retarget, shift, flip reduce, swap rounds); the
-//! oracle runs them on random 64-bit words, with sums that wrap, and knows the result of each collective by hand.
-//! Whatever it finds right must be accepted and whatever it finds wrong rejected. The two share no code but the
-//! data of the rounds. What a message about a mutant names is compared with what was damaged.
+//! Rounds of right algorithms are damaged (drop, duplicate, retarget, shift, flip reduce, swap
+//! rounds). The oracle runs them on random 64-bit words with wrapping sums, and has a hand-written
+//! definition of each collective. The check must accept what the oracle finds right and reject what
+//! it finds wrong. The two share no code but the data of the rounds. The statement and ranks that a
+//! message names are compared with the damage.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -28,7 +30,7 @@ fn word(rank: u32, buffer: u32, place: u32) -> u64 {
     mix(u64::from(rank) << 40 | u64::from(buffer) << 32 | u64::from(place))
 }
 
-/// Runs rounds on words; `None` if a rule of a round is broken.
+/// Runs rounds on words; returns `None` if a rule of rounds is broken.
 fn run(r: &Rounds, state: &mut BTreeMap<(u32, u32, u32), u64>) -> Option<()> {
     for round in &r.rounds {
         let before = state.clone();
@@ -57,7 +59,7 @@ fn run(r: &Rounds, state: &mut BTreeMap<(u32, u32, u32), u64>) -> Option<()> {
     Some(())
 }
 
-/// Whether rounds keep the promise of a standard collective.
+/// Checks whether rounds fulfil the contract of a standard collective.
 fn is_right(r: &Rounds, coll: &str, root: u32) -> bool {
     let (p, n) = (r.ranks(), r.atoms);
     let block = |b: u32| b * (n / p)..(b + 1) * (n / p);
@@ -93,12 +95,12 @@ fn is_right(r: &Rounds, coll: &str, root: u32) -> bool {
     run(r, &mut state).is_some() && want.iter().all(|(place, v)| state.get(place) == Some(v))
 }
 
-/// Damages rounds in a way `seed` chooses; `None` where that changes nothing.
+/// Damages rounds as `seed` chooses; returns `None` if that changes nothing.
 fn damage(r: &Rounds, seed: u64) -> Option<Rounds> {
     Some(damage_at(r, seed)?.0)
 }
 
-/// The same, with the rounds (from 0) and the transfer that were damaged.
+/// Returns the same, with the rounds (from 0) and the transfer that were damaged.
 fn damage_at(r: &Rounds, seed: u64) -> Option<(Rounds, [usize; 2], Transfer)> {
     let mut out = r.clone();
     let p = r.ranks();
@@ -140,13 +142,13 @@ fn damage_at(r: &Rounds, seed: u64) -> Option<(Rounds, [usize; 2], Transfer)> {
     (out != *r).then_some((out, [t, also], hit))
 }
 
-/// How well messages say what was damaged.
+/// How often messages name the damage.
 #[derive(Default, Debug)]
 struct Aim {
     messages: usize,
-    /// The first place they point at is the statement that was damaged.
+    /// The first place they point at is the damaged statement.
     statement: usize,
-    /// They name a rank of the transfer that was damaged,
+    /// They name a rank of the damaged transfer,
     rank: usize,
     /// its round,
     round: usize,
@@ -155,7 +157,8 @@ struct Aim {
 }
 
 impl Aim {
-    /// LANGUAGE 3: rank, chunk and statement in every message; how often those of the damage.
+    /// Every message names rank, chunk and statement; counts how often these are those of the
+    /// damage.
     fn count(&mut self, world: &World, r: &Rounds, d: &kbc_diag::Diagnostics, at: [usize; 2], x: &Transfer) {
         let text = world.show(d);
         let first = &d.list[0];
@@ -222,7 +225,7 @@ fn mutants_are_rejected_or_right() {
             call.root = Some(coordinates(sizes, 1));
         }
         let root = u32::from(call.root.is_some());
-        // Without the applies inside: the oracle knows nothing of contracts.
+        // Without the contracts of inner applies: the oracle does not know them.
         let limits = Limits::default();
         let whole = expand(&world.lib, &call, &limits).unwrap();
         let right = whole.in_lanes(1, 0, &limits).unwrap();
@@ -231,7 +234,7 @@ fn mutants_are_rejected_or_right() {
         for seed in 0..160 {
             let seed = (mix(seed) & !7) | (seed % 8);
             let Some((mutant, rounds, hit)) = damage_at(&right, seed) else { continue };
-            // With the contracts of the applies inside, the check is stricter, never less strict.
+            // With the contracts of inner applies, the check is stricter, never more lenient.
             if check(&world.lib, &mutant).is_err()
                 && let Some(inlined) = damage(&whole, seed)
             {
@@ -254,17 +257,18 @@ fn mutants_are_rejected_or_right() {
         }
     }
     assert!(rejected > 2500, "{rejected} rejected, {equal} equal");
-    // What a message points at and names is what was damaged.
+    // Messages point at the damage and name it.
     let rates = [aim.statement, aim.rank, aim.round, aim.both].map(|n| aim.percent(n));
     assert!(
         rates[0] >= 80 && rates[1] >= 95 && rates[2] >= 75 && rates[3] >= 75,
         "percent {rates:?} of {aim:?}"
     );
-    // True equivalents exist: a ring whose first hop jumps over a rank, rounds that may be swapped.
+    // Some mutants are equivalent: a ring whose first hop skips a rank, rounds that may be swapped.
     assert!((100..600).contains(&equal), "{rejected} rejected, {equal} equal");
 }
 
-/// LANGUAGE 2.7: `pipeline` and `instances` keep the meaning of every algorithm, and take the rounds they should.
+/// `pipeline` and `instances` preserve the meaning of every algorithm, and need the expected number
+/// of rounds.
 #[test]
 fn lanes_keep_the_meaning() {
     let world = World::with_library();
@@ -286,7 +290,7 @@ fn lanes_keep_the_meaning() {
     }
     let r = expand(&world.lib, &world.call("all_reduce", "ring", &[4], None), &Limits::default()).unwrap();
     assert_eq!(r.in_lanes(u32::MAX, 1, &Limits::default()).unwrap_err().code, "E040");
-    // A chain with pipeline k is the text that spells out k chunks.
+    // A chain with pipeline k equals the text that spells out k chunks.
     for (p, k) in [(2, 3), (5, 4), (6, 1)] {
         let chain =
             expand(&world.lib, &world.call("broadcast", "chain", &[p], Some(&[0])), &Limits::default())

@@ -1,5 +1,6 @@
-//! Messages a second of the event engine: ring all_reduce on a ring, every rank simulated, with and without the critical
-//! path. Figures of other simulators stand in the benchmark of the whole, `benches/time.rs` at the root.
+//! Benchmark: messages per second of the event engine on a ring all_reduce on a ring, with every
+//! rank simulated, with and without the critical path. Figures of other simulators are in
+//! `benches/time.rs` at the root.
 
 #[path = "../tests/time_kit/mod.rs"]
 mod time_kit;

@@ -1,7 +1,9 @@
-//! What will happen when: things in order of time, and at one time in order of thread and sequence.
+//! Agenda: future events in order of time, and at equal times in order of thread and sequence
+//! number.
 //!
-//! Many things happen at few moments where ranks do the same, and every thing at a moment of its own where they do not.
-//! So a heap holds moments, and each moment a list. Memory is linear in what is under way.
+//! If ranks do the same, many events happen at few moments. If they do not, every event has a
+//! moment of its own. So a heap holds moments, and each moment has a list of events. Memory is
+//! linear in the number of pending events.
 
 use super::clock::Time;
 use std::cmp::Reverse;
@@ -10,7 +12,8 @@ use std::collections::BinaryHeap;
 /// No message.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A thread, one of its requests, and its message or [`NONE`]; ordered by thread, then sequence.
+/// An event: a thread, the number of one of its requests, and its message or [`NONE`]. Ordered by
+/// thread, then by request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Item(u128);
 
@@ -28,22 +31,23 @@ impl Item {
     }
 }
 
-/// Moments that are looked up without the heap.
+/// Number of moments that are found without searching the heap.
 const RECENT: usize = 64;
-/// Lists with more room than this are not kept when they are empty, but for as many.
+/// An empty list with a larger capacity than this is freed, except for [`LARGE`] of them.
 const ROOM: usize = 256;
 const LARGE: usize = 8;
 
-/// Everything that will happen.
+/// All pending events.
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
     moments: BinaryHeap<Reverse<(Time, u32)>>,
     lists: Vec<Vec<Item>>,
-    /// Places in `lists` that are free.
+    /// Free indices of `lists`.
     free: Vec<u32>,
-    /// Lists of moments, found by their times. A moment that is not here may have several lists.
+    /// Recent moments with their lists, hashed by time. A moment that is not here may have several
+    /// lists.
     recent: [(Time, u32); RECENT],
-    /// Places of lists that may keep more room.
+    /// Indices of lists that may keep a large capacity.
     large: Vec<u32>,
 }
 
@@ -58,7 +62,7 @@ impl Agenda {
         }
     }
 
-    /// Adds something.
+    /// Adds an event.
     pub(super) fn push(&mut self, time: Time, item: Item) {
         let recent = &mut self.recent[time.hash(RECENT)];
         if recent.0 == time && recent.1 != NONE {
@@ -74,7 +78,7 @@ impl Agenda {
         self.moments.push(Reverse((time, list)));
     }
 
-    /// Takes all that happens at the next moment, in order, into an empty list.
+    /// Moves all events of the next moment into an empty list, in order, and returns the moment.
     pub(super) fn take(&mut self, into: &mut Vec<Item>) -> Option<Time> {
         let Reverse((time, first)) = self.moments.pop()?;
         self.empty(time, first, into);
@@ -123,7 +127,7 @@ mod tests {
         let mut x = 1u64;
         for i in 0..5000u64 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Times that meet often, and more of them than are remembered.
+            // Times that often coincide, and more distinct times than [`RECENT`].
             let time = Time::from_ns(((x >> 33) % if i % 2 == 0 { 7 } else { 1000 }) as f64);
             let item = Item::new((x >> 40) as u32 % 50, i, i as u32);
             agenda.push(time, item);

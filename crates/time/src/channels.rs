@@ -1,7 +1,9 @@
-//! DMA channels: how many transfers of a device each way are under way at a time.
+//! DMA channels: the limit on simultaneous transfers of a device in each direction (setting `dma`
+//! of docs/machine.md).
 //!
-//! Owns who has a channel and who waits for one. A put holds a channel for writing until its receiver's acknowledgement
-//! is back, a get one for reading until its data is there (HARDWARE.md 1.3). Signals and credits need none.
+//! This module owns the allocation of channels and the queue of waiting transfers. A put holds a
+//! writing channel until the acknowledgement of its receiver has returned. A get holds a reading
+//! channel until its data has arrived. Signals and credits need no channel.
 
 use super::agenda::{Item, NONE};
 use super::clock::Time;
@@ -10,7 +12,7 @@ use super::log::{ACK, Last, Record};
 use super::state::Message;
 use std::collections::VecDeque;
 
-/// Which way a transfer goes.
+/// The direction of a transfer, as seen by its device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     /// Puts.
@@ -19,14 +21,14 @@ pub(super) enum Way {
     Read,
 }
 
-/// The channels of one device, one way.
+/// The channels of one device in one direction.
 #[derive(Clone, Debug, Default)]
 struct Group {
     busy: u32,
     waiting: VecDeque<Item>,
 }
 
-/// The channels of all devices; none where a machine does not limit them.
+/// The channels of all devices, on a machine that limits them.
 #[derive(Clone, Debug)]
 pub(super) struct Channels {
     most: u32,
@@ -34,12 +36,12 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// So many each way for each of these devices.
+    /// Returns `most` channels in each direction for each of `devices` devices.
     pub(super) fn new(most: u32, devices: usize) -> Channels {
         Channels { most, groups: vec![<[Group; 2]>::default(); devices] }
     }
 
-    /// A transfer asks for a channel; whether it has one. If not, it waits.
+    /// Requests a channel. Returns false if the transfer has to wait for one.
     pub(super) fn enter(&mut self, device: u32, way: Way, item: Item) -> bool {
         let group = &mut self.groups[device as usize][way as usize];
         if group.busy < self.most {
@@ -50,7 +52,7 @@ impl Channels {
         false
     }
 
-    /// A transfer is over; the one that has its channel now.
+    /// Ends a transfer. Returns the waiting transfer that gets its channel.
     pub(super) fn leave(&mut self, device: u32, way: Way) -> Option<Item> {
         let group = &mut self.groups[device as usize][way as usize];
         let next = group.waiting.pop_front();
@@ -62,7 +64,7 @@ impl Channels {
 }
 
 impl Engine<'_, '_, '_> {
-    /// The acknowledgement of a put that has arrived goes back.
+    /// Sends the acknowledgement of a put that has arrived.
     pub(super) fn acknowledge(&mut self, m: &Message, from: u64, to: u64) {
         if self.setup.ops[m.op as usize].channel.is_none() {
             return;
@@ -76,7 +78,7 @@ impl Engine<'_, '_, '_> {
         let (start, end) = (self.state.now, self.state.now + back);
         let record = Record { start, end, back: 0, thread: m.thread, op: m.op, what: ACK };
         let last = self.record(m.last, record);
-        // It is no put that a notify could still travel with.
+        // A later notify cannot travel with an acknowledgement.
         let ack = Message { to: NONE, link: NONE, trip: NONE, thread: NONE, counter: m.thread, last, ..*m };
         let s = &mut self.state;
         let place = s.free.pop().unwrap_or(s.messages.len() as u32);
@@ -88,7 +90,7 @@ impl Engine<'_, '_, '_> {
         self.at(end, item);
     }
 
-    /// A transfer is over: the next one that waits for its channel goes on.
+    /// Ends a transfer and lets the next one that waits for its channel continue.
     pub(super) fn free_channel(&mut self, thread: u32, op: u32, cause: Last) {
         let device = self.setup.place(thread);
         let Some(way) = self.setup.ops[op as usize].channel else { return };

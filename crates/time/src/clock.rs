@@ -1,13 +1,15 @@
-//! Simulated time: fixed point, exact where the numbers are, never rounded down.
+//! Simulated time: fixed-point numbers whose sums are exact and whose quotients are never rounded
+//! down.
 //!
-//! A unit is 2^-64 ns. Sums of times are exact; a quotient (bytes over a bandwidth) is rounded *up* to a unit, so that
-//! no simulated time falls below what a link can carry, and 10^6 of them are off by less than 10^-13 ns together.
+//! A unit is 2^-64 ns. A quotient (bytes over bandwidth) is rounded *up* to a unit. So no simulated
+//! time is below what a link can carry, and 10^6 quotients together are off by less than 10^-13 ns.
 
-/// A point in time, or a duration: 2^-64 ns. Sums stop at [`Time::MAX`], which is far above [`Time::LIMIT`].
+/// A point in time or a duration, in units of 2^-64 ns. Sums saturate at [`Time::MAX`], which is
+/// far above [`Time::LIMIT`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct Time(u128);
 
-/// `m * 2^e` with odd m; of positive finite numbers.
+/// Returns m and e of a positive finite number `m * 2^e` with odd m.
 fn parts(x: f64) -> (u128, i32) {
     let bits = x.to_bits();
     let (field, fraction) = ((bits >> 52) as i32 & 0x7ff, bits & ((1 << 52) - 1));
@@ -25,14 +27,15 @@ fn ceil_shift(n: u128, d: u32) -> u128 {
 }
 
 impl Time {
-    /// The start.
+    /// The start of the simulation.
     pub(super) const ZERO: Time = Time(0);
-    /// Where sums stop.
+    /// The value at which sums saturate.
     pub(super) const MAX: Time = Time(u128::MAX);
-    /// 2^63 ns, 292 years: from here on a simulation is refused.
+    /// 2^63 ns, or 292 years. Simulations that reach it are rejected.
     pub(super) const LIMIT: Time = Time(1 << 127);
 
-    /// How long an amount takes at a rate a second, rounded up; nothing at an infinite rate.
+    /// Returns the duration of an amount at a rate per second, rounded up. Zero at an infinite
+    /// rate.
     pub(super) fn of(amount: u64, per_second: f64) -> Time {
         if amount == 0 || per_second == f64::INFINITY {
             return Time::ZERO;
@@ -55,7 +58,7 @@ impl Time {
         Time(q + u128::from(r > 0))
     }
 
-    /// A number of nanoseconds that is not negative, rounded up.
+    /// Converts a non-negative number of nanoseconds, rounded up.
     pub(super) fn from_ns(ns: f64) -> Time {
         if ns <= 0.0 {
             return Time::ZERO;
@@ -70,34 +73,34 @@ impl Time {
         }
     }
 
-    /// The nearest number of nanoseconds.
+    /// Returns the nearest `f64` number of nanoseconds.
     pub(super) fn ns(self) -> f64 {
         self.0 as f64 / (1u128 << 64) as f64
     }
 
-    /// So many times this time.
+    /// Multiplies by an integer.
     pub(super) fn times(self, n: u64) -> Time {
         Time(self.0.saturating_mul(n.into()))
     }
 
-    /// The largest multiple of a time that is not above this one; `quantum` is above zero.
+    /// Rounds down to a multiple of `quantum`, which is above zero.
     pub(super) fn down_to(self, quantum: Time) -> Time {
         Time(self.0 - self.0 % quantum.0.max(1))
     }
 
-    /// The least multiple of a time that is not below this one; `quantum` is above zero.
+    /// Rounds up to a multiple of `quantum`, which is above zero.
     pub(super) fn up_to(self, quantum: Time) -> Time {
         let q = quantum.0.max(1);
         Time(self.0.div_ceil(q).saturating_mul(q))
     }
 
-    /// A number below `n`, a power of two up to 2^16, that differs for most times.
+    /// Returns a hash below `n`, a power of two up to 2^16.
     pub(super) fn hash(self, n: usize) -> usize {
         let mixed = ((self.0 >> 64) as u64 ^ self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 48) as usize & (n - 1)
     }
 
-    /// Nothing if `other` is later.
+    /// Returns the duration since `other`. Zero if `other` is later.
     pub(super) fn since(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }
@@ -110,7 +113,7 @@ impl std::ops::Add for Time {
     }
 }
 
-/// A rate with the last durations it gave: messages come in few sizes, and a division of 128 bits is slow.
+/// A rate with a cache of durations. Messages come in few sizes, and a 128-bit division is slow.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
     per_second: f64,
@@ -122,9 +125,9 @@ impl Rate {
         Rate { per_second, known: [(0, Time::ZERO); 8] }
     }
 
-    /// [`Time::of`] an amount.
+    /// Returns [`Time::of`] the amount.
     pub(super) fn time(&mut self, amount: u64) -> Time {
-        // Fibonacci hashing: neighbouring sizes go to different places.
+        // Fibonacci hashing: neighbouring sizes get different entries.
         let place = &mut self.known[(amount.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61) as usize];
         if place.0 != amount {
             *place = (amount, Time::of(amount, self.per_second));

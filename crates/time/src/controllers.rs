@@ -1,8 +1,9 @@
-//! Controllers of memories: the channels in front of a slice of HBM (docs/time.md, "Memories").
+//! Memory controllers: the channels in front of a slice of HBM (docs/time.md, "Memories").
 //!
-//! Owns when a message has passed a controller: every channel is a FIFO, and serves the bursts of a message that are its
-//! own one after another. All of them are asked for at once, so each channel is a closed form. Who asks when is the
-//! engine's business, which bursts a channel has is [`Controller::bursts`].
+//! This module owns the time at which a message has passed a controller. Every channel is a FIFO
+//! and serves its bursts of a message one after another. A message requests all its bursts at once,
+//! so each channel has a closed form. The engine decides when a message makes its request, and
+//! [`Controller::bursts`] counts the bursts of a channel.
 
 use super::clock::Time;
 use super::links::Passage;
@@ -10,50 +11,50 @@ use kbc_ir::types::MemKind;
 use kbc_machine::topology::{Controller, DeviceId, Forward, Topology};
 use std::collections::BTreeMap;
 
-/// What a message does at a memory.
+/// The access of a message to a memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
-    /// Its bytes come from there.
+    /// Its bytes are read from the memory.
     Read,
-    /// They go there.
+    /// Its bytes are written to the memory.
     Write,
 }
 
 /// A channel.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
-    /// From when on it may serve the next burst.
+    /// Time from which it can serve the next burst.
     free: Time,
-    /// What it did last.
+    /// Its last access.
     last: Option<Access>,
-    /// How long it moved bytes or changed between reading and writing.
+    /// Total time of bursts and of changes between reading and writing.
     busy: Time,
 }
 
-/// The channels of one memory, and what passed them.
+/// The channels of one memory, and its traffic.
 #[derive(Clone, Debug)]
 struct Memory {
     channels: Vec<Channel>,
     load: MemoryLoad,
 }
 
-/// What passed a controller.
+/// The traffic of a controller.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct MemoryLoad {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) bytes: u64,
-    /// How long its busiest channel was busy.
+    /// Time for which its busiest channel was busy.
     pub(super) busy: Time,
-    /// How much later messages got through than alone, all together.
+    /// Sum of the delays of messages, compared with an idle controller.
     pub(super) waited: Time,
 }
 
-/// All controllers of a machine, by node; made when they are first used.
+/// All controllers of a machine by node, created on first use.
 #[derive(Clone, Debug)]
 pub(super) struct Controllers {
     kind: Controller,
-    /// How long a channel serves a burst, whole or not.
+    /// Time of a burst on a channel, also for a partial burst.
     burst: Time,
     switch: Time,
     forward: Forward,
@@ -61,7 +62,7 @@ pub(super) struct Controllers {
 }
 
 impl Controllers {
-    /// None where no message waits for one.
+    /// Returns the controllers of a machine. None if it has no channels that messages wait for.
     pub(super) fn new(topo: &Topology) -> Option<Controllers> {
         let kind = topo.controller(MemKind::Hbm)?;
         let settings = topo.settings();
@@ -74,16 +75,18 @@ impl Controllers {
         })
     }
 
-    /// How long a channel serves a burst.
+    /// Returns the time of a burst on a channel.
     pub(super) fn burst(kind: &Controller) -> Time {
         Time::of(kind.burst, kind.bandwidth)
     }
 
-    /// A message whose head comes to a controller at `at`, with its tail `lag` behind, for bytes from `address` on; how it
-    /// passes, and how long its bursts take alone. Calls come in the order of `at`.
+    /// Passes a message through a controller. Its head arrives at `at` with its tail `lag` behind,
+    /// and its bytes are at `address`. Returns its passage, and the time of its bursts on an idle
+    /// controller. Calls must come in the order of `at`.
     ///
-    /// It waits for as much longer as its bursts take than alone. What is read goes on when its first burst is there;
-    /// what is written is there a burst after its tail, if the channels are not slower.
+    /// The message waits for as long as its bursts take longer than on an idle controller. A
+    /// message that is read continues when its first burst is done. A message that is written is
+    /// complete one burst after its tail, unless the channels are slower.
     pub(super) fn pass(
         &mut self,
         node: DeviceId,
@@ -136,7 +139,7 @@ impl Controllers {
         (Passage { start, head, lag, free: end }, alone)
     }
 
-    /// What passed each controller, by node.
+    /// Iterates over the traffic of each controller, by node.
     pub(super) fn loads(&self) -> impl Iterator<Item = (DeviceId, MemoryLoad)> + '_ {
         self.memories.iter().map(|(node, m)| (DeviceId(*node), m.load))
     }
@@ -155,8 +158,8 @@ mod tests {
         Controllers::new(&topo).expect("channels")
     }
 
-    /// The same with an event a burst: all bursts of a message are asked for when its head is there, in the order of
-    /// their addresses, and each channel serves its own in turn.
+    /// A reference with one event per burst: all bursts of a message are requested when its head
+    /// arrives, in the order of their addresses, and each channel serves its bursts in turn.
     struct Bursts {
         channels: Vec<(f64, Option<Access>)>,
     }
@@ -201,16 +204,17 @@ mod tests {
     fn a_burst_is_read_and_written_whole() {
         let mut c = controllers("");
         let t = Time::from_ns;
-        // 2048 bytes over 8 channels take 8 ns, and come in 16.
+        // 2048 bytes over 8 channels take 8 ns, and arrive within 16.
         let (p, alone) = c.pass(DeviceId(0), Access::Write, (t(5.0), t(16.0)), (0, 2048));
         assert_eq!((p.start, p.head, p.lag, alone), (t(5.0), t(5.0), t(24.0), t(8.0)));
-        // The next one waits for them, with the change to reading. A part of a burst is a burst.
+        // The next message waits for them and for the change to reading. A partial burst takes as
+        // long as a full one.
         let (p, _) = c.pass(DeviceId(0), Access::Read, (t(6.0), Time::ZERO), (512, 100));
         assert_eq!((p.start, p.head, p.lag), (t(16.0), t(24.0), t(0.0)));
-        // Another memory is free; two bursts of one channel are read one after another.
+        // Another memory is idle. Two bursts of one channel are read one after another.
         let (p, alone) = c.pass(DeviceId(1), Access::Read, (t(6.0), Time::ZERO), (512, 2049));
         assert_eq!((p.start, p.head, p.lag, alone), (t(6.0), t(14.0), t(8.0), t(16.0)));
-        // Nothing needs nothing.
+        // No bytes need no time.
         let (p, alone) = c.pass(DeviceId(1), Access::Write, (t(7.0), Time::ZERO), (512, 0));
         assert_eq!((p.start, p.head, p.lag, alone), (t(7.0), t(7.0), t(0.0), t(0.0)));
     }

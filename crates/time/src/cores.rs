@@ -1,9 +1,12 @@
-//! Cores: how fast one stream of a rank moves data of and to its peers, and when a notify through memory takes effect.
+//! Cores in time: how fast one stream of a rank moves data to and from its peers, and when a notify
+//! through memory takes effect (docs/time.md, "Cores").
 //!
-//! A stream that moves its data itself, tile by tile, does nothing else meanwhile. With `engine: sdma` it goes on, and the
-//! transfers of its queue are one after another. Each is as long as [`Mover::ns`] says; the data is on the links meanwhile,
-//! its tail as far behind its head as the core makes it, so several cores share a link until it is full. Owns the settings of [`kbc_machine::topology::cores`] in time, but for the
-//! share of the memory, which is [`super::work`]'s.
+//! A stream that moves its data itself, tile by tile, does nothing else meanwhile. With
+//! `engine: sdma` the stream continues, and the transfers of its queue are performed one after
+//! another. Each transfer takes as long as [`Mover::ns`] returns. The data uses the links during
+//! that time, with its tail as far behind its head as the core makes it, so several cores can share
+//! a link until it is saturated. This module owns the effect of [`kbc_machine::topology::cores`] on
+//! time, except for the share of the memory, which is in [`super::work`].
 
 use super::MessageKind;
 use super::agenda::Item;
@@ -15,19 +18,19 @@ use super::state::{NONE, Trip};
 use kbc_machine::topology::cores::Mover;
 use kbc_machine::topology::{DeviceId, Forward, Settings};
 
-/// What of a machine's cores takes time.
+/// The limits of a machine's cores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cores {
     get: Option<Mover>,
     put: Option<Mover>,
-    /// What a notify takes; None where it is a message of links.
+    /// Nanoseconds of a notify through memory. None if notifies are messages over links.
     pub(super) notify: Option<f64>,
-    /// Messages go on with their last byte.
+    /// Messages continue with their last byte (store-and-forward).
     stored: bool,
 }
 
 impl Cores {
-    /// None where nothing is said of them.
+    /// Returns the limits of a machine. None if it sets none.
     pub(super) fn of(settings: &Settings) -> Option<Cores> {
         let c = &settings.cores;
         let (get, put, notify) = (c.getting(), c.putting(), c.notify);
@@ -37,8 +40,8 @@ impl Cores {
 }
 
 impl Engine<'_, '_, '_> {
-    /// A message of a core is about to leave for its first link; when it does. That of a queue waits until the queue is
-    /// through with the transfers before it.
+    /// Lets a message leave its core, and returns the time at which it requests its first link. A
+    /// transfer of a copying queue first waits until the queue has performed the earlier ones.
     pub(super) fn leaves_core(&mut self, item: Item) -> Time {
         let now = self.state.now;
         let place = item.message();
@@ -48,7 +51,8 @@ impl Engine<'_, '_, '_> {
         let peer = if m.kind == MessageKind::Reply { m.counter.into() } else { u64::from(m.to) };
         let (here, peer) = (self.setup.device(here), self.setup.device(peer));
         let [there, back] = self.latencies(here, peer);
-        // How long its core is at it, and how much of that is the way of its head.
+        // Bytes that the core moves, the least time of a tile, and the latencies until the head
+        // arrives.
         let (bytes, waits, head) = match m.kind {
             MessageKind::Put => (m.bytes, 0.0, there),
             MessageKind::Request => (self.extra(place).reply, there + back, 0.0),
@@ -79,7 +83,7 @@ impl Engine<'_, '_, '_> {
         start
     }
 
-    /// What moves the data of an operation, on a machine that says so.
+    /// Returns the limit on the data of an operation, if the machine sets one.
     fn mover(&self, op: u32) -> Option<(Cores, Mover)> {
         let cores = self.setup.cores?;
         let mover = match self.setup.ops[op as usize].channel? {
@@ -89,13 +93,14 @@ impl Engine<'_, '_, '_> {
         Some((cores, mover))
     }
 
-    /// Nanoseconds of latency from one device to another, and back.
+    /// Returns the nanoseconds of latency from one device to another, and back.
     fn latencies(&self, here: DeviceId, peer: DeviceId) -> [f64; 2] {
         let latency = |from, to| self.setup.topo.route_cost(from, to, None).latency_ns;
         [latency(here, peer), latency(peer, here)]
     }
 
-    /// A thread has issued a put or get: whether its core is at it before it can go on.
+    /// Starts the core's work on a put or get that a thread has issued. Returns false if the thread
+    /// can continue at once.
     pub(super) fn holds_core(&mut self, thread: u32, op: u32, peer: u64, bytes: u64) -> bool {
         let own = self.setup.rank(thread);
         let Some((_, mover @ Mover::Tiles { .. })) = self.mover(op).filter(|_| own != peer) else {
@@ -115,7 +120,7 @@ impl Engine<'_, '_, '_> {
         true
     }
 
-    /// The tail of a message is so far behind its head from the start.
+    /// Sets the initial distance of a message's tail behind its head.
     fn trails(&mut self, place: u32, lag: Time) {
         let m = self.state.messages[place as usize];
         if m.trip == NONE {
@@ -128,8 +133,8 @@ impl Engine<'_, '_, '_> {
         }
     }
 
-    /// A notify through memory is issued: it takes effect after its time, or after what it is held back for and then its
-    /// time. `after` is how many puts it comes after.
+    /// Issues a notify through memory. It takes effect after its time, counted from when nothing
+    /// holds it back. `after` is the number of puts that must have arrived first.
     pub(super) fn notifies(&mut self, place: u32, after: u64) {
         let m = self.state.messages[place as usize];
         let from = self.setup.rank(m.thread);
@@ -138,7 +143,7 @@ impl Engine<'_, '_, '_> {
         }
     }
 
-    /// Nothing holds a notify back any more, because of `cause`.
+    /// Starts the time of a notify that nothing holds back any more, because of `cause`.
     pub(super) fn notified(&mut self, place: u32, cause: Last) {
         let m = self.state.messages[place as usize];
         let (here, peer) = (self.setup.rank(m.thread), u64::from(m.to));

@@ -1,8 +1,9 @@
-//! The engine: what happens next, and what follows from it.
+//! The event engine: it processes the next event and schedules what follows from it.
 //!
-//! At one moment of simulated time first everything happens that was to happen now (arrivals, streams that go on, and
-//! whatever they do without taking time), then the links and units asked for are granted in the order of thread and
-//! sequence. So the result does not depend on the order of the heap.
+//! At each moment of simulated time, everything that is due happens first: arrivals, streams that
+//! continue, and everything that these do without taking time. Then the links and units that were
+//! requested are granted in the order of thread and sequence. So the result does not depend on the
+//! order of the heap.
 
 use super::agenda::Item;
 use super::clock::Time;
@@ -14,32 +15,32 @@ use kbc_ir::walk::{Brief, Fault};
 use kbc_machine::topology::{Direction, LinkId};
 use std::cmp::Reverse;
 
-/// A simulation on its way.
+/// A simulation in progress.
 pub(super) struct Engine<'a, 'p, 'o> {
     pub(super) setup: &'a Setup<'p>,
     pub(super) state: State<'p>,
     pub(super) log: Log,
-    /// Told what happens, by the functions of [`super::hooks`].
+    /// Receives events, through the functions of [`super::hooks`].
     pub(super) observer: Option<&'o mut dyn Observer>,
-    /// It wants to be told of every operation and hop.
+    /// Whether the observer wants every operation and hop.
     pub(super) detail: bool,
-    /// Threads that can go on now; empty between steps.
+    /// Threads that can continue now. Empty between steps.
     ready: Vec<u32>,
 }
 
-/// What a thread sends.
+/// A message as a thread sends it.
 pub(super) struct Letter {
     pub(super) kind: MessageKind,
     pub(super) peer: u64,
     pub(super) bytes: u64,
     pub(super) reply: u64,
     pub(super) counter: u32,
-    /// First bytes of its data where that comes from and where it goes, where controllers have to know.
+    /// First bytes of its data at the source and at the destination, if controllers need them.
     pub(super) spots: [u64; 2],
 }
 
 impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
-    /// Goes on from a state; keeps the records made from there on.
+    /// Returns an engine that continues from a state and keeps the records made from there on.
     pub(super) fn new(
         setup: &'a Setup<'p>,
         state: State<'p>,
@@ -50,7 +51,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         Engine { setup, state, log, observer, detail, ready: vec![] }
     }
 
-    /// Lets one thing happen; false if nothing can. Between steps the state is complete: another engine can go on.
+    /// Processes one event or grant. Returns false if nothing is left. Between steps the state is
+    /// complete, so another engine can continue from it.
     pub(super) fn step(&mut self) -> Result<bool, Fault> {
         let s = &mut self.state;
         if let Some(i) = s.granted {
@@ -80,7 +82,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             return Ok(true);
         }
         if !s.requests.is_empty() {
-            // Mostly a few runs in order already, which is what this sort is good at.
+            // Usually a few sorted runs, which this sort handles fast.
             s.requests.sort();
             s.granted = Some(0);
             if let Some(ties) = &mut s.ties {
@@ -99,7 +101,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// A thread goes on, or a message is at the end of a link.
+    /// Processes an event: a thread continues, or a message has passed a link.
     fn happens(&mut self, item: Item) -> Result<(), Fault> {
         let message = item.message();
         if message == NONE {
@@ -116,7 +118,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         Ok(())
     }
 
-    /// A thread goes on because of itself.
+    /// Notes that a thread continues because of an event of its own rank.
     fn of_itself(&mut self, thread: u32) {
         if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
             let rank = self.setup.rank(thread);
@@ -125,7 +127,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// Something happens at a time.
+    /// Schedules an event.
     pub(super) fn at(&mut self, time: Time, item: Item) {
         let s = &mut self.state;
         if time == s.now {
@@ -135,7 +137,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// Gives someone the link or the units it asked for.
+    /// Grants the link or the units of a request.
     fn grant(&mut self, item: Item) {
         let s = &mut self.state;
         let now = s.now;
@@ -193,7 +195,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         self.at(end, item);
     }
 
-    /// Adds a record that was possible after another one.
+    /// Adds a record of a step that became possible with the end of another one.
     pub(super) fn record(&mut self, before: Last, record: Record) -> Last {
         if !self.setup.path {
             return before;
@@ -208,18 +210,18 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         Last::new(number)
     }
 
-    /// A thread goes on at a time.
+    /// Lets a thread continue at a time.
     pub(super) fn later(&mut self, time: Time, thread: u32) {
         let sequence = self.state.threads[thread as usize].sequence;
         self.at(time, Item::new(thread, sequence, NONE));
     }
 
-    /// What a message needs beside itself.
+    /// Returns the additional data of a message.
     pub(super) fn extra(&self, place: u32) -> Extra {
         self.state.extra.get(place as usize).copied().unwrap_or_default()
     }
 
-    /// A message is where it goes.
+    /// Delivers a message.
     fn deliver(&mut self, place: u32) {
         let s = &mut self.state;
         let m = s.messages[place as usize];
@@ -236,7 +238,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             _ => self.setup.rank(m.thread),
         };
         let to = self.setup.turned(m.turn.into(), self.setup.first(m.to));
-        // What brought it here, as its receiver sees it.
+        // The cause, as the receiver sees it.
         let cause = self.setup.back(m.last, m.turn.into());
         let data = matches!(m.kind, MessageKind::Put | MessageKind::Reply) && m.bytes > 0;
         if let (Some(ties), Some(orbits)) = (&mut s.ties, &self.setup.orbits) {
@@ -273,7 +275,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 }
             }
             MessageKind::Request => {
-                // The way back is the way there.
+                // The route back reverses the route there.
                 let hint = self.setup.ops[m.op as usize].hint.map(|d| match d {
                     Direction::Plus => Direction::Minus,
                     Direction::Minus => Direction::Plus,
@@ -307,14 +309,15 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// Which of its thread's requests a message is: the last one so far that ends with its bits.
+    /// Returns the full sequence number of a message, which keeps its low 32 bits only: the latest
+    /// number of its thread with these bits.
     pub(super) fn sequence(&self, m: &Message) -> u64 {
         let next = self.state.threads[m.thread as usize].sequence;
         let back = (next as u32).wrapping_sub(m.sequence);
         next - u64::from(back)
     }
 
-    /// Puts a message on its way from one rank to another.
+    /// Sends a message from one rank to another. Returns its index.
     fn send(
         &mut self,
         mut m: Message,
@@ -376,7 +379,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         place
     }
 
-    /// Gives a message the way from device to device.
+    /// Gives a message the route from device to device.
     fn leads(&mut self, m: &mut Message, from: u64, to: u64, hint: Option<Direction>) {
         let near = self.state.threads[m.thread as usize].near;
         if m.kind != MessageKind::Reply && near[..2] == [to as u32, m.op] {
@@ -392,7 +395,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// A message asks for its first link.
+    /// Lets a message request its first link.
     pub(super) fn leaves(&mut self, item: Item) {
         let s = &mut self.state;
         let linked = ![NONE, INLET].contains(&s.messages[item.message() as usize].link);
@@ -408,7 +411,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// Sends a message of a thread; its place and which of the thread's requests it is.
+    /// Sends a message of a thread. Returns its index and its sequence number.
     pub(super) fn post(&mut self, thread: u32, op: u32, letter: Letter) -> (u32, u64) {
         let hint = self.setup.ops[op as usize].hint;
         let from = self.setup.rank(thread);
@@ -441,7 +444,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         (self.send(message, from, letter.peer, hint, sequence, extra), sequence)
     }
 
-    /// Adds one to a counter; `cause` is the record of that.
+    /// Increments a counter; `cause` is the record that leads to it.
     pub(super) fn signal(&mut self, place: u32, counter: u32, cause: Last) {
         let number = self.setup.counter(place, counter);
         if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
@@ -462,21 +465,21 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// A thread finds a counter high enough.
+    /// Notes that a thread finds a counter high enough.
     fn passes(&mut self, thread: u32, counter: usize) {
         if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
             ties.passes(orbits, thread, counter);
         }
     }
 
-    /// A thread finds an event recorded.
+    /// Notes that a thread finds an event recorded.
     fn awaited(&mut self, thread: u32, event: usize) {
         if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
             ties.awaited(orbits, thread, event);
         }
     }
 
-    /// Wakes a blocked thread; what woke it has been told.
+    /// Wakes a blocked thread. The cause has already been reported to the observer.
     fn wake(&mut self, thread: u32) {
         if self.detail {
             self.tell_woken(thread);
@@ -489,7 +492,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         self.ready.push(thread);
     }
 
-    /// A thread does what it can do now.
+    /// Lets a thread do everything that it can do now.
     fn go_on(&mut self, thread: u32) -> Result<(), Fault> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
@@ -533,7 +536,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// A thread has ended a call; whether it was the last one.
+    /// Ends a call of a thread. Returns whether it was the last one.
     fn over(&mut self, thread: u32) -> bool {
         let s = &mut self.state;
         let (now, place) = (s.now, self.setup.place(thread) as usize);
@@ -561,7 +564,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         over
     }
 
-    /// A thread comes to an operation; whether it can go on at once.
+    /// Performs an operation of a thread. Returns whether the thread can continue at once.
     #[inline]
     fn act(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
         let setup = self.setup;
@@ -648,7 +651,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         Ok(true)
     }
 
-    /// With the put right before it if that goes to the same peer, otherwise alone.
+    /// Sends a notify: with the preceding put if that goes to the same peer, otherwise alone.
     fn notify(&mut self, thread: u32, op: u32, peer: u64, counter: u32, carrier: Option<Carrier>) {
         let through_memory = self.setup.through_memory();
         let Some(c) = carrier.filter(|c| u64::from(c.peer) == peer && !through_memory) else {
@@ -665,11 +668,12 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         if !self.setup.unordered {
             if there {
-                // A fence took longer than the message, which is there already.
+                // A fence took longer than the message, which has already arrived.
                 let (place, turn) = self.setup.split(peer);
                 let cause = self.setup.back(s.threads[thread as usize].last, turn);
                 if let Some(ties) = &mut s.ties {
-                    // It is there with whatever made this thread go on, in the order of that.
+                    // It takes effect with the event that let this thread continue, in the order of
+                    // that event.
                     ties.forked = true;
                 }
                 self.signal(place, counter, cause);

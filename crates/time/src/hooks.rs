@@ -1,4 +1,5 @@
-//! Where the engine tells its observer what happens. The engine's own modules only call these.
+//! Calls to the observer of a simulation. The other modules of the engine report events only
+//! through these functions.
 
 use super::clock::Time;
 use super::engine::Engine;
@@ -11,12 +12,13 @@ use kbc_ir::walk::Brief;
 use kbc_machine::topology::LinkId;
 
 impl Engine<'_, '_, '_> {
-    /// The message's name for observers.
+    /// Returns the identity of a message for observers.
     fn id(&self, m: &Message) -> MessageId {
         MessageId { thread: m.thread, sequence: self.sequence(m), reply: m.kind == MessageKind::Reply }
     }
 
-    /// Its sender and its receiver. Whoever is observed is every rank.
+    /// Returns the sender and the receiver of a message. In an observed run every rank is
+    /// simulated, so places are ranks.
     fn ends(&self, m: &Message) -> (u64, u64) {
         match m.kind {
             MessageKind::Reply => (m.counter.into(), m.to.into()),
@@ -24,7 +26,7 @@ impl Engine<'_, '_, '_> {
         }
     }
 
-    /// A stream comes to a step, or to the end of its call.
+    /// Reports that a stream has reached a step or the end of its call.
     pub(super) fn tell_turn(&mut self, thread: u32, (brief, op): &(Brief<'_>, u32)) {
         let next = match brief {
             Brief::Enter(r) => Next::Enter(*r),
@@ -48,7 +50,7 @@ impl Engine<'_, '_, '_> {
             Brief::Put { peer, bytes } | Brief::Get { peer, bytes } => (Some(*peer), *bytes),
             Brief::Notify { peer, .. } => (Some(*peer), 0),
             Brief::Copy { to, .. } | Brief::Reduce { to, .. } => (None, *to),
-            // A size that cannot be told is the error of the operation itself, which comes next.
+            // If the size cannot be evaluated, the operation itself returns that error next.
             Brief::Local(l) => (None, work::made(program, l, self.setup.rank(thread)).unwrap_or(0)),
             _ => (None, 0),
         };
@@ -56,7 +58,7 @@ impl Engine<'_, '_, '_> {
         Begun { op, name: info.name, region: info.region, span: info.span, peer, bytes }
     }
 
-    /// The operation that a stream has come to takes time.
+    /// Reports that the operation which a stream has reached takes time.
     pub(super) fn tell_held(&mut self, thread: u32) {
         let Some(o) = &mut self.observer else { return };
         o.holds(&Held {
@@ -66,7 +68,7 @@ impl Engine<'_, '_, '_> {
         });
     }
 
-    /// A blocked stream goes on; what woke it has just been told.
+    /// Reports that a blocked stream continues. Its cause has just been reported.
     pub(super) fn tell_woken(&mut self, thread: u32) {
         let Some(o) = &mut self.observer else { return };
         o.woken(&Woken {
@@ -76,7 +78,7 @@ impl Engine<'_, '_, '_> {
         });
     }
 
-    /// A message leaves.
+    /// Reports that a message is sent.
     pub(super) fn tell_sent(&mut self, m: &Message) {
         let (id, (from, to)) = (self.id(m), self.ends(m));
         let Some(o) = &mut self.observer else { return };
@@ -84,7 +86,7 @@ impl Engine<'_, '_, '_> {
         o.sent(&Sent { id, kind: m.kind, op: m.op, from, to, bytes: m.bytes, at_ns });
     }
 
-    /// A message gets a link.
+    /// Reports that a message gets a link.
     pub(super) fn tell_pass(&mut self, place: u32, link: LinkId, passage: &Passage) {
         let m = self.state.messages[place as usize];
         let (id, (from, to)) = (self.id(&m), self.ends(&m));
@@ -103,7 +105,7 @@ impl Engine<'_, '_, '_> {
         });
     }
 
-    /// A message has arrived.
+    /// Reports that a message has arrived.
     pub(super) fn tell_delivered(&mut self, m: &Message, place: u32) {
         let (id, (from, to), sent) = (self.id(m), self.ends(m), self.extra(place).sent);
         let Some(o) = &mut self.observer else { return };
@@ -122,7 +124,7 @@ impl Engine<'_, '_, '_> {
         });
     }
 
-    /// A local operation has its units. `behind` is the one that it had to wait for.
+    /// Reports that a local operation has its units. `behind` is the unit that it had to wait for.
     pub(super) fn tell_work(
         &mut self,
         thread: u32,

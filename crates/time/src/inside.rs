@@ -1,8 +1,10 @@
-//! Local work inside a device whose PEs share it: fetches over the device's own links, then each PE's work.
+//! Time of local work inside a device whose PEs share it: fetches over the device's own links, then
+//! the work of each PE (docs/time.md, "Local work inside a device").
 //!
-//! Owns how long that takes. Who computes and sends what is [`kbc_machine::share`]'s. The links are those of the package between
-//! the PEs of one device ([`kbc_machine::placement::Interior::network`]); an operation finds them free, as operations of a device
-//! that move something have them one after another.
+//! This module owns the time of such work. [`kbc_machine::share`] decides which PE computes and
+//! sends what. The links are those of the package between the PEs of one device
+//! ([`kbc_machine::placement::Interior::network`]). An operation finds them idle, because
+//! operations of one device that move data use them one after another.
 
 use super::clock::Time;
 use super::links::Links;
@@ -19,30 +21,31 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
-/// What the PEs of a device share, and what is known of operations.
+/// The interior of the devices, with the operations profiled so far.
 pub(super) struct Inside {
     machine: Topology,
-    /// Its PEs as a machine of their own.
+    /// The PEs of a device as a machine of their own.
     network: Topology,
-    /// By operation and rank.
+    /// Profiles by operation and rank.
     known: RefCell<BTreeMap<(u32, u64), Rc<Profile>>>,
-    /// Operations that are alike on several ranks, by what they share.
+    /// Profiles by operation and division of its work, which several ranks may have in common.
     alike: RefCell<Vec<(u32, Share, Rc<Profile>)>>,
 }
 
-/// An operation as the PEs of a device share it.
+/// The timing of an operation that the PEs of a device share.
 #[derive(Debug)]
 pub(super) struct Profile {
-    /// Work of PEs, and when the last of those that have so much has what it needs for that.
+    /// Distinct amounts of work of a PE, each with the time at which the last PE that has this
+    /// amount has received its operands.
     work: Vec<(Amounts, Time)>,
-    /// How long the result is on its way to other PEs.
+    /// Time of sending the result to other PEs.
     sent: Time,
-    /// One PE does all of it.
+    /// Whether one PE does all of the work.
     alone: bool,
 }
 
 impl Inside {
-    /// None where PEs share nothing.
+    /// Returns the interior of a machine's devices. None if PEs share no work.
     pub(super) fn new(machine: &Topology) -> Result<Option<Inside>, Diagnostics> {
         if !machine.shares_work() {
             return Ok(None);
@@ -56,7 +59,8 @@ impl Inside {
         }))
     }
 
-    /// An operation of a rank, which has this number in the schedule.
+    /// Returns the profile of an operation of a rank; `number` is the operation's number in the
+    /// schedule.
     pub(super) fn profile(
         &self,
         program: &Program<'_>,
@@ -103,8 +107,8 @@ impl Inside {
         Ok(Profile { work: work.into_iter().collect(), sent, alone })
     }
 
-    /// When each PE has all that is sent to it, where all PEs begin to send at once. What a PE sends to another is one message
-    /// for each kind of memory.
+    /// Returns the time at which each PE has received everything that is sent to it, if all PEs
+    /// begin to send at time 0. The data from one PE to another is one message per kind of memory.
     fn carry(&self, program: &Program<'_>, moves: &[Move]) -> BTreeMap<u32, Time> {
         let mut messages: BTreeMap<(u32, u32, MemKind), u64> = BTreeMap::new();
         for m in moves {
@@ -143,8 +147,8 @@ impl Inside {
 }
 
 impl Profile {
-    /// How the operation goes on on a rank. `times` becomes how long each unit is held; `own` is how long it takes beside what
-    /// units do where one PE does all of it.
+    /// Returns the course of the operation on a rank, and replaces `times` by the time for which
+    /// each unit is held. If one PE does all of the work, `own` is its course there.
     pub(super) fn course(&self, rates: &mut Rates, rank: u64, times: &mut [Time; 3], own: Course) -> Course {
         if self.alone {
             let fetched = self.work.iter().map(|w| w.1).max().unwrap_or_default();

@@ -1,11 +1,13 @@
-//! Time: a discrete-event engine over the verified schedule.
+//! Time: a discrete-event engine that simulates a verified schedule on a machine.
 //!
-//! Owns the machine of SEMANTICS.md 6 and the rules that a machine may state instead: links, messages, local work and
-//! what a run of them reports. The model is `docs/time.md`, exactly. It reads schedules through [`kbc_ir::walk`] alone, never looks at data, and no algorithm has
-//! a formula here. Bounds are [`kbc_machine::bounds`]; numbers are [`kbc_backend_sim::interp`]; drawing is the driver's.
+//! This crate owns the time model of docs/time.md, including the rules that a machine may set
+//! instead of the defaults: links, messages, local work, and the report of a run. It reads
+//! schedules only through [`kbc_ir::walk`] and never looks at data, and no algorithm has a formula
+//! here. Bounds are in [`kbc_machine::bounds`], data is computed in [`kbc_backend_sim::interp`],
+//! and charts are drawn by the caller.
 //!
-//! Memory grows with ranks, their streams and counters, and messages in flight; the record behind the critical path has
-//! a fixed size.
+//! Memory grows with the number of ranks, their streams and counters, and the messages in flight.
+//! The record behind the critical path has a fixed size.
 
 mod agenda;
 mod channels;
@@ -46,15 +48,15 @@ use kbc_machine::topology::Topology;
 use setup::Setup;
 use state::State;
 
-/// How to simulate.
+/// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct TimeOptions {
-    /// Calls in a row; none takes no time.
+    /// Number of calls in a row. 0 calls take no time.
     pub calls: u32,
-    /// Whether to find the critical path. It costs up to 100 MB, and a run of more than two million steps is walked once
-    /// more.
+    /// Whether to find the critical path. It takes up to 100 MB, and a run of more than two million
+    /// steps is simulated once more.
     pub path: bool,
-    /// Simulates every rank, also where one of each orbit would do.
+    /// Whether to simulate every rank even if one rank of each orbit is enough.
     pub every_rank: bool,
 }
 
@@ -64,41 +66,41 @@ impl Default for TimeOptions {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MessageKind {
-    /// Data of a put, with a notify where one travels with it.
+    /// Data of a put, with a notify if one travels with it.
     Put,
-    /// A notify of its own.
+    /// A notify that travels alone.
     Notify,
     /// The request of a get.
     Request,
-    /// Its data.
+    /// The data of a get.
     Reply,
 }
 
 /// A message that has arrived.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Delivery {
-    /// Which message.
+    /// The message.
     pub id: MessageId,
-    /// What it is.
+    /// Its kind.
     pub kind: MessageKind,
     /// Number of the operation in the schedule, as the walk numbers them.
     pub op: u32,
-    /// Its region.
+    /// Region of the operation.
     pub region: RegionId,
-    /// Where it is written.
+    /// Source position of the operation.
     pub span: Span,
-    /// Sender.
+    /// Sending rank.
     pub from: u64,
-    /// Receiver.
+    /// Receiving rank.
     pub to: u64,
     /// Bytes on the links.
     pub bytes: u64,
-    /// When it was sent, in ns.
+    /// Time at which it was sent, in ns.
     pub sent_ns: f64,
-    /// When its last byte arrived, in ns.
+    /// Time at which its last byte arrived, in ns.
     pub delivered_ns: f64,
 }
 
@@ -107,9 +109,9 @@ pub struct Delivery {
 pub struct Work {
     /// Number of the operation in the schedule.
     pub op: u32,
-    /// Its region.
+    /// Region of the operation.
     pub region: RegionId,
-    /// Where it is written.
+    /// Source position of the operation.
     pub span: Span,
     /// The rank.
     pub rank: u64,
@@ -117,55 +119,60 @@ pub struct Work {
     pub stream: u32,
     /// The unit that took longest.
     pub unit: Unit,
-    /// The units that it uses, in the order of [`Unit::ALL`].
+    /// Whether it uses each unit, in the order of [`Unit::ALL`].
     pub uses: [bool; 3],
     /// The unit that it waited for, if it waited.
     pub behind: Option<Unit>,
-    /// When it asked for its units, in ns.
+    /// Time at which it requested its units, in ns.
     pub asked_ns: f64,
-    /// When it began, after waiting for its units, in ns.
+    /// Time at which it began, after waiting for its units, in ns.
     pub start_ns: f64,
-    /// When it ended, in ns.
+    /// Time at which it ended, in ns.
     pub end_ns: f64,
 }
 
-/// Is told what happens, in the order of time of [`Delivery::delivered_ns`], and of work when it begins.
+/// A receiver of the events of a simulation. Messages are reported in the order of
+/// [`Delivery::delivered_ns`], and local operations when they get their units.
 pub trait Observer {
     /// A message has arrived.
     fn delivered(&mut self, _message: &Delivery) {}
     /// A local operation has its units.
     fn works(&mut self, _work: &Work) {}
-    /// A host has read a buffer of its rank, at this time in ns.
+    /// The host has read a buffer of its rank, at this time in ns.
     fn host_read(&mut self, _rank: u64, _buffer: BufferId, _ns: f64) {}
-    /// Whether it wants to be told what follows, too; asked once.
+    /// Returns whether the observer wants the events below, too. Called once.
     fn detail(&self) -> bool {
         false
     }
-    /// A stream comes to an operation, to an end of a region or to the end of its call.
+    /// A stream has reached an operation, the begin or end of a region, or the end of its call.
     fn turn(&mut self, _turn: &Turn) {}
-    /// The operation that a stream has come to takes time.
+    /// The operation that a stream has reached takes time.
     fn holds(&mut self, _held: &Held) {}
-    /// A message leaves.
+    /// A message is sent.
     fn sent(&mut self, _message: &Sent) {}
     /// A message gets a link.
     fn passes(&mut self, _pass: &Pass) {}
-    /// A blocked stream goes on.
+    /// A blocked stream continues.
     fn woken(&mut self, _woken: &Woken) {}
 }
 
-/// Simulates a schedule on a machine. Rank i is device i.
+/// Simulates a schedule on a machine. Rank i runs on device i.
 ///
 /// # Errors
-/// E361 deadlock; E370 a schedule that is not synchronised; E371 a machine with another number of devices than the mesh
-/// has ranks; E372 a time or a record out of range; E373 too many counters; E301 to E305 from walking the schedule.
+/// * E361: deadlock.
+/// * E370: the schedule is not synchronised.
+/// * E371: the number of devices differs from the number of ranks of the mesh.
+/// * E372: a time or a record is out of range.
+/// * E373: there are too many counters.
+/// * E301 to E305: the schedule cannot be walked.
 pub fn simulate(schedule: &Schedule, topo: &Topology, options: &TimeOptions) -> Result<Timing, Diagnostics> {
     go(schedule, topo, options, None)
 }
 
-/// [`simulate`], telling an observer what happens.
+/// Simulates as [`simulate`] does, and reports events to an observer.
 ///
 /// # Errors
-/// Those of [`simulate`].
+/// Returns the errors of [`simulate`].
 pub fn simulate_observed(
     schedule: &Schedule,
     topo: &Topology,
@@ -175,8 +182,9 @@ pub fn simulate_observed(
     go(schedule, topo, options, Some(observer))
 }
 
-/// Messages up to which every rank is simulated again where several critical paths are equally long, so that the one
-/// that is named does not depend on how times were found.
+/// Number of messages up to which every rank is simulated again if several critical paths are
+/// equally long. The path that is named then does not depend on whether one rank of each orbit was
+/// simulated.
 const AGAIN: u64 = 1 << 22;
 
 fn go(
@@ -215,7 +223,7 @@ fn fault(schedule: &Schedule, f: &Fault) -> Diagnostics {
     f.diagnostic(|r| schedule.mesh.show(r)).into()
 }
 
-/// Ranks that stand for each other on this machine, or why there are none.
+/// Returns the ranks that stand for each other on this machine, or the reason why there are none.
 fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.moves.is_some() {
         return Err("data comes from memories of their own".into());
@@ -240,7 +248,7 @@ fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     })
 }
 
-/// One rank of each orbit; or why every rank has to be simulated.
+/// Simulates one rank of each orbit. Returns the reason if every rank has to be simulated.
 fn one_each(setup: &Setup<'_>) -> Result<Timing, String> {
     let mut engine = Engine::new(setup, State::new(setup), None);
     let marks = path::run(&mut engine);
@@ -253,12 +261,12 @@ fn one_each(setup: &Setup<'_>) -> Result<Timing, String> {
     if setup.path && state.forked() && messages <= AGAIN {
         return Err("several critical paths are equally long".into());
     }
-    // What is wrong is said of every rank.
+    // Errors are reported by the simulation of every rank.
     let marks = marks.map_err(|f| f.text)?;
     timing(setup, engine, marks, walked).map_err(|_| "something is wrong".into())
 }
 
-/// What a run to the end found.
+/// Returns the report of a completed run.
 fn timing<'p>(
     setup: &Setup<'p>,
     engine: Engine<'_, 'p, '_>,

@@ -1,30 +1,31 @@
-//! Directed links as FIFOs with bandwidth and latency: when a message may enter, and how far its tail is behind.
+//! Directed links as FIFOs with bandwidth and latency: when a message may enter, and how far its
+//! tail is behind its head.
 //!
-//! Owns occupancy, what passed, and the rules of a machine for its links (`forward`, `round`); who asks when is the
-//! engine's business. Links are made when first used on machines
-//! with too many of them.
+//! This module owns the occupancy of links, their traffic, and the rules of a machine for its links
+//! (`forward`, `round`). The engine decides when a message makes its request. On machines with very
+//! many links, a link is created on first use.
 
 use super::clock::{Rate, Time};
 use kbc_machine::topology::{Forward, LinkId, LinkRate, Settings, Topology};
 use std::collections::{BTreeMap, HashMap};
 
-/// Up to this many links a machine has a place for each.
+/// Number of links up to which a machine has an entry for each of them.
 const DENSE: u64 = 1 << 16;
-/// A link that was not used yet.
+/// The class of a link that has not been used yet.
 const UNKNOWN: u32 = u32::MAX;
 
 /// A directed link.
 #[derive(Clone, Debug)]
 struct Link {
     id: LinkId,
-    /// Number of its rate, or [`UNKNOWN`].
+    /// Index of its rate, or [`UNKNOWN`].
     class: u32,
-    /// From when on the next message may enter.
+    /// Time from which the next message may enter.
     free: Time,
-    /// When the last message's head came out; kept under [`Rules`] alone.
+    /// Time at which the head of the last message left. Maintained only under [`Rules`].
     last: Time,
     busy: Time,
-    /// How long heads waited for it, all together.
+    /// Sum of the times for which heads waited for it.
     waited: Time,
     bytes: u64,
     messages: u64,
@@ -43,7 +44,7 @@ struct Class {
     bandwidth: Rate,
 }
 
-/// How messages pass links, where that is not cut-through in exact times.
+/// Rules for passing links, if they differ from cut-through in exact times.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     forward: Forward,
@@ -51,7 +52,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// None for the default.
+    /// Returns the rules of a machine. None for the default.
     fn of(settings: &Settings) -> Option<Rules> {
         let forward = settings.forward();
         let round = settings.round_ns().map(Time::from_ns);
@@ -62,9 +63,10 @@ impl Rules {
         self.round.map_or(t, |q| t.down_to(q))
     }
 
-    /// As [`Links::pass`]. `service` is how long the bytes take on this link. A message comes out whole: its tail is
-    /// with its head where it is stored, and otherwise as far behind as the slowest link so far puts it, less what it
-    /// caught up while the head waited, unless it drains at its end.
+    /// Passes a message as [`Links::pass`] does. `service` is the time of its bytes on this link.
+    /// With store-and-forward a message leaves as a whole: its tail is with its head. Otherwise the
+    /// tail is as far behind the head as the slowest link so far makes it, less what it caught up
+    /// while the head waited. With `forward: drain` it does not catch up.
     fn pass(self, link: &mut Link, at: Time, lag: Time, latency: Time, service: Time) -> Passage {
         let start = at.max(link.free);
         let hold = self.rounded(service);
@@ -79,7 +81,7 @@ impl Rules {
             Forward::CutThrough => (head, whole.since(head).max(lag.since(waited))),
             Forward::Drain => (head, whole.since(head).max(lag)),
         };
-        // Rounded times could let a message overtake the one before it.
+        // Because of the rounding, a message could otherwise overtake its predecessor.
         let head = (start + head).max(link.last);
         link.last = head;
         Passage { start, head, lag, free: link.free }
@@ -90,27 +92,28 @@ impl Rules {
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     list: Vec<Link>,
-    /// Where a link is in `list`, if not at its number. Looked up, never walked.
+    /// Index of a link in `list`, if it is not its number. Used for lookups only and never
+    /// iterated.
     places: Option<HashMap<LinkId, u32>>,
     classes: Vec<Class>,
     numbers: BTreeMap<(u64, u64), u32>,
     rules: Option<Rules>,
 }
 
-/// How a message passes a link.
+/// The passage of a message over a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Passage {
-    /// Its head enters.
+    /// Time at which its head enters.
     pub(super) start: Time,
-    /// Its head leaves at the other end.
+    /// Time at which its head leaves at the other end.
     pub(super) head: Time,
-    /// How long after its head its tail comes out.
+    /// Delay of its tail behind its head when it leaves.
     pub(super) lag: Time,
-    /// From then on the next message may enter.
+    /// Time from which the next message may enter.
     pub(super) free: Time,
 }
 
-/// What passed a link.
+/// The traffic of a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Load {
     pub(super) id: LinkId,
@@ -154,7 +157,8 @@ impl Links {
         })
     }
 
-    /// A message whose head comes to a link at `at`, with its tail `lag` behind. Calls come in the order of `at`.
+    /// Passes a message over a link. Its head arrives at `at` with its tail `lag` behind. Calls
+    /// must come in the order of `at`.
     pub(super) fn pass(&mut self, topo: &Topology, id: LinkId, at: Time, lag: Time, bytes: u64) -> Passage {
         let place = self.place(id);
         if self.list[place].class == UNKNOWN {
@@ -173,11 +177,11 @@ impl Links {
         let waited = start.since(at);
         link.busy = link.busy + service;
         link.waited = link.waited + waited;
-        // While the head waits, the tail comes closer.
+        // While the head waits, the tail catches up.
         Passage { start, head: start + class.latency, lag: service.max(lag.since(waited)), free: link.free }
     }
 
-    /// The links that something passed, in order of their numbers.
+    /// Returns the links that were used, by ascending number.
     pub(super) fn loads(&self) -> Vec<Load> {
         let used = self.list.iter().filter(|l| l.messages > 0);
         let mut out: Vec<Load> = used

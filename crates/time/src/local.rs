@@ -1,6 +1,6 @@
-//! What a stream does on its own device: local work, which asks for units, and fences.
+//! Operations of a stream on its own device: local work, which requests units, and fences.
 //!
-//! Owns when these begin and end; how long they take is [`super::work`].
+//! This module owns their begin and end. [`super::work`] computes how long they take.
 
 use super::agenda::{Item, NONE};
 use super::clock::Time;
@@ -11,7 +11,7 @@ use super::work::{Course, Job, Unit};
 use kbc_ir::walk::{Brief, Fault};
 
 impl<'p> Engine<'_, 'p, '_> {
-    /// A thread does a fence; whether it can go on at once.
+    /// Performs a fence of a thread. Returns whether the thread can continue at once.
     pub(super) fn fence(&mut self, thread: u32, op: u32) -> bool {
         let fence = self.setup.fence;
         self.state.fenced = true;
@@ -28,7 +28,7 @@ impl<'p> Engine<'_, 'p, '_> {
         false
     }
 
-    /// A thread asks for the units of an operation; whether it needs none.
+    /// Requests the units of a local operation. Returns true if it takes no time.
     pub(super) fn work(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
         let s = &mut self.state;
         let free = s.units.is_empty();
@@ -70,7 +70,7 @@ impl<'p> Engine<'_, 'p, '_> {
         Ok(false)
     }
 
-    /// Gives a thread the units it asked for.
+    /// Grants the units that a thread requested.
     pub(super) fn grant_units(&mut self, thread: u32) {
         let s = &mut self.state;
         let (op, times, course) = s.asked[thread as usize];
@@ -81,7 +81,7 @@ impl<'p> Engine<'_, 'p, '_> {
         let (start, mut end, mut unit) = s.units[place].work(now, &times);
         let worked = &mut s.worked[place];
         *worked = *worked + end.since(start);
-        // Its units are free for others then.
+        // The units may be free for others before the operation ends.
         let fetched = start + course.fetched;
         let preloaded = fetched + course.preloaded;
         if course.shared || preloaded + course.least > end {

@@ -1,51 +1,56 @@
-//! The record of what came from what: as much of it as fits in a fixed size, the newest last.
+//! Log of the steps that led to each event, for the critical path. It has a fixed size and keeps
+//! the newest records.
 
 use super::clock::Time;
 use super::controllers::Access;
 use kbc_machine::topology::{DeviceId, MAX_NODES};
 
-/// Steps that are kept.
+/// Number of records that are kept.
 pub(super) const KEPT: u64 = 1 << 21;
 
-/// Marks an operation number as one of which more hops follow.
+/// Flag in an operation number: more hops of the message follow.
 pub(super) const MORE: u32 = 1 << 31;
 /// `what` of a fence.
 pub(super) const FENCE: u32 = u32::MAX;
-/// `what` of local work on a unit: this minus the unit's place. Links have smaller numbers ([`super::links`]).
+/// `what` of local work on a unit: this constant minus the unit's index. Links have smaller numbers
+/// ([`super::links`]).
 pub(super) const WORK: u32 = u32::MAX - 1;
 
-/// `what` of what happens to a message at the end of a queue ([`super::queues`]), and of a credit.
+/// `what` of the steps of a message at the end of a queue ([`super::queues`]), of a credit, and of
+/// a sender that polls.
 pub(super) const DRAIN: u32 = u32::MAX - 8;
 pub(super) const SLOT_WRITE: u32 = u32::MAX - 9;
 pub(super) const SLOT_READ: u32 = u32::MAX - 10;
 pub(super) const CREDIT: u32 = u32::MAX - 11;
 pub(super) const POLL: u32 = u32::MAX - 12;
-/// Where a message of a queue is once its head is there: it asks to be taken in.
+/// Next stage of a message of a queue whose head has arrived: the inlet of its receiver.
 pub(super) const INLET: u32 = u32::MAX - 13;
-/// `what` of the way back of an acknowledgement.
+/// `what` of an acknowledgement that travels back.
 pub(super) const ACK: u32 = u32::MAX - 16;
-/// `what` of the bytes of a message that has passed the controller at its end, behind its head.
+/// `what` of the bytes of a message behind its head, after the controller at its destination.
 pub(super) const TAIL: u32 = u32::MAX - 17;
-/// `what` of a message that its core lets go at `start` and has through alone at `end` ([`super::cores`]).
+/// `what` of a message at its core or copying queue ([`super::cores`]): its head leaves at `start`,
+/// and the core puts the tail `end - start` behind the head.
 pub(super) const CORE: u32 = u32::MAX - 18;
 /// `what` of a core that moves data itself.
 pub(super) const HELD: u32 = u32::MAX - 20;
-/// `what` of operands of a tile kernel that are preloaded.
+/// `what` of the preloaded operands of a tile kernel.
 pub(super) const PRELOAD: u32 = u32::MAX - 21;
-/// `what` of elements that PEs of a device send each other ([`super::inside`]).
+/// `what` of elements that PEs of a device send to each other ([`super::inside`]).
 pub(super) const FETCH: u32 = u32::MAX - 22;
 /// `what` of a notify through memory.
 pub(super) const NOTIFY: u32 = u32::MAX - 19;
-/// Links have numbers below this (a complete machine of 65,536 devices has as many); a controller that a message comes from is
-/// this plus its node, one that it goes to as many as there may be nodes further.
+/// Links have numbers below this constant (a complete machine of 65,536 devices has exactly as
+/// many). A controller that a message is read from is this constant plus its node, and one that it
+/// is written to is larger by [`MAX_NODES`].
 pub(super) const LINKS: u32 = u32::MAX - 65_535;
 
-/// `what` of a controller.
+/// Returns the `what` of a controller.
 pub(super) fn controller(node: DeviceId, access: Access) -> u32 {
     LINKS + node.0 + if access == Access::Write { MAX_NODES } else { 0 }
 }
 
-/// The controller that a `what` is, if it is one.
+/// Returns the controller of a `what`. None if it is not a controller.
 pub(super) fn controlled(what: u32) -> Option<(DeviceId, Access)> {
     match what.checked_sub(LINKS)? {
         n if n < MAX_NODES => Some((DeviceId(n), Access::Read)),
@@ -54,74 +59,76 @@ pub(super) fn controlled(what: u32) -> Option<(DeviceId, Access)> {
     }
 }
 
-/// A step: it was possible from the end of the step before it on.
+/// A step, which became possible with the end of the step before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// When it got what it needed: the link, the units.
+    /// Time at which it got what it needed: the link or the units.
     pub(super) start: Time,
-    /// When it was over: its head at the next link, its tail at the receiver.
+    /// Time at which it ended: its head is at the next link, or its tail at the receiver.
     pub(super) end: Time,
-    /// How many records before this one the step before it is; 0 for none.
+    /// Distance to the record of the step before it. 0 if there is none.
     pub(super) back: u32,
-    /// Whose.
+    /// Thread of the operation.
     pub(super) thread: u32,
-    /// The operation, with [`MORE`].
+    /// Number of the operation, with the flag [`MORE`].
     pub(super) op: u32,
-    /// A link, a controller (then `end` is when it would be through alone), or one of the constants of this module.
+    /// A link, a controller, or one of the constants of this module. For a controller, `end` is the
+    /// time at which an idle controller would have been done.
     pub(super) what: u32,
 }
 
-/// A record by its number from 1, or none, as another rank sees it: moved by an element of the group of
-/// [`kbc_checker::Orbits`], which is below 2^16 as ranks are.
+/// A reference to a record (numbers start at 1) or to none, as another rank sees it: moved by an
+/// element of the group of [`kbc_checker::Orbits`], which is below 2^16 as ranks are.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Last(u64);
 
 const NUMBER: u32 = 48;
 
 impl Last {
-    /// Of a rank itself. There are no more than 2^48 records.
+    /// Returns a reference to a record that is not moved. There are at most 2^48 records.
     pub(super) fn new(number: u64) -> Last {
         Last(number)
     }
 
-    /// 0 for none.
+    /// Returns the number of the record. 0 for none.
     pub(super) fn number(self) -> u64 {
         self.0 & ((1 << NUMBER) - 1)
     }
 
-    /// How far it is moved.
+    /// Returns the element by which the record is moved.
     pub(super) fn turn(self) -> u64 {
         self.0 >> NUMBER
     }
 
-    /// The same record, moved so far.
+    /// Returns the same record moved by this element instead.
     pub(super) fn turned(self, turn: u64) -> Last {
         Last(self.number() | turn << NUMBER)
     }
 }
 
-/// Records, numbered from 1. `0` stands for none.
+/// The newest records. Numbers start at 1, and 0 stands for none.
 #[derive(Debug)]
 pub(super) struct Log {
     list: Vec<Record>,
-    /// How far the step before each is moved; empty where nothing is.
+    /// The elements by which the steps before are moved. Empty if none is moved.
     turns: Vec<u16>,
     kept: u64,
-    /// Number of the first there ever was.
+    /// Number of the first record ever added.
     first: u64,
-    /// Number of the newest.
+    /// Number of the newest record.
     newest: u64,
-    /// Number of the oldest that may be looked up.
+    /// Number of the oldest record that is kept.
     oldest: u64,
 }
 
 impl Log {
-    /// Keeps up to `kept` records, the first one with number `after + 1`; none at all with `kept` 0.
+    /// Returns a log that keeps up to `kept` records. The first record has number `after + 1`. With
+    /// `kept` 0 it keeps none.
     pub(super) fn new(kept: u64, after: u64) -> Log {
         Log { list: vec![], turns: vec![], kept, first: after + 1, newest: after, oldest: after + 1 }
     }
 
-    /// Adds the record with the next number; the step before it is moved by `turn`.
+    /// Adds the record with the next number. The step before it is moved by `turn`.
     pub(super) fn push(&mut self, number: u64, record: Record, turn: u64) {
         debug_assert_eq!(number, self.newest + 1, "records come one after another");
         self.newest = number;
@@ -141,7 +148,7 @@ impl Log {
         }
     }
 
-    /// The record with a number.
+    /// Returns the record with a number, if it is kept.
     pub(super) fn get(&self, number: u64) -> Option<&Record> {
         if number < self.oldest || number > self.newest {
             return None;
@@ -149,7 +156,7 @@ impl Log {
         self.list.get(self.place(number))
     }
 
-    /// How far the step before a record is moved.
+    /// Returns the element by which the step before a record is moved.
     pub(super) fn turn(&self, number: u64) -> u64 {
         self.turns.get(self.place(number)).copied().unwrap_or(0).into()
     }

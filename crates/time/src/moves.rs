@@ -1,7 +1,9 @@
-//! Data of puts and gets in memories that are nodes of a package: which way it goes, and the controllers at both ends.
+//! Data of puts and gets in memories that are nodes of a package (`data: named`): its route, and
+//! the controllers at both ends.
 //!
-//! Owns the ways of ADR 027 (`data: named`): from the port of the memory that the data is in to the port of the one that
-//! it goes to. Notifies, requests and queues leave from the device. What a controller does is [`super::controllers`].
+//! This module owns these routes (docs/adr/027-memories.md): from the port of the source memory to
+//! the port of the destination memory. Notifies, requests and queues leave from the device. The
+//! time of a controller is in [`super::controllers`].
 
 use super::MessageKind;
 use super::agenda::{Item, NONE};
@@ -16,29 +18,29 @@ use kbc_ir::walk::{Mem, Program};
 use kbc_machine::memory::{Addresses, kind_of};
 use kbc_machine::topology::{Data, DeviceId, Direction, Route, Topology};
 
-/// Where the data of ranks is, on a machine that says so.
+/// Locations of the data of ranks, on a machine with `data: named`.
 pub(super) struct Moves {
-    /// By rank, the nodes of its memories in the order of [`MemKind::ALL`].
+    /// By rank: the nodes of its memories, in the order of [`MemKind::ALL`].
     ports: Vec<[DeviceId; 4]>,
-    /// Which memories have a controller with channels, in that order.
+    /// Whether each memory has a controller with channels, in the same order.
     controlled: [bool; 4],
-    /// Where the data is in those that do.
+    /// Addresses of data in memories that have controllers.
     pub(super) addresses: Option<Addresses>,
 }
 
-/// The place of a kind in [`MemKind::ALL`].
+/// Returns the index of a kind in [`MemKind::ALL`].
 fn place(kind: MemKind) -> usize {
     MemKind::ALL.iter().position(|k| *k == kind).unwrap_or(0)
 }
 
 impl Moves {
-    /// None where data is at its device.
+    /// Returns the locations of data. None if data is at its device.
     pub(super) fn new(program: &Program<'_>, topo: &Topology) -> Result<Option<Moves>, Diagnostics> {
         if !topo.is_package() || topo.settings().package.data() == Data::Pe {
             return Ok(None);
         }
         let controlled = MemKind::ALL.map(|k| topo.controller(k).is_some());
-        // Only slices of HBM have them.
+        // Only slices of HBM have controllers.
         let addresses = match controlled.contains(&true) {
             true => Some(Addresses::new(program, MemKind::Hbm)?),
             false => None,
@@ -47,13 +49,13 @@ impl Moves {
         Ok(Some(Moves { ports, controlled, addresses }))
     }
 
-    /// The node of a rank's memory.
+    /// Returns the node of a rank's memory.
     pub(super) fn port(&self, rank: u64, kind: MemKind) -> DeviceId {
         self.ports[rank as usize][place(kind)]
     }
 }
 
-/// The memories that a put or get moves data from and to.
+/// Returns the memories that a put or get moves data from and to.
 pub(super) fn memories(schedule: &Schedule, region: &Region, op: &SOp) -> Option<[MemKind; 2]> {
     let (SOp::Put { src, dst, .. } | SOp::Get { src, dst, .. }) = op else { return None };
     let kind = |r: &Ref| {
@@ -66,19 +68,20 @@ pub(super) fn memories(schedule: &Schedule, region: &Region, op: &SOp) -> Option
     Some([kind(src)?, kind(dst)?])
 }
 
-/// The ends of a message's way.
+/// The ends of a message's route.
 #[derive(Clone, Debug)]
 pub(super) struct Ends<'p> {
-    /// The way back into the memory that it comes from, behind the way out.
+    /// If the message returns into the memory that it comes from: the route back, which follows the
+    /// route out.
     back: Option<Route<'p>>,
-    /// The controller that it goes to, as [`log::controller`].
+    /// The controller that it is written through, as [`log::controller`].
     write: Option<u32>,
-    /// First byte of the data where it comes from and where it goes.
+    /// First bytes of the data at the source and at the destination.
     spots: [u64; 2],
 }
 
 impl Trip<'_> {
-    /// What the message passes next: a link, or a controller.
+    /// Returns the next stage of the message: a link or a controller.
     pub(super) fn next(&mut self) -> Option<u32> {
         if let Some(link) = self.route.next() {
             return Some(link.0);
@@ -95,8 +98,8 @@ impl Trip<'_> {
 }
 
 impl<'p> Engine<'_, 'p, '_> {
-    /// First bytes of what the put or get that a thread has just come to reads and writes, where controllers have to know. A
-    /// get reads at its peer, a put writes there.
+    /// Returns the first bytes that the put or get which a thread has just reached reads and
+    /// writes, if controllers need them. A get reads at its peer, and a put writes there.
     pub(super) fn spots(&self, thread: u32, get: bool, peer: u64) -> [u64; 2] {
         let Some(addresses) = self.setup.moves.as_ref().and_then(|m| m.addresses.as_ref()) else {
             return [0; 2];
@@ -107,8 +110,8 @@ impl<'p> Engine<'_, 'p, '_> {
         [addresses.of(schedule, from, &src), addresses.of(schedule, to, &dst)]
     }
 
-    /// The way of a put or get whose data is not at its device, from one rank to another; None for other messages. A
-    /// message without one has arrived.
+    /// Returns the route of a put or get whose data is not at its device, with its first stage.
+    /// None for other messages. A message without a first stage has arrived.
     pub(super) fn way(
         &self,
         m: &Message,
@@ -122,14 +125,14 @@ impl<'p> Engine<'_, 'p, '_> {
         let data = matches!(m.kind, MessageKind::Put | MessageKind::Reply);
         let (a, b) = match m.kind {
             MessageKind::Put | MessageKind::Reply => (moves.port(from, source), moves.port(to, target)),
-            // What is asked for is asked of its memory.
+            // The request goes to the memory of the data.
             MessageKind::Request => (self.setup.device(from), moves.port(to, source)),
             MessageKind::Notify => return None,
         };
         let mut back = None;
         let relay = a.0 as usize >= topo.device_count();
         let route = if data && a == b && relay {
-            // Out of the memory and in again.
+            // Out of the memory and back in.
             let router = topo.links_from(a).first().map_or(a, |l| l.to);
             back = Some(topo.route(router, b, None));
             topo.route(a, router, None)
@@ -146,7 +149,7 @@ impl<'p> Engine<'_, 'p, '_> {
         Some((first, trip))
     }
 
-    /// Keeps a message's way; its place.
+    /// Stores a message's route and returns its index.
     pub(super) fn keep(&mut self, trip: Trip<'p>) -> u32 {
         let s = &mut self.state;
         let place = s.free_trips.pop().unwrap_or(s.trips.len() as u32);
@@ -157,7 +160,7 @@ impl<'p> Engine<'_, 'p, '_> {
         place
     }
 
-    /// A message gets the controller that it asked for.
+    /// Grants a message the controller that it requested.
     pub(super) fn grant_controller(&mut self, item: Item, (node, access): (DeviceId, Access)) {
         let s = &mut self.state;
         let now = s.now;

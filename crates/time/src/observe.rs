@@ -1,44 +1,47 @@
-//! What an observer of a simulation is told, in detail: streams that come to operations, messages on their way.
+//! Events that an observer of a simulation can receive in detail: streams that reach operations,
+//! and messages on their route.
 //!
-//! Owns the types; who calls is [`super::hooks`]. An observer that asks for none of it costs one test an event.
+//! This module owns the types. [`super::hooks`] makes the calls. An observer that does not want
+//! these events costs one test per event.
 
 use super::MessageKind;
 use kbc_diag::Span;
 use kbc_ir::schedule::RegionId;
 use kbc_machine::topology::LinkId;
 
-/// A message, told apart from all others of a run.
+/// The identity of a message within a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MessageId {
-    /// Who sent it or, for a reply, who asked: rank times streams plus stream.
+    /// The thread that sent it, or for a reply, the thread that made the request: rank times
+    /// streams plus stream.
     pub thread: u32,
-    /// Which of its messages it is.
+    /// Its number among the requests of that thread.
     pub sequence: u64,
-    /// The data of a get, whose request has the same thread and sequence.
+    /// Whether it is the data of a get. The request of the get has the same thread and sequence.
     pub reply: bool,
 }
 
-/// A stream of a rank comes to something. What it did before is over.
+/// A stream of a rank has reached its next step. Its previous step is over.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Turn {
     /// The rank.
     pub rank: u64,
     /// Number of the stream.
     pub stream: u32,
-    /// The call, from 0.
+    /// The call, counted from 0.
     pub call: u64,
-    /// When, in ns.
+    /// Time in ns.
     pub at_ns: f64,
-    /// What it comes to.
+    /// The next step.
     pub next: Next,
 }
 
-/// What a stream comes to.
+/// The next step of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Next {
-    /// A region begins.
+    /// The begin of a region.
     Enter(RegionId),
-    /// A region is over.
+    /// The end of a region.
     Leave(RegionId),
     /// An operation.
     Op(Begun),
@@ -51,34 +54,34 @@ pub enum Next {
 pub struct Begun {
     /// Number of the operation in the schedule, as the walk numbers them.
     pub op: u32,
-    /// What it is called in `.kir`.
+    /// Its name in `.kir`.
     pub name: &'static str,
     /// Its region.
     pub region: RegionId,
-    /// Where it is written.
+    /// Its source position.
     pub span: Span,
     /// The other rank of a put, get or notify.
     pub peer: Option<u64>,
-    /// Bytes that it moves, combines or makes; 0 for an operation without data.
+    /// Number of bytes that it moves, combines or produces. 0 for an operation without data.
     pub bytes: u64,
 }
 
-/// A message leaves.
+/// A message is sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sent {
     /// The message.
     pub id: MessageId,
-    /// What it is.
+    /// Its kind.
     pub kind: MessageKind,
     /// Number of the operation.
     pub op: u32,
-    /// Sender.
+    /// Sending rank.
     pub from: u64,
-    /// Receiver.
+    /// Receiving rank.
     pub to: u64,
     /// Bytes on the links.
     pub bytes: u64,
-    /// When, in ns.
+    /// Time in ns.
     pub at_ns: f64,
 }
 
@@ -87,45 +90,45 @@ pub struct Sent {
 pub struct Pass {
     /// The message.
     pub id: MessageId,
-    /// What it is.
+    /// Its kind.
     pub kind: MessageKind,
     /// Number of the operation.
     pub op: u32,
-    /// Sender.
+    /// Sending rank.
     pub from: u64,
-    /// Receiver.
+    /// Receiving rank.
     pub to: u64,
     /// Bytes on the links.
     pub bytes: u64,
     /// The link.
     pub link: LinkId,
-    /// When its head came to the link, in ns.
+    /// Time at which its head arrived at the link, in ns.
     pub asked_ns: f64,
-    /// When it got it: until then it waited for earlier ones.
+    /// Time at which it got the link, in ns. Until then it waited for earlier messages.
     pub start_ns: f64,
-    /// When the next message may have it.
+    /// Time from which the next message may enter, in ns.
     pub free_ns: f64,
 }
 
-/// The operation that a stream has come to does not end at once.
+/// The operation that a stream has reached does not end at once.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Held {
     /// The rank.
     pub rank: u64,
     /// Number of the stream.
     pub stream: u32,
-    /// When, in ns.
+    /// Time in ns.
     pub at_ns: f64,
 }
 
-/// A stream that was blocked goes on. It was woken by what the observer was told right before: a message that arrived,
-/// or the `record` or `notify` that a stream came to.
+/// A blocked stream continues. The cause is the event that the observer received right before: a
+/// message that arrived, or the `record` or `notify` that a stream reached.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Woken {
     /// The rank.
     pub rank: u64,
     /// Number of the stream.
     pub stream: u32,
-    /// When, in ns.
+    /// Time in ns.
     pub at_ns: f64,
 }

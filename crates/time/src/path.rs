@@ -1,8 +1,10 @@
-//! The critical path: the chain of steps, each possible from the end of the one before it, that ends last.
+//! The critical path: the chain of steps that ends last, in which each step became possible with
+//! the end of the one before it.
 //!
-//! Memory is bounded: the log keeps the newest records (`log::KEPT`), and copies of the state (marks) are kept at distances
-//! that grow with the run. Where the chain leaves the log, the simulation runs again from the last mark before that.
-//! A run is deterministic, so it makes the same records again.
+//! Memory is bounded. The log keeps the newest records (`log::KEPT`), and copies of the state
+//! (marks) are kept at distances that grow with the run. If the chain leaves the log, the
+//! simulation is repeated from the last mark before that point. A run is deterministic, so it makes
+//! the same records again.
 
 use super::clock::Time;
 use super::controllers::{Access, Controllers};
@@ -19,15 +21,15 @@ use kbc_ir::types::MemKind;
 use kbc_ir::walk::Fault;
 use kbc_machine::topology::{DeviceId, Forward, LinkId};
 
-/// Marks of a run; with this many, every second one is dropped.
+/// Limit on the marks of a run. When it is reached, every second mark is dropped.
 const MARKS: usize = 32;
 
-/// Runs to the end. The marks, in order; none where the log has everything.
+/// Runs the simulation to the end. Returns the marks in order, or none if the log has all records.
 pub(super) fn run<'p>(engine: &mut Engine<'_, 'p, '_>) -> Result<Vec<State<'p>>, Fault> {
     run_marking(engine, engine.setup.kept, u64::MAX)
 }
 
-/// Runs to the end or until there are `until` records, with marks that are at least `spacing` records apart.
+/// Runs to the end or until there are `until` records. Marks are at least `spacing` records apart.
 fn run_marking<'p>(
     engine: &mut Engine<'_, 'p, '_>,
     mut spacing: u64,
@@ -53,8 +55,8 @@ fn run_marking<'p>(
     Ok(marks)
 }
 
-/// The records that lead to record `last`, first one first, and how far each is moved. None if a step is too far from the
-/// one before it.
+/// Returns the records that lead to the record `last`, first one first, each with the element by
+/// which it is moved. None if a step is too far from the one before it.
 pub(super) fn chain<'p>(
     setup: &Setup<'p>,
     mut marks: Vec<State<'p>>,
@@ -67,7 +69,7 @@ pub(super) fn chain<'p>(
         let record = match log.get(at) {
             Some(r) => *r,
             None => {
-                // Not two of them at a time.
+                // Frees the old log first, so that there are never two at a time.
                 drop(log);
                 log = again(setup, &mut marks, at)?;
                 *log.get(at).expect("the log of a run to this record ends with it")
@@ -85,7 +87,7 @@ pub(super) fn chain<'p>(
     Ok(Some(out))
 }
 
-/// Runs up to a record again, so that it and those before it are in the log.
+/// Repeats the run up to a record, so that the log has this record and those before it.
 fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<Log, Fault> {
     loop {
         while marks.last().is_some_and(|m| m.records >= at) {
@@ -104,24 +106,25 @@ fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<L
     }
 }
 
-/// What a message passes.
+/// A stage on the route of a message.
 #[derive(Clone, Copy)]
 enum Stage {
     Link(LinkId),
-    /// A controller, and how many nanoseconds it needs alone.
+    /// A controller, and the nanoseconds by which it puts the tail behind the head if idle.
     Memory(DeviceId, f64),
-    /// A core, and how many nanoseconds it puts the tail behind the head.
+    /// A core, and the nanoseconds by which it puts the tail behind the head.
     Core(f64),
 }
 
-/// A stage of the way of a message.
+/// A stage that a message has passed.
 struct Hop {
     stage: Stage,
-    /// Nanoseconds that the head waited for it and the tail caught up.
+    /// Nanoseconds for which the head waited and the tail caught up.
     queued: f64,
 }
 
-/// The chain in words, up to `end`: a message is one step a wait, one a latency, and one for its bytes.
+/// Converts the chain into steps, up to `end`. A message has one step for each wait, one for each
+/// latency, and one for its bytes.
 pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Vec<Step> {
     let mut out: Vec<Step> = vec![];
     let mut at = Time::ZERO;
@@ -160,7 +163,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             push(Cause::Endpoint, at, ready);
             at = ready;
         }
-        // When its head, or whatever it is, goes on.
+        // The time at which the head of the message, or the thread, continues.
         let mut goes_on = r.end;
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
@@ -198,7 +201,8 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 push(Cause::Work(unit), r.start, r.end);
             }
             TAIL => {
-                // Its last burst is written when it is there, unless the channels were slower all the time.
+                // The last burst is written when it has arrived, unless the channels were slower
+                // all the time.
                 let last = r.end.since(burst).max(r.start);
                 let held = slowest(setup, &hops, last.since(r.start).ns());
                 let node =
@@ -252,11 +256,12 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
     out
 }
 
-/// What holds up the tail of a message, `lag` ns behind its head at the end.
+/// Returns what delays the tail of a message, which is `lag` ns behind its head at the end.
 ///
-/// With m bytes, waits q and bandwidths b, the lag is the largest `m / b_j - (q_(j+1) + .. + q_h)`; so m is the least of
-/// `(lag + q_(j+1) + .. + q_h) * b_j`, and the link where it is least is the one; unless there is a controller whose s in
-/// place of `m / b_j` gives the lag.
+/// With m bytes, waits q and bandwidths b, the lag is the largest `m / b_j - (q_(j+1) + .. + q_h)`.
+/// So m is the least of `(lag + q_(j+1) + .. + q_h) * b_j`, and the link at which it is least is
+/// the cause. An exception is a controller or core whose own delay, in place of `m / b_j`, gives
+/// the lag.
 fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> Cause {
     let mut after = 0.0;
     let mut best = (f64::INFINITY, LinkId(0));
@@ -286,7 +291,8 @@ mod tests {
     use kbc_ir::walk::Program;
     use kbc_machine::topology::Topology;
 
-    /// Three neighbours' worth of traffic with contention, fences and work: a chain with all kinds of steps.
+    /// Traffic between neighbours with contention, fences and work, so that the chain has steps of
+    /// all kinds.
     const SOURCE: &str = "kir 1
 module @m
 mesh tp 6

@@ -1,15 +1,16 @@
-//! Perturbed machines: what a seed makes of a description of stragglers and slow links.
+//! Perturbed machines: the machine that results from a perturbation and a seed.
 //!
-//! Owns drawing. Every number comes from (seed, entry, effect, rank or link) alone, so that another entry, or another
-//! rank in it, changes nothing for the rest. The description is [`kbc_machine::topology::perturb`]'s; how fast the machine
-//! then is the engine finds out as for any other.
+//! This module owns the drawing of random numbers. Every number depends only on the seed, the
+//! entry, the effect, and the rank or link. So another entry, or another rank in an entry, does not
+//! change the other numbers. The description of a perturbation is in
+//! [`kbc_machine::topology::perturb`]. The engine simulates a perturbed machine like any other.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_machine::topology::perturb::{Chosen, Drawn, Perturb, RankName, Spread};
 use kbc_machine::topology::{DeviceId, LinkId, MAX_OWN_LINKS, Topology};
 use kbc_numerics::rng::{Rng, mix64};
 
-/// What a number is drawn for; apart in the generator.
+/// The purpose of a drawn number. Purposes have independent numbers.
 #[derive(Clone, Copy)]
 enum Purpose {
     Choice = 1,
@@ -17,11 +18,12 @@ enum Purpose {
     Added = 3,
 }
 
-/// The machine of a run.
+/// Returns the perturbed machine of a run.
 ///
 /// # Errors
-/// E465 for ranks or links that the machine does not have, more than it has, or more links than can have a rate of their
-/// own; E447 for links by name.
+/// Returns E465 for ranks or links that the machine does not have, for more of them than it has,
+/// and for more links than can have rates of their own. Returns E447 for links selected by name
+/// that do not exist.
 pub fn perturbed(topo: &Topology, perturb: &Perturb, seed: u64) -> Result<Topology, Diagnostic> {
     let mut out = topo.clone();
     for (i, entry) in perturb.stragglers.iter().enumerate() {
@@ -54,7 +56,7 @@ pub fn perturbed(topo: &Topology, perturb: &Perturb, seed: u64) -> Result<Topolo
     Ok(out)
 }
 
-/// The numbers of an entry in a run.
+/// The random numbers of an entry in a run.
 struct Draws {
     seed: u64,
     entry: u64,
@@ -105,7 +107,8 @@ impl Draws {
         Ok(once(out))
     }
 
-    /// Some of `n`, in order: those whose random numbers are the smallest.
+    /// Chooses some of the numbers below `n`, in ascending order: those with the smallest random
+    /// keys.
     fn some<T>(&self, n: u64, who: &Chosen<T>, what: &str, at: Span) -> Result<Vec<u32>, Diagnostic> {
         let (count, at) = match who {
             Chosen::Share(share) => (((n as f64 * share).ceil() as u64).min(n), at),
@@ -124,7 +127,7 @@ impl Draws {
         if n > 1 << 26 {
             return fault(format!("{what} are chosen at random from up to 2^26, and the machine has {n}"));
         }
-        // Below 2^32 by the check above.
+        // `n` fits into 32 bits because of the check above.
         let mut keys: Vec<(u64, u32)> =
             (0..n as u32).map(|i| (self.rng(Purpose::Choice, i).bits(), i)).collect();
         if (count as usize) < keys.len() {
@@ -140,19 +143,19 @@ impl Draws {
     }
 }
 
-/// Every number once, in order.
+/// Returns the sorted distinct numbers.
 fn once(mut list: Vec<u32>) -> Vec<u32> {
     list.sort_unstable();
     list.dedup();
     list
 }
 
-/// Evenly in 0..1, never 0 or 1.
+/// Draws uniformly from 0..1, never 0 or 1.
 fn unit(rng: &mut Rng) -> f64 {
     ((rng.bits() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
 }
 
-/// Standard normal (Box and Muller, 1958).
+/// Draws from the standard normal distribution (Box and Muller, 1958).
 fn normal(rng: &mut Rng) -> f64 {
     let (u, v) = (unit(rng), unit(rng));
     libm::sqrt(-2.0 * libm::log(u)) * libm::cos(2.0 * std::f64::consts::PI * v)
@@ -168,8 +171,9 @@ fn draw(spread: &Spread, least: f64, rng: &mut Rng) -> f64 {
     }
 }
 
-/// Normal within `reach` of its mean: by redrawing, from the distribution where most of it is inside, from the interval
-/// where most of it is outside. Either way at least 60 of 100 draws are kept.
+/// Draws from the normal distribution within `reach` of its mean, by rejection. Candidates come
+/// from the normal distribution if most of it is inside, and from the interval if most of it is
+/// outside. At least 60 % of the candidates are accepted in both cases.
 fn truncated(mean: f64, deviation: f64, reach: f64, rng: &mut Rng) -> f64 {
     if deviation == 0.0 || reach == 0.0 {
         return mean;
@@ -212,7 +216,7 @@ mod tests {
         assert!(uniform[0] >= 1.0 && uniform[39_999] <= 3.0 && (mean(&uniform) - 2.0).abs() < 0.02);
         let exponential = many(Spread::Exponential(2.0), Drawn::Factor);
         assert!(exponential[0] >= 1.0 && (mean(&exponential) - 2.0).abs() < 0.02);
-        // Half of an exponential distribution is below ln 2 of its mean.
+        // The median of an exponential distribution is ln 2 of its mean.
         assert!((exponential[20_000] - 1.0 - std::f64::consts::LN_2).abs() < 0.02);
         let lognormal = many(Spread::Lognormal(10.0, 0.5), Drawn::Time);
         assert!(lognormal[0] >= 0.0 && (lognormal[20_000] - 10.0).abs() < 0.2);
@@ -225,7 +229,8 @@ mod tests {
         let narrow = many(Spread::Normal(2.0, 0.1), Drawn::Factor);
         let variance = narrow.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / 40_000.0;
         assert!((variance.sqrt() - 0.1).abs() < 0.002, "{variance}");
-        // Wider than its interval it is nearly even in it: variance of a unit interval's half width, 1/3.
+        // A distribution much wider than its interval is nearly uniform in it: the variance of an
+        // interval of half width 1 is 1/3.
         let wide = many(Spread::Normal(2.0, 1e9), Drawn::Factor);
         let variance = wide.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / 40_000.0;
         assert!((variance - 1.0 / 3.0).abs() < 0.01, "{variance}");

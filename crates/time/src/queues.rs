@@ -1,11 +1,17 @@
-//! Queues in time.
+//! Queues in time (docs/time.md, "Queues").
 //!
-//! Four tallies stand among the counters of a rank for each queue: what arrived, what was credited, what it sent, what
-//! it received. A sender goes on while it has sent fewer than the slots and the credits together. A message takes its
-//! links like a put. What follows depends on the machine. One that says what its queues are (`queue`) has an inlet at
-//! every rank, which takes one message in after another whether anybody waits for it or not: drain, slot write. The
-//! receiver pays the slot read, and a credit has a path of its own. On any other machine a credit is a notify of its own,
-//! and slots are free. Owns these rules; the critical path's words for them are [`super::report::Cause`]'s.
+//! For each queue, a rank has four tallies among its counters: messages arrived, slots credited,
+//! messages sent, and messages received. A sender continues while it has sent fewer messages than
+//! the number of slots plus credits. A message uses links like a put. The rest depends on the
+//! machine:
+//!
+//! * On a machine with the setting `queue`, every rank has an inlet, which takes in one message
+//!   after another (drain, write to a slot), whether or not a stream waits for it. The receiver
+//!   pays for the read of the slot, and a credit uses no link.
+//! * On any other machine a credit is a notify of its own, and slots are free.
+//!
+//! This module owns these rules. The names of the steps on the critical path are in
+//! [`super::report::Cause`].
 
 use super::MessageKind;
 use super::agenda::Item;
@@ -16,16 +22,16 @@ use super::state::{Doing, Extra, Held, Message, NONE};
 use kbc_ir::walk::Brief;
 use kbc_machine::topology::queue::{Access, Backpressure, Queues};
 
-/// What is counted of a queue, at the rank that counts it.
+/// A tally of a queue at one of its two ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tally {
-    /// Messages that arrived.
+    /// Messages that have arrived.
     Arrived,
-    /// Slots that were given back.
+    /// Slots that have been given back.
     Credited,
-    /// Messages sent.
+    /// Messages that have been sent.
     Sent,
-    /// Messages received.
+    /// Messages that have been received.
     Received,
 }
 
@@ -33,12 +39,12 @@ impl Tally {
     const ALL: [Tally; 4] = [Tally::Arrived, Tally::Credited, Tally::Sent, Tally::Received];
 }
 
-/// The queues of a machine, as far as they take time.
+/// The times of a machine's queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     access: Option<Access>,
     credit_bytes: u64,
-    /// How often a sender looks for a free slot; None if it sleeps until there is one.
+    /// Interval at which a sender looks for a free slot. None if it sleeps until there is one.
     poll: Option<Time>,
 }
 
@@ -51,7 +57,7 @@ impl Costs {
         Costs { access: queues.access, credit_bytes: queues.credit_bytes, poll }
     }
 
-    /// One access to a slot.
+    /// Returns the time of one access to a slot.
     fn access(&self, bytes: u64) -> Time {
         self.access.map_or(Time::ZERO, |a| {
             Time::from_ns(a.setup_ns) + Time::of(bytes, a.bandwidth) + Time::of(bytes, a.hop)
@@ -60,7 +66,8 @@ impl Costs {
 }
 
 impl<'p> Engine<'_, 'p, '_> {
-    /// A thread comes to an operation on a queue, or is woken there; whether it goes on at once.
+    /// Performs an operation on a queue that a thread has reached or is woken at. Returns whether
+    /// the thread can continue at once.
     pub(super) fn queue(&mut self, thread: u32, held: Held<'p>) -> bool {
         let (&Brief::Send { peer, queue, .. }
         | &Brief::Recv { peer, queue, .. }
@@ -72,7 +79,7 @@ impl<'p> Engine<'_, 'p, '_> {
         let place = setup.place(thread);
         let number = |tally| setup.counter(place, setup.tally(tally, peer, queue));
         let counters = &self.state.counters;
-        // What must have come, and how often: the slots are there from the beginning.
+        // The tally that must grow, and its required value. The slots are free at the start.
         let (gate, wanted) = match held.act {
             Brief::Recv { .. } => (Tally::Arrived, i64::from(counters[number(Tally::Received)]) + 1),
             _ => {
@@ -101,13 +108,14 @@ impl<'p> Engine<'_, 'p, '_> {
         }
     }
 
-    /// A thread that was held at an operation on a queue goes on; whether it is done with it.
+    /// Resumes a thread that was held at an operation on a queue. Returns whether the operation is
+    /// complete.
     pub(super) fn resume(&mut self, thread: u32, held: Held<'p>) -> bool {
         let Some(since) = held.since else {
             self.taken(thread, &held);
             return true;
         };
-        // A sender that polls sees a credit when it looks next.
+        // A sender that polls notices a credit at its next look.
         let period = self.setup.queues.and_then(|q| q.poll);
         if let (Some(period), Brief::Send { .. } | Brief::Room { .. }) = (period, held.act) {
             let start = self.state.now;
@@ -121,7 +129,8 @@ impl<'p> Engine<'_, 'p, '_> {
         self.queue(thread, held)
     }
 
-    /// A message is in a slot: the receiver reads it, and then gives its slot back. Whether that is done at once.
+    /// Lets the receiver read a message from its slot and then give the slot back. Returns whether
+    /// this is done at once.
     fn take(&mut self, thread: u32, held: Held<'p>, bytes: u64) -> bool {
         let access = self.setup.queues.map_or(Time::ZERO, |q| q.access(bytes));
         if self.pay(thread, held.op, &[(SLOT_READ, access)]) {
@@ -132,8 +141,8 @@ impl<'p> Engine<'_, 'p, '_> {
         true
     }
 
-    /// The inlet of a rank takes a message in whose head is there: once it is through with those before, the bytes drain and
-    /// are written to a slot.
+    /// Lets the inlet of a rank take in a message whose head has arrived: after the earlier
+    /// messages, its bytes drain and are written to a slot.
     pub(super) fn grant_inlet(&mut self, item: Item) {
         let place = item.message();
         let m = self.state.messages[place as usize];
@@ -152,8 +161,9 @@ impl<'p> Engine<'_, 'p, '_> {
         self.at(start + drain + written, item);
     }
 
-    /// How long the bytes of a message take to drain into its receiver once its head is there (`forward: drain`), over the
-    /// slowest link of its way. Under other rules they come in on the way.
+    /// Returns the time in which the bytes of a message drain into its receiver after the arrival
+    /// of the head, over the slowest link of the route (`forward: drain`). Zero under other rules,
+    /// where the bytes arrive on the links.
     fn drain(&self, m: &Message) -> Time {
         let setup = self.setup;
         let info = &setup.ops[m.op as usize];
@@ -166,7 +176,8 @@ impl<'p> Engine<'_, 'p, '_> {
         Time::of(m.bytes, slowest)
     }
 
-    /// Steps of a thread, one after another; whether they take any time. It goes on after the last one.
+    /// Lets a thread spend the times of steps, one after another, and continue after the last one.
+    /// Returns false if they take no time.
     fn pay(&mut self, thread: u32, op: u32, steps: &[(u32, Time)]) -> bool {
         let mut at = self.state.now;
         let mut last = self.state.threads[thread as usize].last;
@@ -184,7 +195,7 @@ impl<'p> Engine<'_, 'p, '_> {
         true
     }
 
-    /// A message has been taken: its slot goes back to its sender.
+    /// Completes the receipt of a message: its slot is given back to its sender.
     fn taken(&mut self, thread: u32, held: &Held<'p>) {
         let Brief::Recv { peer, queue, .. } = held.act else { return };
         let setup = self.setup;
@@ -203,7 +214,8 @@ impl<'p> Engine<'_, 'p, '_> {
         }
     }
 
-    /// A credit on a path of its own: it takes as long as alone on the links back, and holds none of them.
+    /// Sends a credit that uses no link: it takes as long as a message alone on the route back, and
+    /// occupies no link.
     fn credit(&mut self, thread: u32, op: u32, peer: u64, counter: u32, bytes: u64) {
         let setup = self.setup;
         let own = setup.rank(thread);
@@ -255,8 +267,9 @@ impl<'p> Engine<'_, 'p, '_> {
         self.at(end, Item::new(thread, sequence, place));
     }
 
-    /// In debug builds: what must hold of a queue whenever one of its tallies has changed. Its messages and its credits are
-    /// conserved, it holds no more than its slots, and its sending end has this receiving end and no other.
+    /// Checks, in debug builds, the invariants of a queue after a change of one of its tallies.
+    /// Messages and credits are conserved, no more slots are used than there are, and its sending
+    /// end has exactly one receiving end.
     pub(super) fn conserved(&self, place: u32, counter: u32) {
         if !cfg!(debug_assertions) {
             return;
@@ -287,7 +300,7 @@ impl<'p> Engine<'_, 'p, '_> {
 }
 
 impl super::setup::Setup<'_> {
-    /// The tally that a counter is, with the peer and the queue.
+    /// Returns the tally, the peer and the queue of a counter. None if the counter is not a tally.
     fn tallied(&self, counter: u32) -> Option<(Tally, u64, u32)> {
         let queues = self.program.queue_base.last().copied().unwrap_or(0);
         let row = counter.checked_sub(self.program.counters())?.checked_div(queues)?;
@@ -309,7 +322,7 @@ mod tests {
 
     const SOURCE: &str = include_str!("../../ir/tests/kir/queues/two_directions.kir");
 
-    /// Runs a bit, spoils a tally, and goes on.
+    /// Runs for a few steps, corrupts a tally, and continues.
     fn spoilt(tally: Tally, by: i64) {
         let module = kbc_ir::text::parse(FileId(0), SOURCE).expect("a module");
         let program = Program::compile(module.schedule().expect("a schedule")).expect("a program");

@@ -1,4 +1,4 @@
-//! What a simulation of time reports.
+//! Report of a simulation.
 
 use super::clock::Time;
 use super::log::Record;
@@ -10,144 +10,152 @@ use kbc_diag::Span;
 use kbc_ir::schedule::RegionId;
 use kbc_machine::topology::{DeviceId, LinkId};
 
-/// Times of a run, all in ns from the common start of all ranks.
+/// Times of a run. All are in ns from the common start of all ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Timing {
-    /// When the last rank finished.
+    /// Time at which the last rank finished.
     pub ns: f64,
-    /// When each call ended: its last stream. The last one is `ns` but for data that nobody waits for.
+    /// Time at which the last stream of each call ended. The last entry equals `ns` unless
+    /// endpoints, or data that no stream waits for, come later.
     pub call_ns: Vec<f64>,
-    /// Regions that somebody entered, call by call.
+    /// Regions that were entered, call by call.
     pub regions: Vec<RegionSpan>,
-    /// The chain of steps that ends at `ns`: it begins at 0, and each step begins where the one before it ends. Empty
-    /// if it was not asked for, and where the last rank to finish did nothing but start late.
+    /// The critical path: a chain of steps from 0 to `ns`, in which each step begins where the one
+    /// before it ends. Empty if it was not requested, and if the last rank to finish only started
+    /// late.
     pub path: Vec<Step>,
-    /// Links that something passed, by number.
+    /// Links that were used, by number.
     pub links: Vec<LinkUse>,
-    /// Memories whose controller something passed, by node.
+    /// Memories whose controllers were used, by node.
     pub memories: Vec<MemoryUse>,
-    /// Ranks in order.
+    /// All ranks in order.
     pub ranks: Vec<RankUse>,
-    /// Messages delivered: the events of throughput figures.
+    /// Number of messages delivered. Throughput figures use it as the number of events.
     pub messages: u64,
-    /// How it was found.
+    /// Which ranks were simulated.
     pub walked: Walked,
-    /// What the schedule needs and the machine gives for nothing, because no rate was given: `arithmetic`, `memory`,
-    /// `vector`, `fence`.
+    /// Resources that the schedule needs and the machine gives no rate for, so they are assumed
+    /// infinitely fast: `arithmetic`, `memory`, `vector`, `fence`.
     pub unlimited: Vec<&'static str>,
 }
 
 /// Which ranks were simulated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Walked {
-    /// All of them, and why.
+    /// All ranks, and the reason.
     Every(String),
-    /// The first one of each orbit under a symmetry that schedule and machine were shown to have.
+    /// One rank of each orbit under a symmetry that is proved for schedule and machine. The value
+    /// is the number of these ranks.
     Orbits(u64),
 }
 
-/// When a region ran.
+/// The time span of a region.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RegionSpan {
     /// The call.
     pub call: u32,
     /// The region.
     pub region: RegionId,
-    /// When the first rank entered.
+    /// Time at which the first rank entered.
     pub start_ns: f64,
-    /// When the last rank left.
+    /// Time at which the last rank left.
     pub end_ns: f64,
 }
 
-/// What passed a directed link.
+/// The traffic of a directed link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkUse {
     /// The link.
     pub link: LinkId,
-    /// Messages.
+    /// Number of messages.
     pub messages: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// How long it was occupied: bytes over bandwidth.
+    /// Time for which the link was occupied: bytes over bandwidth.
     pub busy_ns: f64,
-    /// How long heads of messages waited for it while others were on it, all together.
+    /// Sum of the times for which heads of messages waited for the link while others occupied it.
     pub queue_ns: f64,
 }
 
-/// What passed the controller of a memory.
+/// The traffic of the controller of a memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MemoryUse {
     /// The memory's node.
     pub node: DeviceId,
-    /// Messages that were read there.
+    /// Number of messages that were read.
     pub reads: u64,
-    /// Messages that were written there.
+    /// Number of messages that were written.
     pub writes: u64,
     /// Bytes of both.
     pub bytes: u64,
-    /// How long its busiest channel was busy: bytes over bandwidth, and changes between reading and writing.
+    /// Time for which its busiest channel was busy: bursts, and changes between reading and
+    /// writing.
     pub busy_ns: f64,
-    /// How much longer messages took than alone, all together.
+    /// Sum of the delays of messages, compared with an idle controller.
     pub queue_ns: f64,
 }
 
-/// A rank's account.
+/// The totals of a rank.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RankUse {
-    /// When its last stream ended, or the last data came that was put or fetched into its memory.
+    /// Time at which its last stream ended, or the last data arrived that was put or fetched into
+    /// its memory.
     pub finish_ns: f64,
-    /// Bytes that it sent over links, passing messages of others on not counted.
+    /// Bytes of its own messages that it sent over links. Forwarded messages do not count.
     pub sent_bytes: u64,
-    /// Bytes that came to it over links.
+    /// Bytes that it received over links.
     pub received_bytes: u64,
-    /// How long it was at its local operations, waiting for units not counted.
+    /// Time of its local operations, without waiting for units.
     pub work_ns: f64,
 }
 
-/// What a step of the critical path is.
+/// The cause of a step of the critical path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {
     /// The rank starts later than the others.
     Late,
-    /// From the common start to the first operation.
+    /// The time from the common start to the first operation.
     Launch,
-    /// What a rank needs before it sends a message, and at its end.
+    /// The endpoint time of a rank before a message, and at its end.
     Endpoint,
-    /// A message waits until earlier ones are on a link.
+    /// A message waits while earlier ones occupy a link.
     Queue(LinkId),
     /// The head of a message is on a link.
     Latency(LinkId),
-    /// The bytes of a message come in, as fast as this link lets them.
+    /// The bytes of a message arrive, as fast as this link permits.
     Service(LinkId),
-    /// A message waits until the controller of this memory has served earlier ones, as far as it takes longer than alone.
+    /// A message waits for the controller of this memory. Only the delay compared with an idle
+    /// controller counts.
     MemoryQueue(DeviceId),
-    /// The bytes of a message come in, as fast as the channels of this memory let them.
+    /// The bytes of a message arrive, as fast as the channels of this memory permit.
     Memory(DeviceId),
     /// An operation waits for a unit of its device that other streams use.
     UnitQueue(Unit),
-    /// A local operation; the unit that takes longest.
+    /// A local operation works. The unit is the one that takes longest.
     Work(Unit),
-    /// Operands of a tile kernel are preloaded: brought in before its loops.
+    /// The preloaded operands of a tile kernel are loaded, before its loops.
     Preload,
-    /// PEs of a device send each other what they do not hold of an operation's operands, or of its result.
+    /// PEs of a device send each other the operands of an operation that they lack, or parts of its
+    /// result.
     Fetch,
     /// A fence.
     Fence,
-    /// The acknowledgement of a transfer is on its way back, for whose channel another one waits.
+    /// The acknowledgement of a transfer travels back. Another transfer waits for its channel.
     Acknowledged,
-    /// A message of a queue is there, and its receiver takes others in first.
+    /// A message of a queue has arrived, and its receiver takes in others first.
     Inlet,
     /// The bytes of a message drain into the receiver of a queue.
     Drain,
-    /// A message of a queue is written to a slot, or read there.
+    /// A message of a queue is written to a slot or read from it.
     Slot(Slot),
-    /// A credit is on its way back to the sender of a queue, which has no free slot.
+    /// A credit travels back to the sender of a queue, which has no free slot.
     Credit,
-    /// A sender that polls has not seen yet that there is a free slot.
+    /// A sender that polls has not yet noticed a free slot.
     Poll,
-    /// A transfer waits until the queue of its stream is through with earlier ones.
+    /// A transfer waits until the copying queue of its stream has performed earlier ones.
     CoreQueue,
-    /// A core moves data, or the bytes of a message come in as fast as what moves them lets them.
+    /// A core moves data, or the bytes of a message arrive as fast as the core or copying queue
+    /// moves them.
     Core,
     /// A notify through memory.
     Notify,
@@ -156,9 +164,9 @@ pub enum Cause {
 /// An access to a slot of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Slot {
-    /// What has arrived is written to it.
+    /// An arrived message is written to the slot.
     Write,
-    /// What it holds is read.
+    /// The message is read from the slot.
     Read,
 }
 
@@ -167,50 +175,50 @@ pub enum Slot {
 pub struct Step {
     /// Number of the operation in the schedule, as the walk numbers them.
     pub op: u32,
-    /// What it is called in `.kir`.
+    /// Its name in `.kir`.
     pub name: &'static str,
     /// Its region.
     pub region: RegionId,
-    /// Where it is written.
+    /// Its source position.
     pub span: Span,
     /// The rank that issued it.
     pub rank: u64,
     /// Number of the stream that issued it.
     pub stream: u32,
-    /// Begin.
+    /// Begin in ns.
     pub start_ns: f64,
-    /// End.
+    /// End in ns.
     pub end_ns: f64,
-    /// What took the time.
+    /// The cause of its duration.
     pub cause: Cause,
 }
 
-/// The critical path summed up by causes, in ns.
+/// Sums of the critical path by cause, in ns.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Breakdown {
     /// Late starts.
     pub late_ns: f64,
-    /// The launch.
+    /// Launch.
     pub launch_ns: f64,
-    /// Endpoints of messages.
+    /// Endpoint times of messages and ranks.
     pub endpoint_ns: f64,
-    /// Waiting for links, and for inlets of queues.
+    /// Waiting for links and for inlets of queues.
     pub queue_ns: f64,
     /// Latencies.
     pub latency_ns: f64,
-    /// Bytes.
+    /// Bytes over links.
     pub service_ns: f64,
     /// Waiting for controllers of memories.
     pub memory_queue_ns: f64,
-    /// Bytes, as fast as channels of memories let them.
+    /// Bytes, as fast as the channels of memories permit.
     pub memory_ns: f64,
-    /// Waiting for units of the own device.
+    /// Waiting for units of the rank's own device.
     pub unit_queue_ns: f64,
     /// Local operations.
     pub work_ns: f64,
     /// Preloading of operands.
     pub preload_ns: f64,
-    /// Elements on their way between PEs of a device.
+    /// Transfers between PEs of a device.
     pub fetch_ns: f64,
     /// Fences.
     pub fence_ns: f64,
@@ -220,20 +228,20 @@ pub struct Breakdown {
     pub drain_ns: f64,
     /// Accesses to slots of queues.
     pub slot_ns: f64,
-    /// Credits on their way.
+    /// Credits that travel back.
     pub credit_ns: f64,
-    /// Senders that have not seen a credit yet.
+    /// Senders that have not yet noticed a credit.
     pub poll_ns: f64,
-    /// Waiting for queues that are at other transfers.
+    /// Waiting for copying queues that perform other transfers.
     pub core_queue_ns: f64,
-    /// Bytes, as fast as cores let them.
+    /// Bytes, as fast as cores permit.
     pub core_ns: f64,
     /// Notifies through memory.
     pub notify_ns: f64,
 }
 
 impl Timing {
-    /// The critical path summed up.
+    /// Sums up the critical path by cause.
     pub fn breakdown(&self) -> Breakdown {
         let mut out = Breakdown::default();
         for s in &self.path {
@@ -264,17 +272,17 @@ impl Timing {
         out
     }
 
-    /// Accesses to slots of queues on the critical path.
+    /// Returns the number of accesses to slots of queues on the critical path.
     pub fn slot_accesses(&self) -> u64 {
         self.path.iter().filter(|s| matches!(s.cause, Cause::Slot(_))).count() as u64
     }
 
-    /// The part of the whole time that a link was occupied, 0 to 1.
+    /// Returns the fraction of the total time for which a link was occupied, 0 to 1.
     pub fn utilisation(&self, link: &LinkUse) -> f64 {
         if self.ns > 0.0 { link.busy_ns / self.ns } else { 0.0 }
     }
 
-    /// The link that was occupied longest; of several, the first.
+    /// Returns the link that was occupied longest. Of several, the first.
     pub fn busiest(&self) -> Option<&LinkUse> {
         self.links.iter().rev().max_by(|a, b| a.busy_ns.total_cmp(&b.busy_ns))
     }
@@ -335,7 +343,7 @@ pub(super) fn timing(
     }
 }
 
-/// What passed every controller.
+/// Returns the traffic of every controller.
 fn memories(state: &State<'_>, end: Time) -> Vec<MemoryUse> {
     let loads = state.controllers.iter().flat_map(|c| c.loads());
     let each = loads.map(|(node, l)| {
@@ -346,7 +354,8 @@ fn memories(state: &State<'_>, end: Time) -> Vec<MemoryUse> {
     each.collect()
 }
 
-/// What passed every link: that of an orbit, what passed the one that was simulated.
+/// Returns the traffic of every link. Every link of an orbit has the traffic of the one that was
+/// simulated.
 fn links(setup: &Setup<'_>, state: &State<'_>) -> Vec<LinkUse> {
     let mut out = vec![];
     for l in state.links.loads() {

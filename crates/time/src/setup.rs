@@ -1,4 +1,4 @@
-//! What does not change during a simulation: program, machine, and a table of the schedule's operations.
+//! Constants of a simulation: program, machine, and a table of the schedule's operations.
 
 use super::TimeOptions;
 use super::channels::Way;
@@ -17,21 +17,22 @@ use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
 use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology};
 
-/// An operation of a schedule, by the number that the walk gives it.
+/// An operation of a schedule, indexed by the number that the walk gives it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpInfo {
     pub(super) name: &'static str,
     pub(super) region: RegionId,
     pub(super) span: Span,
-    /// The way its peer is written (LANGUAGE.md 2.2).
+    /// The direction in which its peer is written ([`hint`]). It selects one of two links around a
+    /// doubled wrap.
     pub(super) hint: Option<Direction>,
-    /// The DMA channel that it needs, on machines that limit them.
+    /// The kind of DMA channel that it needs, on machines that limit them.
     pub(super) channel: Option<Way>,
-    /// Its message is taken in at the end of a queue of the machine ([`super::queues`]).
+    /// Whether its message is taken in by the receiver's inlet ([`super::queues`]).
     pub(super) taken_in: bool,
-    /// Only then its bytes drain.
+    /// Whether its bytes drain at the inlet, and not on the links.
     pub(super) drains: bool,
-    /// Of a put or get the memories that its data comes from and goes to.
+    /// For a put or get: the memories that its data comes from and goes to.
     pub(super) memories: Option<[MemKind; 2]>,
 }
 
@@ -42,42 +43,42 @@ pub(super) struct Setup<'p> {
     pub(super) topo: &'p Topology,
     pub(super) calls: u32,
     pub(super) path: bool,
-    /// Records that a log keeps.
+    /// Number of records that a log keeps.
     pub(super) kept: u64,
     pub(super) streams: usize,
-    /// Counters of a rank, with the tallies of its queues.
+    /// Number of counters of a rank, including the tallies of its queues.
     pub(super) counters: usize,
     pub(super) ops: Vec<OpInfo>,
     pub(super) fence: Time,
-    /// What a rank needs before each of its messages, and once at its end.
+    /// Time of a rank before each of its messages and once at its end.
     pub(super) endpoint: Time,
-    /// From the common start to the first operation of a rank that is not late.
+    /// Time from the common start to the first operation of a rank that is not late.
     pub(super) launch: Time,
     /// Bytes of a notify that travels alone, and of the request of a get.
     pub(super) signal_bytes: u64,
-    /// What of the machine's cores takes time, if anything.
+    /// The limits of the machine's cores, if it sets any.
     pub(super) cores: Option<Cores>,
-    /// The queues of the machine, if it says what they are.
+    /// The times of the machine's queues, if it has the setting `queue`.
     pub(super) queues: Option<Costs>,
-    /// Messages between the same two ranks may overtake each other ([`super::ways`]).
+    /// Whether messages between the same two ranks may overtake each other ([`super::ways`]).
     pub(super) unordered: bool,
-    /// Where data is not at its device.
+    /// Locations of data, if it is not at its device.
     pub(super) moves: Option<Moves>,
-    /// Where the PEs of a device share its work.
+    /// The interior of devices, if their PEs share work.
     pub(super) inside: Option<Inside>,
-    /// Messages need [`super::state::Extra`].
+    /// Whether messages need [`super::state::Extra`].
     pub(super) extra: bool,
-    /// Where one rank of each orbit is simulated.
+    /// The orbits of ranks, if one rank of each is simulated.
     pub(super) orbits: Option<Orbits>,
 }
 
-/// Threads and counters of all ranks together that a simulation may have.
+/// Limit on the counters, streams or events of all ranks together.
 const MOST: u64 = 1 << 31;
 
-/// Whether a machine has a device for each rank.
+/// Checks that a machine has one device per rank.
 ///
 /// # Errors
-/// E371: it has more or fewer.
+/// Returns E371 if it has more or fewer.
 pub fn device_each(ranks: u64, topo: &Topology) -> Result<(), Diagnostic> {
     let devices = topo.device_count() as u64;
     if ranks == devices {
@@ -89,8 +90,11 @@ pub fn device_each(ranks: u64, topo: &Topology) -> Result<(), Diagnostic> {
 }
 
 impl<'p> Setup<'p> {
-    /// Errors: E370 for a schedule that is not synchronised, E371 for a machine with another number of devices, E373
-    /// for more counters or streams than can be kept.
+    /// Prepares a simulation.
+    ///
+    /// # Errors
+    /// Returns E370 for a schedule that is not synchronised, E371 for a machine with another number
+    /// of devices, and E373 for more counters, streams or events than can be kept.
     pub(super) fn new(
         program: &'p Program<'p>,
         topo: &'p Topology,
@@ -149,7 +153,7 @@ impl<'p> Setup<'p> {
             fence: Time::from_ns(settings.fence_ns()),
             endpoint: Time::from_ns(settings.endpoint_ns()),
             launch: Time::from_ns(settings.launch_ns()),
-            // A part of a byte takes as long as a byte.
+            // A fraction of a byte counts as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
             cores,
             queues: settings.queues().map(|q| Costs::new(&q)),
@@ -161,38 +165,39 @@ impl<'p> Setup<'p> {
         })
     }
 
-    /// Whether notifies are no messages of links.
+    /// Checks whether notifies go through memory and not over links.
     pub(super) fn through_memory(&self) -> bool {
         self.cores.is_some_and(|c| c.notify.is_some())
     }
 
-    /// What every rank needs at its end, where there were messages at all.
+    /// Returns the endpoint time at the end of every rank. Zero if there were no messages.
     pub(super) fn last_endpoint(&self, state: &State<'_>) -> Time {
         if state.delivered > 0 { self.endpoint } else { Time::ZERO }
     }
 
-    /// When a rank starts.
+    /// Returns the time at which a rank starts.
     pub(super) fn start(&self, rank: u64) -> Time {
         self.launch + Time::from_ns(self.topo.pace(self.device(rank)).late_ns)
     }
 
-    /// The device that a rank runs on.
+    /// Returns the device that a rank runs on.
     pub(super) fn device(&self, rank: u64) -> DeviceId {
-        // As many as devices, of which there are fewer than 2^32.
+        // There are as many ranks as devices, and fewer than 2^32 of them.
         DeviceId(rank as u32)
     }
 
-    /// Ranks that are simulated.
+    /// Returns the number of places, that is, of ranks that are simulated.
     pub(super) fn places(&self) -> u64 {
         self.orbits.as_ref().map_or_else(|| self.program.ranks(), |o| o.first().len() as u64)
     }
 
-    /// The rank that is simulated in a place.
+    /// Returns the rank that is simulated in a place.
     pub(super) fn first(&self, place: u32) -> u64 {
         self.orbits.as_ref().map_or(place.into(), |o| o.first()[place as usize])
     }
 
-    /// A rank as the place of the one that is simulated for it, and the element that takes that one to it.
+    /// Returns the place of the simulated rank that stands for a rank, and the element that takes
+    /// the simulated rank to it.
     pub(super) fn split(&self, rank: u64) -> (u32, u64) {
         self.orbits.as_ref().map_or((rank as u32, 0), |o| {
             let (place, turn) = o.split(rank);
@@ -200,12 +205,12 @@ impl<'p> Setup<'p> {
         })
     }
 
-    /// The rank that an element takes a rank to.
+    /// Returns the image of a rank under an element.
     pub(super) fn turned(&self, turn: u64, rank: u64) -> u64 {
         self.orbits.as_ref().map_or(rank, |o| o.act(turn, rank))
     }
 
-    /// The link that an element takes a link to.
+    /// Returns the image of a link under an element.
     pub(super) fn link(&self, turn: u64, link: LinkId) -> LinkId {
         match &self.orbits {
             Some(o) if turn > 0 => {
@@ -216,16 +221,19 @@ impl<'p> Setup<'p> {
         }
     }
 
-    /// The link that is simulated for a link, and the element that takes that one to it.
+    /// Returns the simulated link that stands for a link, and the element that takes the simulated
+    /// link to it.
     pub(super) fn split_link(&self, link: LinkId) -> (LinkId, u64) {
         let (Some(o), Some(l)) = (&self.orbits, self.topo.link(link)) else { return (link, 0) };
-        // A link of a switch belongs to its device, of which every link has one where ranks stand for others.
+        // A link of a switch belongs to its device. Where ranks stand for others, every such link
+        // has one.
         let device = |d: DeviceId| (d.0 as usize) < self.topo.device_count();
         let turn = o.split(if device(l.from) { l.from } else { l.to }.0.into()).1;
         (self.link(o.inverse(turn), link), turn)
     }
 
-    /// A record as the rank that an element takes another one to sees it from there.
+    /// Returns a record as the simulated rank sees it, given the record as the rank sees it that
+    /// `turn` takes the simulated rank to.
     pub(super) fn back(&self, last: Last, turn: u64) -> Last {
         match &self.orbits {
             Some(o) if turn > 0 => last.turned(o.act(o.inverse(turn), last.turn())),
@@ -233,18 +241,19 @@ impl<'p> Setup<'p> {
         }
     }
 
-    /// The threads in a place.
+    /// Returns the threads in a place.
     pub(super) fn threads(&self, place: u32) -> std::ops::Range<u32> {
         let first = place * self.streams as u32;
         first..first + self.streams as u32
     }
 
-    /// Where a counter is.
+    /// Returns the index of a counter.
     pub(super) fn counter(&self, place: u32, counter: u32) -> usize {
         place as usize * self.counters + counter as usize
     }
 
-    /// The number of a tally of the queue between a rank and this peer, among the counters of the rank.
+    /// Returns the number, among the counters of a rank, of a tally of the queue between the rank
+    /// and this peer.
     pub(super) fn tally(&self, tally: Tally, peer: u64, queue: u32) -> u32 {
         let queues = self.program.queue_base.last().copied().unwrap_or(0);
         let row = tally as u64 * self.program.ranks() + peer;
@@ -252,24 +261,24 @@ impl<'p> Setup<'p> {
         self.program.counters() + row as u32 * queues + queue
     }
 
-    /// Where an event is.
+    /// Returns the index of an event.
     pub(super) fn event(&self, place: u32, event: u32) -> usize {
         place as usize * self.program.events.len() + event as usize
     }
 
-    /// The place of a thread.
+    /// Returns the place of a thread.
     pub(super) fn place(&self, thread: u32) -> u32 {
-        // Mostly; a division takes longer than what is asked for it.
+        // Most schedules have one stream, and the division is slower than everything else here.
         if self.streams == 1 { thread } else { thread / self.streams as u32 }
     }
 
-    /// The rank of a thread.
+    /// Returns the rank of a thread.
     pub(super) fn rank(&self, thread: u32) -> u64 {
         self.first(self.place(thread))
     }
 }
 
-/// The operations of a schedule in the order in which the walk numbers them.
+/// Returns the operations of a schedule in the order in which the walk numbers them.
 fn operations(program: &Program<'_>) -> Vec<OpInfo> {
     let s = program.schedule;
     let mut out = vec![];
@@ -312,7 +321,8 @@ fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mu
     }
 }
 
-/// The way to a peer over a coordinate of size two: `(r - d) mod 2` is written down the axis, `(r + d) mod 2` up.
+/// Returns the direction of a peer on a coordinate of size two: `(r - d) mod 2` is minus, and
+/// `(r + d) mod 2` is plus.
 fn hint(peer: &Peer, region: &Region) -> Option<Direction> {
     let pairs = peer.iter().zip(&region.coords).filter(|(_, (_, size))| *size == 2);
     pairs.map(|(e, _)| e).find_map(|e| match e {

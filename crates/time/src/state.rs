@@ -1,4 +1,4 @@
-//! Everything that changes during a simulation. A copy of it is a point to go on from.
+//! State of a simulation: everything that changes. A copy of it is a point to continue from.
 
 use super::MessageKind;
 pub(super) use super::agenda::NONE;
@@ -19,35 +19,35 @@ use kbc_machine::topology::Route;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What a stream of a rank is doing.
+/// The activity of a stream of a rank.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Doing {
-    /// It works, or will at a time that is on the agenda.
+    /// It is active, or continues at a time that is on the agenda.
     Busy,
-    /// It waits for a counter of its rank.
+    /// It waits until a counter of its rank has a value.
     Counter(u32, i64),
     /// It awaits an event of its rank in its call.
     Event(u32),
-    /// It waits for its gets, in this fence.
+    /// It waits in this fence until its gets have arrived.
     Gets(u32),
     /// It has ended its last call.
     Done,
 }
 
-/// A stream of a rank on its way through all calls.
+/// A stream of a rank, through all calls.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub(super) doing: Doing,
-    /// Requests it has made.
+    /// Number of requests that it has made.
     pub(super) sequence: u64,
-    /// The record that brought it to where it is in time.
+    /// The record that led to its present time.
     pub(super) last: Last,
     pub(super) call: u32,
-    /// Gets that are under way.
+    /// Number of its gets in flight.
     pub(super) gets: u32,
     /// The put that a notify to the same peer would travel with.
     pub(super) carrier: Option<Carrier>,
-    /// Where it last sent something over a single link: peer, operation, link.
+    /// Cache of its last message over a single link: peer, operation, link.
     pub(super) near: [u32; 3],
 }
 
@@ -59,71 +59,73 @@ pub(super) struct Carrier {
     pub(super) peer: u32,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) bytes: u64,
-    /// The record that brought it to where it is.
+    /// The record that led to its present position.
     pub(super) last: Last,
-    /// Who it belongs to, and which of its requests it is, modulo 2^32. Of a reply that is the one who asked.
+    /// The thread that it belongs to, and the number of the thread's request modulo 2^32. For a
+    /// reply this is the thread that made the request.
     pub(super) thread: u32,
     pub(super) sequence: u32,
     pub(super) op: u32,
-    /// The place of the rank it goes to, and the element that takes the rank there to it. [`NONE`] of an
-    /// acknowledgement, whose counter is the thread it comes back to.
+    /// The place that it goes to; `turn` is the element that takes the rank simulated there to the
+    /// receiver. [`NONE`] for an acknowledgement, whose `counter` is the thread that it returns to.
     pub(super) to: u32,
     pub(super) turn: u16,
-    /// Counter that it adds to, or [`NONE`]; of a reply, who sends it.
+    /// The counter that it increments, or [`NONE`]. For a reply, the rank that sends it.
     pub(super) counter: u32,
-    /// The link it is to pass next, or [`NONE`] at the end.
+    /// The stage that it passes next: a link, a controller or an inlet ([`super::log`]). [`NONE`]
+    /// at the end.
     pub(super) link: u32,
-    /// The rest of its way, in [`State::trips`], or [`NONE`] if there is none.
+    /// Index of the rest of its route in [`State::trips`], or [`NONE`] if there is none.
     pub(super) trip: u32,
     pub(super) kind: MessageKind,
 }
 
-/// The way of a message over more than one link.
+/// The route of a message over several links, or with further stages.
 #[derive(Clone, Debug)]
 pub(super) struct Trip<'p> {
-    /// Links after the next.
+    /// Links after the next one.
     pub(super) route: Route<'p>,
-    /// How far its tail is behind its head.
+    /// Delay of its tail behind its head.
     pub(super) lag: Time,
-    /// Of data that comes from or goes to memories with nodes of their own.
+    /// For data in memories with nodes of their own: the ends of the route.
     pub(super) ends: Option<Box<Ends<'p>>>,
 }
 
-/// What few messages need.
+/// Data that only few messages need.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Extra {
     pub(super) sent: Time,
-    /// Of a request: bytes of the reply.
+    /// For a request: bytes of the reply.
     pub(super) reply: u64,
-    /// Which of the puts to its peer it is, see [`Ways`].
+    /// Its number among the puts to its peer ([`Ways`]).
     pub(super) number: u64,
-    /// How many of those its notify comes after.
+    /// Number of those puts that its notify has to follow.
     pub(super) after: u64,
-    /// First byte of its data where that comes from and where it goes, see [`Ends`].
+    /// First bytes of its data at the source and at the destination ([`Ends`]).
     pub(super) spots: [u64; 2],
-    /// It has a channel of its device.
+    /// Whether it holds a DMA channel of its device.
     pub(super) held: bool,
 }
 
-/// An operation on a queue that waits, or takes time.
+/// An operation on a queue that waits or takes time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<'p> {
     pub(super) act: Brief<'p>,
     pub(super) op: u32,
-    /// From when on it waits; None once a `recv` has only its end left.
+    /// Time from which it waits. None for a `recv` that only has to complete.
     pub(super) since: Option<Time>,
 }
 
-/// A rank's account.
+/// The totals of a rank.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Account {
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// When its last stream ended or its last data came, and the record of that.
+    /// Time at which its last stream ended or its last data arrived, and the record of that.
     pub(super) finish: Time,
     pub(super) last: Last,
 }
@@ -132,75 +134,78 @@ pub(super) struct Account {
 #[derive(Clone)]
 pub(super) struct State<'p> {
     pub(super) now: Time,
-    /// What happens now, in order, and how much of it has.
+    /// Events of this moment in order, and how many of them have been processed.
     pub(super) due: Vec<Item>,
     pub(super) happened: usize,
-    /// What happens now since something happened now.
+    /// Events that were added to this moment while it was processed.
     pub(super) soon: BinaryHeap<Reverse<Item>>,
-    /// What happens later.
+    /// Events of later moments.
     pub(super) agenda: Agenda,
-    /// Links and units asked for now; granted in order once nothing else happens now.
+    /// Links and units requested at this moment. They are granted in order once no event of this
+    /// moment is left.
     pub(super) requests: Vec<Item>,
-    /// How many of them are granted, once that has begun.
+    /// Number of requests that have been granted, once granting has begun.
     pub(super) granted: Option<usize>,
     pub(super) threads: Vec<Thread>,
-    /// Where they are in the schedule.
+    /// Positions of the threads in the schedule.
     pub(super) walks: Walks,
-    /// Operations on queues that wait, by thread: they do something once they need not.
+    /// Operations on queues that wait, by thread.
     pub(super) held: BTreeMap<u32, Held<'p>>,
-    /// Threads that have not ended their last call.
+    /// Number of threads that have not ended their last call.
     pub(super) live: usize,
     /// Counters of all ranks.
     pub(super) counters: Vec<u32>,
-    /// How many notifies the waits for a counter have spent; empty where all counters are epochs.
+    /// Number of notifies that the waits for each counter have consumed. Empty if all counters are
+    /// epochs.
     spent: Vec<u32>,
-    /// For each rank and event, in how many calls it was recorded.
+    /// For each rank and event: number of calls in which it was recorded.
     pub(super) recorded: Vec<i64>,
     pub(super) messages: Vec<Message>,
-    /// Places in `messages` that are free.
+    /// Free indices of `messages`.
     pub(super) free: Vec<u32>,
-    /// Of each message, if any may need it.
+    /// Additional data of each message, if any message may need it.
     pub(super) extra: Vec<Extra>,
     pub(super) trips: Vec<Trip<'p>>,
-    /// Places in `trips` that are free.
+    /// Free indices of `trips`.
     pub(super) free_trips: Vec<u32>,
     pub(super) links: Links,
-    /// For each thread, from when on its queue is free; empty where cores take no time.
+    /// For each thread: time from which its copying queue is free. Empty if cores take no time.
     pub(super) cores: Vec<Time>,
-    /// For each rank, from when on its inlet is free; empty where queues take no time.
+    /// For each rank: time from which its inlet is free. Empty if queues take no time.
     pub(super) inlets: Vec<Time>,
-    /// Where devices have a limited number.
+    /// DMA channels, if devices have a limited number.
     pub(super) channels: Option<Channels>,
-    /// Where memories have them.
+    /// Controllers of memories, if there are any.
     pub(super) controllers: Option<Controllers>,
     pub(super) rates: Rates,
-    /// Of each rank; empty where no unit takes time.
+    /// Units of each rank. Empty if no unit takes time.
     pub(super) units: Vec<Units>,
-    /// For each thread, work it has asked its units for: the operation, how long each unit has to do, and what it
-    /// takes beside. Empty where neither takes time.
+    /// For each thread, the local operation that it has requested units for: its number, the time
+    /// of each unit, and its course. Empty if local work takes no time.
     pub(super) asked: Vec<(u32, [Time; 3], Course)>,
-    /// For each rank, how long its units worked on operations. Empty where no unit takes time.
+    /// For each rank: time for which its units worked on operations. Empty if no unit takes time.
     pub(super) worked: Vec<Time>,
     pub(super) ways: Ways,
     pub(super) accounts: Vec<Account>,
-    /// For each call and region, the first entry and the last exit.
+    /// For each call and region: the first entry and the last exit.
     pub(super) spans: Vec<Option<(Time, Time)>>,
-    /// For each call, when the last stream ended it.
+    /// For each call: time at which the last stream ended it.
     pub(super) calls: Vec<Time>,
     pub(super) delivered: u64,
-    /// Records made so far.
+    /// Number of records made so far.
     pub(super) records: u64,
-    /// Something was needed of these units, and of fences.
+    /// Whether any operation needed each unit, or a fence.
     pub(super) needed: [bool; 3],
     pub(super) fenced: bool,
-    /// Operations whose needs are in `needed`.
+    /// Whether the needs of each operation are included in `needed`.
     pub(super) seen: Vec<bool>,
-    /// Where ranks stand for others.
+    /// Detection of ties, if ranks stand for others.
     pub(super) ties: Option<Ties>,
 }
 
 impl<'p> State<'p> {
-    /// Whether a wait passes now; what it is about is then spent. `number` is that of the counter over all ranks.
+    /// Checks whether a wait passes now, and if so, consumes its notifies. `number` is the index of
+    /// the counter over all ranks.
     #[inline]
     pub(super) fn spend(&mut self, program: &Program<'_>, counter: u32, number: usize, value: i64) -> bool {
         let landed = self.counters[number];
@@ -215,7 +220,7 @@ impl<'p> State<'p> {
         passes
     }
 
-    /// At the start: every thread goes on when its rank starts.
+    /// Returns the state at the start, at which every thread continues when its rank starts.
     pub(super) fn new(setup: &Setup<'p>) -> State<'p> {
         let program = setup.program;
         let ranks = setup.places() as usize;
@@ -286,31 +291,31 @@ impl<'p> State<'p> {
         }
     }
 
-    /// When the last rank finished, and the record that brought it there.
+    /// Returns the time at which the last rank finished, and the record that led to it.
     pub(super) fn end(&self) -> (Time, Last) {
         let last = self.last().map(|i| &self.accounts[i]);
         last.map_or((Time::ZERO, Last::default()), |a| (a.finish, a.last))
     }
 
-    /// The first of the ranks that finished last.
+    /// Returns the first of the ranks that finished last.
     fn last(&self) -> Option<usize> {
         let latest = self.accounts.iter().map(|a| a.finish).max().filter(|t| *t > Time::ZERO)?;
         self.accounts.iter().position(|a| a.finish == latest)
     }
 
-    /// Whether times may differ from those of a walk of every rank.
+    /// Checks whether times may differ from those of a simulation of every rank.
     pub(super) fn tied(&self) -> bool {
         self.ties.as_ref().is_some_and(|t| t.tied)
     }
 
-    /// Whether the critical path may.
+    /// Checks whether the critical path may differ from that of a simulation of every rank.
     pub(super) fn forked(&self) -> bool {
         let end = self.end().0;
         let ends = |t: &Ties| self.last().is_some_and(|i| t.ends_forked(i, end));
         self.ties.as_ref().is_some_and(|t| t.forked || ends(t))
     }
 
-    /// The span of a region in a call.
+    /// Returns the time span of a region in a call.
     pub(super) fn span(&mut self, call: i64, region: usize, regions: usize) -> &mut Option<(Time, Time)> {
         let place = call as usize * regions + region;
         if self.spans.len() <= place {

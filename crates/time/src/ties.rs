@@ -1,36 +1,40 @@
-//! Moments at which one rank cannot stand for its orbit: where the order of things at one time would matter, and is not
-//! the same on every rank of the orbit.
+//! Ties: moments at which one rank cannot stand for its orbit, because the order of simultaneous
+//! events matters and is not the same for every rank of the orbit.
 //!
-//! At one moment links are granted, and messages arrive, in the order of rank, stream and sequence. A shift of ranks
-//! keeps that order except around the wrap. Whoever walks one rank of each orbit asks here, for each link whether two
-//! messages of different ranks want it at once (times may then differ: [`Ties::tied`]), and for each stream whether two
-//! arrivals end its waits at once (the critical path may then go either way: [`Ties::forked`]).
+//! At one moment, links are granted and messages arrive in the order of rank, stream and sequence.
+//! A shift of ranks keeps that order except around the wrap. A simulation of one rank per orbit
+//! therefore checks two conditions here:
+//!
+//! * Messages of different ranks request one link at the same moment. Times may then differ between
+//!   ranks ([`Ties::tied`]).
+//! * Events of different ranks end a wait of one stream at the same moment. The critical path may
+//!   then take either of them ([`Ties::forked`]).
 
 use super::clock::Time;
 use kbc_checker::Orbits;
 use kbc_machine::topology::LinkId;
 
-/// What happened to something at the last moment at which something did, by the rank (as the rank it happened to sees
-/// it) that it came from.
+/// The last moment at which a counter, event, thread or account was affected. `from` is the rank
+/// that caused it, as the affected rank sees it.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Option<Time>,
     from: u64,
-    /// Things of several ranks.
+    /// Whether several ranks caused it at that moment.
     mixed: bool,
-    /// A stream went on because of it.
+    /// Whether a stream continued because of it.
     used: bool,
 }
 
 const NEVER: Mark = Mark { at: None, from: 0, mixed: false, used: false };
 
-/// What has been asked for, and what happened, at this moment.
+/// The requests and events of the current moment.
 #[derive(Clone, Debug)]
 pub(super) struct Ties {
     now: Time,
-    /// Who made happen what happens.
+    /// The rank that causes the current event.
     from: u64,
-    /// Links asked for at this moment: who, and whether any bytes.
+    /// Links granted so far in the current round: link, rank, and whether a message has bytes.
     links: Vec<(LinkId, u64, bool)>,
     counters: Vec<Mark>,
     events: Vec<Mark>,
@@ -55,17 +59,17 @@ impl Ties {
         }
     }
 
-    /// Something happens, because of that rank.
+    /// Begins an event that a rank causes.
     pub(super) fn happens(&mut self, now: Time, from: u64) {
         (self.now, self.from) = (now, from);
     }
 
-    /// Links are granted from here on.
+    /// Begins the granting of links.
     pub(super) fn grants(&mut self) {
         self.links.clear();
     }
 
-    /// A message of that rank is granted a link.
+    /// Notes that a message of a rank is granted a link.
     pub(super) fn link(&mut self, orbits: &Orbits, link: LinkId, from: u64, bytes: u64) {
         let mut known = false;
         for (other, who, any) in self.links.iter_mut().filter(|l| l.0 == link) {
@@ -82,7 +86,7 @@ impl Ties {
         }
     }
 
-    /// A counter grows.
+    /// Notes that a counter grows.
     pub(super) fn counted(&mut self, orbits: &Orbits, counter: usize) {
         let (now, from) = (self.now, self.from);
         let m = &mut self.counters[counter];
@@ -94,7 +98,7 @@ impl Ties {
         }
     }
 
-    /// A stream finds, or at last finds, a counter high enough.
+    /// Notes that a stream finds a counter high enough, at once or after waiting.
     pub(super) fn passes(&mut self, orbits: &Orbits, thread: u32, counter: usize) {
         let m = &mut self.counters[counter];
         if m.at == Some(self.now) {
@@ -105,13 +109,13 @@ impl Ties {
         }
     }
 
-    /// An event is recorded by a stream.
+    /// Notes that a stream records an event.
     pub(super) fn recorded(&mut self, thread: u32, event: usize) {
         let by = self.threads[thread as usize];
         self.events[event] = Mark { at: Some(self.now), from: by.from, ..NEVER };
     }
 
-    /// A stream finds, or at last finds, an event recorded.
+    /// Notes that a stream finds an event recorded, at once or after waiting.
     pub(super) fn awaited(&mut self, orbits: &Orbits, thread: u32, event: usize) {
         let m = self.events[event];
         if m.at == Some(self.now) {
@@ -119,7 +123,7 @@ impl Ties {
         }
     }
 
-    /// A stream goes on because of something of that rank.
+    /// Notes that a stream continues because of an event that a rank caused.
     pub(super) fn caused(&mut self, orbits: &Orbits, thread: u32, from: u64) {
         let t = &mut self.threads[thread as usize];
         if t.at != Some(self.now) {
@@ -129,7 +133,7 @@ impl Ties {
         }
     }
 
-    /// Data arrives at a rank, or (`thread`) a stream of it ends.
+    /// Notes that data arrives at a rank, or that a stream of the rank ends (`thread`).
     pub(super) fn finishes(&mut self, orbits: &Orbits, account: usize, thread: Option<u32>) {
         let from = thread.map_or(self.from, |t| self.threads[t as usize].from);
         let a = &mut self.accounts[account];
@@ -140,7 +144,7 @@ impl Ties {
         }
     }
 
-    /// Whether several things ended at once what ended last on this account.
+    /// Checks whether events of several ranks ended an account at once at its end.
     pub(super) fn ends_forked(&self, account: usize, end: Time) -> bool {
         self.accounts[account].at == Some(end) && self.accounts[account].mixed
     }

@@ -1,22 +1,24 @@
-//! Machines on which messages between the same two ranks may overtake each other: around a wrap of size two with two links
-//! each way, and where data comes from memories that are nodes of their own.
+//! Order of notifies behind puts, on machines where messages between the same two ranks may
+//! overtake each other: with two links in each direction around a wrap of size two, with data in
+//! memories that are nodes of their own, and with limits on cores.
 //!
-//! A notify must not take effect before the puts that its rank sent to that peer before it have arrived: this module holds
-//! it back until they have. On other machines messages stay in order by themselves.
+//! A notify must not take effect before the earlier puts of its rank to that peer have arrived.
+//! This module holds it back until they have. On other machines messages stay in order.
 
 use super::MessageKind;
 use super::engine::Engine;
 use super::state::{Message, NONE};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts of a rank to a peer, and notifies that wait for them.
+/// The puts of a rank to a peer, and the notifies that wait for them.
 #[derive(Clone, Debug, Default)]
 struct Pair {
-    /// How many there were.
+    /// Number of puts so far.
     sent: u64,
-    /// Numbers of those that have not arrived.
+    /// Numbers of the puts that have not arrived.
     under_way: BTreeSet<u64>,
-    /// Counter, and how many puts must have arrived, the first ones.
+    /// Notifies that are held back: the counter (or the message, for a notify through memory), and
+    /// how many of the first puts must have arrived.
     held: Vec<(u32, u64)>,
 }
 
@@ -37,7 +39,7 @@ impl Ways {
         Ways { pairs: unordered.then(BTreeMap::new) }
     }
 
-    /// A put leaves; its number.
+    /// Notes that a put leaves. Returns its number.
     pub(super) fn put(&mut self, from: u64, peer: u64) -> u64 {
         let Some(pairs) = &mut self.pairs else { return 0 };
         let pair = pairs.entry((from, peer)).or_default();
@@ -46,12 +48,12 @@ impl Ways {
         pair.sent - 1
     }
 
-    /// How many puts a notify to the peer has to come after.
+    /// Returns the number of puts that a notify to the peer has to follow.
     pub(super) fn sent(&self, from: u64, peer: u64) -> u64 {
         self.pairs.as_ref().and_then(|p| p.get(&(from, peer))).map_or(0, |p| p.sent)
     }
 
-    /// A put has arrived. The counters of notifies that waited for it, in order.
+    /// Notes that a put has arrived. Returns the notifies that waited for it, in order.
     pub(super) fn arrived(&mut self, from: u64, peer: u64, number: u64) -> Vec<u32> {
         let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(from, peer))) else { return vec![] };
         pair.under_way.remove(&number);
@@ -67,7 +69,7 @@ impl Ways {
         free
     }
 
-    /// Whether a notify may take effect; otherwise it is kept.
+    /// Checks whether a notify may take effect. If not, it is held back.
     pub(super) fn pass(&mut self, from: u64, peer: u64, counter: u32, after: u64) -> bool {
         let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(from, peer))) else { return true };
         if pair.covers(after) {
@@ -79,7 +81,7 @@ impl Ways {
 }
 
 impl Engine<'_, '_, '_> {
-    /// A message is where it goes, where there are two ways: what it was to be behind may not be there yet.
+    /// Delivers a put or notify on such a machine, where earlier puts may not have arrived yet.
     pub(super) fn arrive(&mut self, m: &Message, from: u64, place: u32) {
         let extra = self.extra(place);
         let to = u64::from(m.to);
@@ -109,7 +111,7 @@ mod tests {
         let after = w.sent(0, 1);
         let third = w.put(0, 1);
         assert!(!w.pass(0, 1, 7, after));
-        // As many have arrived, but not those.
+        // Two puts have arrived, but one of those that come first is missing.
         assert!(w.arrived(0, 1, third).is_empty() && w.arrived(0, 1, second).is_empty());
         assert_eq!(w.arrived(0, 1, first), [7]);
         assert!(w.pass(0, 1, 8, after) && w.pass(1, 0, 8, 0));

@@ -1,6 +1,8 @@
-//! Local work: how much arithmetic, memory traffic and vector work an operation is, and the units that do it.
+//! Local work: the amounts of arithmetic, memory traffic and vector work of an operation, and the
+//! units that perform it.
 //!
-//! Owns the table of `docs/time.md` ("Local work"); shapes are checked where data is, not here.
+//! This module owns the table of docs/time.md, "Local work". Shapes are checked by the engines that
+//! compute data.
 
 use super::clock::{Rate, Time};
 use kbc_ir::schedule::{BufferId, LocalOp};
@@ -9,10 +11,10 @@ use kbc_ir::walk::{Brief, Fault, Program};
 use kbc_machine::topology::Topology;
 use std::collections::BTreeMap;
 
-/// What a device works with. Each is a FIFO of its own.
+/// A unit of a device. Each is a FIFO of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unit {
-    /// Matrix products, in floating-point operations.
+    /// Matmuls, in floating-point operations.
     Arithmetic,
     /// Memory traffic of local operations, in bytes read and written.
     Memory,
@@ -21,10 +23,10 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All of them.
+    /// All units.
     pub const ALL: [Unit; 3] = [Unit::Arithmetic, Unit::Memory, Unit::Vector];
 
-    /// How it is called in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Arithmetic => "arithmetic",
@@ -34,19 +36,19 @@ impl Unit {
     }
 }
 
-/// Work for each unit.
+/// Amounts of work for each unit.
 pub(super) type Amounts = [u64; 3];
 
-/// The work of an operation; nothing for one that does not compute.
+/// The work of an operation. Zero for one that does not compute.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Job {
     pub(super) all: Amounts,
-    /// Of a tile kernel, how it is made up of that.
+    /// For a tile kernel: the amounts of its parts.
     pub(super) tiles: Option<tiles::Work>,
 }
 
 impl Job {
-    /// The work of an operation on a rank.
+    /// Returns the work of an operation on a rank.
     pub(super) fn of(program: &Program<'_>, act: &Brief<'_>, rank: u64) -> Result<Job, Fault> {
         let all = match act {
             Brief::Copy { to, from } => [0, to.saturating_add(*from), 0],
@@ -54,7 +56,7 @@ impl Job {
             Brief::Local(LocalOp::Tiles { kernel, args, .. }) => {
                 let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
                 let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
-                // What does not fit is an error of the data engines.
+                // Sizes that do not fit are reported by the engines that compute data.
                 let work = kernel.work(&views).unwrap_or_default();
                 return Ok(Job { all: work.total(), tiles: Some(work) });
             }
@@ -65,33 +67,34 @@ impl Job {
     }
 }
 
-/// Work of an operation on a rank: floating-point operations, bytes of memory traffic, bytes of vector work.
+/// Returns the work of an operation on a rank: floating-point operations, bytes of memory traffic,
+/// bytes of vector work.
 ///
 /// # Errors
-/// E302: sizes that cannot be.
+/// Returns E302 if sizes cannot be evaluated.
 pub fn amounts(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<[u64; 3], Fault> {
     Ok(Job::of(program, &Brief::Local(op), rank)?.all)
 }
 
-/// How long an operation takes beside what its units take.
+/// The phases of a local operation beyond the times of its units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Course {
-    /// PEs of the device fetch what they do not hold, for so long.
+    /// Time in which PEs of the device fetch the operands that they lack.
     pub(super) fetched: Time,
-    /// Operands are preloaded then, for so long.
+    /// Time in which operands are preloaded after that.
     pub(super) preloaded: Time,
-    /// The rest takes so long at least..
+    /// Least time of the rest.
     pub(super) least: Time,
-    /// .. because of this unit.
+    /// The unit that causes `least`.
     pub(super) unit: Unit,
-    /// It sends its result to other PEs at the end, for so long.
+    /// Time in which the result is sent to other PEs at the end.
     pub(super) sent: Time,
-    /// PEs share the work: the rest takes `least`, whatever the units say.
+    /// Whether PEs share the work. The rest then takes exactly `least`, whatever the units need.
     pub(super) shared: bool,
 }
 
 impl Course {
-    /// No longer than units take.
+    /// The course of an operation that takes no longer than its units.
     pub(super) const NONE: Course = Course {
         fetched: Time::ZERO,
         preloaded: Time::ZERO,
@@ -101,13 +104,13 @@ impl Course {
         shared: false,
     };
 
-    /// Whether nothing of it takes time.
+    /// Checks whether no phase takes time.
     pub(super) fn is_none(&self) -> bool {
         [self.fetched, self.preloaded, self.least, self.sent] == [Time::ZERO; 4]
     }
 }
 
-/// Bytes of the result of a local operation.
+/// Returns the bytes of the result of a local operation.
 pub(super) fn made(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<u64, Fault> {
     let dims = program.dims(op.dst(), rank)?;
     let width = program.schedule.buffer(op.dst()).dtype.bytes();
@@ -118,12 +121,12 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
     let product = |dims: &[u64]| dims.iter().fold(1u64, |n, d| n.saturating_mul(*d));
     let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
     let results = product(&program.dims(op.dst(), rank)?);
-    // An operand that stands twice in it, as in `x * x`, is read once.
+    // An operand that occurs twice, as in `x * x`, is read once.
     let mut reads = BTreeMap::new();
     for b in op.srcs() {
         reads.insert(b, product(&program.dims(b, rank)?));
     }
-    // The part is the smaller side.
+    // The part is the smaller of the two sides.
     let moved = match op {
         LocalOp::Pack { src, at: Some(_), .. } | LocalOp::Unpack { src, at: Some(_), .. } => {
             results.min(reads.get(src).copied().unwrap_or(0))
@@ -139,8 +142,9 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
     Ok(of_elements(op, &size, (results, moved), &reads, depth))
 }
 
-/// The work of making so many elements of a result, of which so many are moved where the operation only moves them, from so
-/// many elements of each operand; `depth` is how long the sums of a matrix product are.
+/// Returns the work of producing `results` elements from the given numbers of elements of each
+/// operand. `moved` is the number of elements that a pack or unpack moves, and `depth` is the
+/// length of the sums of a matmul.
 pub(super) fn of_elements(
     op: &LocalOp,
     size: &dyn Fn(BufferId) -> u64,
@@ -159,15 +163,15 @@ pub(super) fn of_elements(
         LocalOp::Matmul { .. } | LocalOp::Grouped { .. } => {
             [results.saturating_mul(depth).saturating_mul(2), all, 0]
         }
-        // These read as much as they write.
-        // Of the table, the rows that are asked for.
+        // Of the table, only the rows that are looked up are read.
         LocalOp::Embedding { ids, .. } => {
             let numbers = bytes(*ids, reads.get(ids).copied().unwrap_or(0));
             [0, written.saturating_mul(2).saturating_add(numbers), 0]
         }
-        // Those of loops: [`Job::of`].
+        // The work of tile kernels is computed in [`Job::of`].
         LocalOp::Tiles { .. } => [0; 3],
         LocalOp::Fill { .. } => [0, written, written],
+        // These read as many bytes as they write.
         LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
             [0, written.saturating_mul(2), 0]
         }
@@ -177,18 +181,19 @@ pub(super) fn of_elements(
     }
 }
 
-/// Rates of the units: those of the settings, and those of devices with a pace of their own.
+/// Rates of the units: those of the settings, and those of perturbed devices.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
     units: [Rate; 3],
-    /// By rank.
+    /// Rates of perturbed devices, by rank.
     own: BTreeMap<u64, [Rate; 3]>,
-    /// Which of them take no time.
+    /// Whether each unit is assumed infinitely fast.
     pub(super) unlimited: [bool; 3],
-    /// Bytes that the vector unit works on at a time.
+    /// Bytes of a step of the vector unit.
     step: u64,
-    /// Memory traffic of one core; how much slower that of a device is stands with the others of its rank.
+    /// Bytes of memory traffic per second of one core.
     core: f64,
+    /// Factors by which the memory of a rank is slower, by rank, if they are not 1.
     slower: BTreeMap<u64, f64>,
 }
 
@@ -209,18 +214,20 @@ impl Rates {
         }
     }
 
-    /// Whether anything takes time.
+    /// Checks whether any local work takes time.
     pub(super) fn works(&self) -> bool {
         self.unlimited.contains(&false) || self.core < f64::INFINITY
     }
 
-    /// How long one core of a rank is at so many bytes read and written.
+    /// Returns the time in which one core of a rank reads and writes a number of bytes.
     pub(super) fn of_core(&self, rank: u64, bytes: u64) -> Time {
         Time::of(bytes, self.core / self.slower.get(&rank).copied().unwrap_or(1.0))
     }
 
-    /// How long a tile kernel takes: what is preloaded comes first, and then tiles pass through the units one behind the other. A
-    /// unit begins when the first tiles have come to it, and what others do on the last ones follows its end.
+    /// Returns the course of a tile kernel: preloaded operands come first, then tiles pass through
+    /// the units in a pipeline. The time for a unit is the sum of the work of the other units on
+    /// the first tiles, all work of the unit, and the work of the other units on the last tiles.
+    /// The longest of these times counts.
     pub(super) fn of_tiles(&mut self, rank: u64, work: &tiles::Work) -> Course {
         let mut sum = |work: &Amounts| self.times(rank, work).into_iter().fold(Time::ZERO, |a, b| a + b);
         let preloaded = sum(&[0, work.preloaded, 0]);
@@ -236,7 +243,7 @@ impl Rates {
         course
     }
 
-    /// How long each unit of a rank works on it.
+    /// Returns the time of each unit of a rank for these amounts.
     pub(super) fn times(&mut self, rank: u64, work: &Amounts) -> [Time; 3] {
         let units = match self.own.is_empty() {
             true => &mut self.units,
@@ -249,41 +256,44 @@ impl Rates {
     }
 }
 
-/// The units of one device: from when on each is free. Arithmetic and vector work may share a slot.
+/// The units of one device, as the times from which each is free. Arithmetic and vector work may
+/// share a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Units {
     free: [Time; 3],
     shared: bool,
-    /// From when on the links between the PEs of the device are.
+    /// Time from which the links between the PEs of the device are free.
     network: Time,
 }
 
 impl Units {
-    /// Free units.
+    /// Returns units that are free.
     pub(super) fn new(shared: bool) -> Units {
         Units { free: [Time::ZERO; 3], shared, network: Time::ZERO }
     }
 
-    /// When an operation that comes at `at` may begin to move elements between PEs, if it does.
+    /// Returns the time at which an operation that is requested at `at` may begin: if it moves
+    /// elements between PEs, not before their links are free.
     pub(super) fn network(&self, at: Time, moves: bool) -> Time {
         if moves { at.max(self.network) } else { at }
     }
 
-    /// An operation has the links between PEs until then.
+    /// Occupies the links between PEs until `end`.
     pub(super) fn moves_until(&mut self, end: Time) {
         self.network = self.network.max(end);
     }
 
-    /// How long an operation holds each unit: a shared slot as long as any part of it is used.
+    /// Returns the time for which an operation holds each unit. A shared slot is held as long as
+    /// either part needs it.
     fn held(&self, times: &[Time; 3]) -> [Time; 3] {
         let [arithmetic, memory, vector] = *times;
         let slot = arithmetic.max(vector);
         if self.shared { [slot, memory, slot] } else { *times }
     }
 
-    /// The unit that an operation that comes at `at` would have to wait for.
+    /// Returns the unit that an operation requested at `at` would have to wait for.
     pub(super) fn behind(&self, at: Time, times: &[Time; 3]) -> Option<Unit> {
-        // Of a shared slot, the unit that the operation uses.
+        // For a shared slot, the unit that the operation uses.
         let late = self
             .free
             .iter()
@@ -294,8 +304,8 @@ impl Units {
         late.max_by_key(|(((free, _), _), _)| **free).map(|(_, unit)| unit)
     }
 
-    /// An operation that comes at `at`: starts when all units that it needs are free, holds each as long as it needs
-    /// it. Start, end, and the unit that takes longest.
+    /// Starts an operation requested at `at` when all units that it needs are free, and holds each
+    /// for its time. Returns start, end, and the unit that takes longest.
     pub(super) fn work(&mut self, at: Time, times: &[Time; 3]) -> (Time, Time, Unit) {
         let held = self.held(times);
         let busy = self.free.iter().zip(held).filter(|(_, t)| *t > Time::ZERO).map(|(free, _)| *free);

@@ -1,4 +1,5 @@
-//! No schedule is faster than the bound of what it does, on any machine; and the engine is not slower than it must be.
+//! Tests that no schedule is faster than the bound of its collective on any machine, and that the
+//! engine is not slower than necessary.
 
 use crate::time_kit;
 
@@ -6,7 +7,7 @@ use kbc_machine::bounds::{CollKind, Problem, bound};
 use kbc_machine::topology::{LinkId, LinkRate, Topology};
 use time_kit::*;
 
-/// A schedule, what it does with n f32 on p ranks.
+/// Returns schedules with n f32 on p ranks, with the collectives that they perform.
 fn collectives(p: u64, n: u64) -> Vec<(&'static str, CollKind, Option<usize>, String)> {
     use CollKind::*;
     let block = |k: &str| format!("[(r {k}) mod {p} of {p}]");
@@ -58,7 +59,7 @@ fn machines(p: u64) -> Vec<String> {
     out.iter().flat_map(|m| settings.iter().map(move |s| with(m, s))).collect()
 }
 
-/// Numbers that look random and are the same every time.
+/// Reproducible pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -91,7 +92,7 @@ fn no_time_is_below_the_bound() {
             let list = collectives(p, n);
             for machine_text in machines(p) {
                 let even = machine(&machine_text);
-                // The same machine with some links that are slower, faster, further.
+                // The same machine with some links that are slower, faster, or of higher latency.
                 let mut odd = even.clone();
                 for _ in 0..1 + p / 2 {
                     let link = LinkId(dice.below(odd.link_count()) as u32);
@@ -137,7 +138,7 @@ fn rings_in_any_order_keep_the_bound() {
     }
 }
 
-/// Without latency, what reaches a bound has exactly its time.
+/// Without latency, an optimal schedule takes exactly the time of its bound.
 #[test]
 fn what_is_optimal_reaches_the_bound() {
     for (name, p, kind, text, topo) in [

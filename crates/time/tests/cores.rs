@@ -1,5 +1,6 @@
-//! Cores of a machine (docs/time.md, "Cores"): what one stream moves, several streams together, queues that copy on their
-//! own, notifies through memory, and a core's share of the memory.
+//! Tests of the cores of a machine (docs/time.md, "Cores"): what one stream moves, several streams
+//! together, queues that copy on their own, notifies through memory, and a core's share of the
+//! memory.
 
 use crate::time_kit;
 
@@ -14,10 +15,11 @@ fn contiguous(t: &Timing) {
 }
 
 const TILE: &str = "core_get: 4 KiB, 730 ns; core_put: 4 KiB, 600 ns";
-/// f32 of a tile.
+/// Number of f32 in a tile.
 const ELEMENTS: u64 = 1024;
 
-/// Rank 0 of two reads n tiles, `streams` cores an equal part each, each part in `pieces` operations.
+/// Rank 0 of two reads n tiles; each of `streams` cores reads an equal part, in `pieces`
+/// operations.
 fn reads(tiles: u64, streams: u64, pieces: u64) -> kbc_ir::schedule::Schedule {
     let parts = streams * pieces;
     let one = |i: u64| {
@@ -42,16 +44,18 @@ fn a_core_reads_a_tile_in_its_time_way_included() {
         contiguous(&t);
         assert_eq!(t.breakdown().core_ns, t.ns - 200.0, "{:?}", t.path);
     }
-    // Farther away than a tile's time, every tile waits for its way; without bytes there is none.
+    // If the latency exceeds a tile's time, every tile waits for the latency; without bytes there
+    // is no tile.
     let far = machine(&format!("full(2) {{ link: 28 GB/s, 1 us; {TILE} }}"));
     assert_eq!(time(&reads(3, 1, 1), &far).ns, 6000.0);
     assert_eq!(time(&reads(0, 1, 1), &two(TILE)).ns, 200.0);
-    // A link that is slower than the core is what limits it.
+    // A link that is slower than the core is the limit.
     let slow = machine(&format!("full(2) {{ link: 1 GB/s, 100 ns; {TILE} }}"));
     assert_eq!(time(&reads(2, 1, 1), &slow).ns, 200.0 + 8192.0);
 }
 
-/// The closed form against tiles that are operations of their own: one core alone exactly, several to a tile.
+/// The closed form equals tiles that are separate operations: exactly for one core, within a tile
+/// for several.
 #[test]
 fn tiles_in_one_operation_are_tiles_one_by_one() {
     for cores in [1, 2, 4, 5, 6, 8, 16] {
@@ -77,7 +81,7 @@ fn tiles_in_one_operation_are_tiles_one_by_one() {
     }
 }
 
-/// Rank 0 puts two chunks of eight tiles to rank 1 and says so once.
+/// Rank 0 puts two chunks of eight tiles to rank 1, with one notify.
 fn puts(streams: &str) -> kbc_ir::schedule::Schedule {
     parse(&streams_region(2, 16 * ELEMENTS, 1, 1, streams))
 }
@@ -92,12 +96,12 @@ fn a_core_writes_one_transfer_after_another_and_the_notify_comes_behind() {
     assert_eq!(t.ns, 16.0 * 600.0);
     contiguous(&t);
     assert_eq!((t.breakdown().core_queue_ns, t.breakdown().core_ns), (0.0, 9600.0), "the stream is held");
-    // Through memory it takes its time once the data is there.
+    // Through memory, the notify takes its time once the data is there.
     let t = time(&s, &two(&format!("{TILE}; notify: 1 us")));
     assert_eq!(t.ns, 16.0 * 600.0 + 1000.0);
     contiguous(&t);
     assert_eq!(t.breakdown().notify_ns, 1000.0);
-    // No less than its way.
+    // No less than the latency of its route.
     assert_eq!(time(&s, &two(&format!("{TILE}; notify: 10 ns"))).ns, 16.0 * 600.0 + 100.0);
     // Without cores: links and the notify.
     let t = time(&s, &two("notify: 1 us"));
@@ -106,18 +110,19 @@ fn a_core_writes_one_transfer_after_another_and_the_notify_comes_behind() {
 
 #[test]
 fn a_notify_waits_for_puts_of_all_cores_of_its_rank() {
-    // The second core has three of the four parts; the first one says so for both, once the second has issued its own.
+    // The second core has three of the four parts. The first one notifies for both, once the second
+    // has issued its own.
     let streams = "    stream core0\n        if r == 0\n          put v[0 of 4] -> (1) : @w[0]\n          await e\n          fence.release\n          notify (1) : @s[0]\n        \
                    if r == 1\n          wait @s[0] >= call + 1\n          fence.acquire\n    stream core1\n        if r == 0\n          \
                    for k in 1..4\n            put v[k of 4] -> (1) : @w[0]\n          record e\n";
     let text = streams_region(2, 16 * ELEMENTS, 1, 1, streams);
     let s = parse(&text);
     for (more, after) in [("", 0.0), ("; notify: 1 us", 1000.0)] {
-        // It is issued when both cores are done: on its own way then, or through memory.
+        // The notify is issued when both cores are done, and then uses its own route or memory.
         let t = time(&s, &two(&format!("{TILE}{more}")));
         assert_eq!(t.ns, 12.0 * 600.0 + if after > 0.0 { after } else { 100.0 }, "{more}");
         contiguous(&t);
-        // Where the link is slower than they are, the data comes after that, and the notify behind it.
+        // If the link is slower than the cores, the data arrives later, and the notify after it.
         let slow = machine(&format!("full(2) {{ link: 1 GB/s, 100 ns; {TILE}{more} }}"));
         let t = time(&s, &slow);
         assert_eq!(t.ns, 65_536.0 + 100.0 + after, "{more}");
@@ -136,7 +141,7 @@ fn a_notify_alone_takes_its_time_and_no_link() {
     // Two rounds follow each other.
     let body = body.to_owned() + "        notify ((r + 1) mod 4) : @s[1]\n        wait @s[1] >= call + 1\n";
     assert_eq!(time(&parse(&one_region(4, 1, 1, 2, &body)), &topo).ns, 2000.0);
-    // To itself: nothing.
+    // A notify to the rank itself costs nothing.
     let own = "        notify (r) : @s[0]\n        wait @s[0] >= call + 1\n";
     assert_eq!(time(&parse(&one_region(4, 1, 1, 1, own)), &topo).ns, 0.0);
 }
@@ -151,13 +156,13 @@ fn a_queue_takes_its_time_and_its_bytes() {
         assert!((t.ns - want).abs() < 1e-6, "{tiles} {streams}: {} {want}", t.ns);
         contiguous(&t);
     }
-    // One after another in one queue, while the stream goes on.
+    // One after another in one queue, while the stream continues.
     let t = time(&puts(ONE_STREAM), &two("sdma: 21 GB/s, 2.5 us; engine: sdma"));
     let one = 2500.0 + 32_768.0 / 21.0;
     assert!((t.ns - 2.0 * one).abs() < 1e-6, "{}", t.ns);
     assert!((t.breakdown().core_queue_ns - one).abs() < 1e-6, "{:?}", t.path);
     contiguous(&t);
-    // What is given and not chosen changes nothing.
+    // A queue that is given but not chosen has no effect.
     let s = reads(4, 1, 1);
     assert_eq!(time(&s, &two(&format!("{TILE}; sdma: 21 GB/s, 2.5 us"))).ns, 4.0 * 730.0);
     let by_core = two(&format!("{TILE}; sdma: 21 GB/s, 2.5 us; engine: core"));
@@ -167,7 +172,7 @@ fn a_queue_takes_its_time_and_its_bytes() {
 #[test]
 fn what_is_stored_whole_leaves_its_core_whole() {
     let t = time(&puts(ONE_STREAM), &two(&format!("{TILE}; forward: store_and_forward")));
-    // Its way is in the time of the core, its bytes on the link are not.
+    // The core's time includes the latency of the route, but not the bytes on the link.
     assert!((t.ns - (16.0 * 600.0 + 8.0 * 4096.0 / 28.0)).abs() < 1e-6, "{}", t.ns);
     contiguous(&t);
 }
@@ -197,12 +202,12 @@ fn cores_copy_and_reduce_as_fast_as_they_can_until_the_memory_is_full() {
     one(at(1, "core_memory: 10 GB/s").ns, 12_000.0);
     one(at(4, "core_memory: 10 GB/s").ns, 3000.0);
     let t = at(4, "core_memory: 10 GB/s; device: 1 TFLOP/s, 20 GB/s");
-    // The memory is held for 1500 ns by each, the last one begins at 4500 and takes 3000.
+    // Each one occupies the memory for 1500 ns; the last begins at 4500 and takes 3000.
     one(t.ns, 7500.0);
     contiguous(&t);
     one(t.ranks[0].work_ns, 6000.0);
     one(at(4, "core_memory: 10 GB/s; device: 1 TFLOP/s, 1000 GB/s").ns, 3000.0 + 3.0 * 30.0);
-    // A device whose memory is slow has slow cores.
+    // A device with slow memory has slow cores.
     let mut slow = machine("ring(1) { core_memory: 10 GB/s }");
     slow.set_pace(DeviceId(0), Pace { slower: [1.0, 2.0, 1.0], ..Pace::NORMAL }).unwrap();
     one(time(&streams(4), &slow).ns, 6000.0);

@@ -1,5 +1,5 @@
-//! Hosts added to schedules that have none change nothing: not what the checker shows, nor a bit of a result, nor a
-//! nanosecond, wherever they read and wait.
+//! Tests that hosts added to schedules without one change nothing, wherever they read and wait: not
+//! the checker's verdict, no bit of a result, and no nanosecond.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::common;
@@ -18,7 +18,7 @@ use kbc_ir::{Body, Module, Props};
 use kbc_machine::topology::Topology;
 use kbc_time::{TimeOptions, simulate};
 
-/// Numbers that look drawn.
+/// Pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {
@@ -28,8 +28,9 @@ impl Draw {
     }
 }
 
-/// A host that launches everything, in between reads and waits as drawn, and at the end reads every result. A buffer is
-/// read once all that write it are launched, so that its content does not depend on how far the rest is.
+/// Returns a host that launches everything, with random reads and waits in between, and at the end
+/// reads every result. A buffer is read once all its writers are launched, so that its content does
+/// not depend on the progress of other regions.
 fn host(s: &Schedule, draw: &mut Draw) -> Host {
     let op = |op| SStmt::Op(op, Span::NONE);
     let mut body = vec![];
@@ -72,7 +73,7 @@ fn a_host_that_waits_anywhere_changes_nothing() {
         let plain = load(name);
         let written = |h: &Host| h.body.iter().any(|st| matches!(st, SStmt::Op(SOp::HostWrite { .. }, _)));
         if plain.host.as_ref().is_some_and(written) {
-            // What its host does is part of what it means.
+            // The host of such a schedule is part of its meaning.
             continue;
         }
         let plain = Schedule { host: None, ..plain };
@@ -111,8 +112,8 @@ fn a_host_that_waits_anywhere_changes_nothing() {
     }
 }
 
-/// The copy waits for the pending work of its target: without the wait for whoever reads the buffer it is a race, and without
-/// the one for whoever writes what is copied, too.
+/// The copy waits for the pending work on its target: without the wait for readers of the buffer
+/// there is a race, and without the wait for writers of the source, too.
 #[test]
 fn a_write_waits_for_what_uses_its_target() {
     let s = load("host_writes");

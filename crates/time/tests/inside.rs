@@ -1,5 +1,6 @@
-//! Local work inside devices (TOPO-6): PEs that share an operation compute, from what they hold and what is sent to them,
-//! the bits that one device computes, for every operation and pairs of placements; and how long that takes, by hand.
+//! Tests of local work inside devices (TOPO-6). PEs that share an operation compute, from what they
+//! hold and what is sent to them, the same bits as one device, for every operation and pair of
+//! placements; the times are computed by hand.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::time_kit;
@@ -45,7 +46,7 @@ fn placements() -> Vec<DevicePlacement> {
     ]
 }
 
-/// Six PEs: two cubes of three.
+/// Returns a machine of six PEs: two cubes of three.
 fn six() -> Topology {
     machine("package(ring(1), mesh(1, 2), 3) { ranks: sip }")
 }
@@ -56,7 +57,7 @@ fn numbered(dtype: DType, shape: &[u64], most: i64) -> Tensor {
     Tensor::new(shape, from_i64(dtype, &values)).unwrap()
 }
 
-/// The operation on whole tensors and PE by PE, for every pair of placements.
+/// Compares the operation on whole tensors and PE by PE, for every pair of placements.
 fn agree(op: &LocalOp, dst: (&[u64], DType), srcs: &[(BufferId, &Tensor)], part: Option<i64>) {
     let machine = six();
     let shapes: Vec<&[u64]> = srcs.iter().map(|s| s.1.shape()).collect();
@@ -179,19 +180,21 @@ fn lines_rows_and_fills_are_shared_too() {
 
 #[test]
 fn an_element_that_nobody_sends_is_missed() {
-    // The rule against itself: the same operation with the operand placed elsewhere needs a fetch, and the plan says which.
+    // A check of the rule itself: the same operation with the operand placed elsewhere needs
+    // fetches, which the plan lists.
     let machine = six();
     let placed = |buffer, placement| Placed { buffer, sizes: vec![4, 6], placement };
     let op = LocalOp::Cast { dst: D, src: A };
     let same = share(&op, &placed(D, COLUMNS), &[placed(A, COLUMNS)], None, &machine).unwrap();
     assert_eq!((same.parts.len(), same.fetches.len()), (6, 0));
     let other = share(&op, &placed(D, COLUMNS), &[placed(A, both(Policy::RowWise))], None, &machine).unwrap();
-    // Four of six PEs hold a row; every PE needs one element of each, and four of them hold one of theirs.
+    // Four of six PEs hold a row. Every PE needs one element of each row, and four of them hold one
+    // themselves.
     assert_eq!(other.fetches.len(), 6 * 4 - 4);
     assert!(other.fetches.iter().all(|m| m.from != m.to));
 }
 
-/// One rank on a device of 4 x 4 cubes of 8 PEs.
+/// Returns one rank on a device of 4 x 4 cubes of 8 PEs.
 fn sip(more: &str, placements: &[(&str, DevicePlacement)], others: Option<DevicePlacement>) -> Topology {
     let named = placements.iter().map(|(n, p)| ((*n).to_owned(), *p)).collect();
     machine(&format!("package(ring(1), mesh(4, 4), 8) {{ ranks: sip{more} }}"))
@@ -220,11 +223,11 @@ fn an_elementwise_operation_takes_a_part_in_as_many_as_pes() {
     let shared = time(&cast(), &sip(RATES, &[], Some(COLUMNS)));
     assert_eq!(shared.ns, one.ns / 128.0);
     assert_eq!(shared.breakdown().fetch_ns, 0.0);
-    // Everybody does everything.
+    // Every PE does everything.
     assert_eq!(time(&cast(), &sip(RATES, &[], Some(both(Policy::Replicate)))).ns, one.ns);
-    // Only the first PE.
+    // Only the first PE works.
     assert_eq!(time(&cast(), &sip(RATES, &[], Some(DevicePlacement::default()))).ns, one.ns);
-    // Eight PEs of the first cube.
+    // The eight PEs of the first cube work.
     let cube = DevicePlacement { num_cubes: Some(1), cube: Policy::Replicate, ..COLUMNS };
     assert_eq!(time(&cast(), &sip(RATES, &[], Some(cube))).ns, one.ns / 8.0);
     // A device that is one PE: with a placement and without.
@@ -241,14 +244,16 @@ fn a_product_by_columns_fetches_its_left_operand_alone() {
         "      matmul %y = %x, %w\n",
     );
     let at_first = [("x", DevicePlacement::default())];
-    // A PE has 8 columns: 2 * 64 * 256 * 8 operations at 1 TFLOP/s; x and its columns read, its columns written at 100 GB/s.
+    // A PE has 8 columns: 2 * 64 * 256 * 8 operations at 1 TFLOP/s; x and its columns read, its
+    // columns written at 100 GB/s.
     let (arithmetic, memory) = (262.144, (64 * 256 + 256 * 8 + 64 * 8) as f64 * 4.0 / 100.0);
     let work = f64::max(arithmetic, memory);
-    // Everybody has x: nothing is fetched.
+    // Every PE has x: nothing is fetched.
     let everywhere = [("x", both(Policy::Replicate))];
     let t = time(&s, &sip(RATES, &everywhere, Some(COLUMNS)));
     assert!((t.ns - work).abs() < 1e-9, "{} {work}", t.ns);
-    // x is at the first PE, and 127 others get all of it through that PE's link: 64 KiB each at 128 GB/s, one after another.
+    // x is at the first PE, and 127 others get all of it through that PE's link: 64 KiB each at 128
+    // GB/s, one after another.
     let link = "; pe_link: 128 GB/s; cube_link: 128 GB/s, 4";
     let t = time(&s, &sip(&format!("{RATES}{link}"), &at_first, Some(COLUMNS)));
     let x = (64 * 256 * 4) as f64;
@@ -259,7 +264,8 @@ fn a_product_by_columns_fetches_its_left_operand_alone() {
 
 #[test]
 fn a_mismatch_pays_the_move() {
-    // Rows to columns inside one cube of two PEs: each sends half of its half, 32 x 2048 f32, at the same time.
+    // Rows to columns inside one cube of two PEs: each sends half of its half, 32 x 2048 f32, at
+    // the same time.
     let text =
         format!("package(ring(1), mesh(1, 1), 2) {{ ranks: sip; pe_link: 64 GB/s; pe_wire: 300{RATES} }}");
     let p = |pe| DevicePlacement { cube: Policy::Replicate, pe, num_cubes: None, num_pes: None };

@@ -1,5 +1,5 @@
-//! Data in memories of packages, and their controllers (SIM-3): exact times, conflicts of channels by address bits,
-//! contention, the way that data takes, and no time below the bound.
+//! Tests of data in memories of packages, and of their controllers (SIM-3): exact times, conflicts
+//! of channels by address bits, contention, the route of the data, and no time below the bound.
 
 use crate::time_kit;
 
@@ -10,7 +10,8 @@ use kbc_machine::topology::Topology;
 use kbc_time::{Cause, MessageKind, TimeOptions, Timing, simulate_observed};
 use time_kit::*;
 
-/// Four PEs of one cube: 1 ns between a PE and the router, 2 ns to its slice of HBM, 5 ns to the SRAM.
+/// Four PEs of one cube: 1 ns between a PE and the router, 2 ns to its slice of HBM, 5 ns to the
+/// SRAM.
 const CUBE: &str = "pe_wire: 100; hbm_wire: 200; sram_wire: 500; hbm_link: 256 GB/s; sram_link: 128 GB/s; \
                     hbm_channels: 8, 32 GB/s, 256 B";
 
@@ -18,7 +19,8 @@ fn cube(more: &str) -> Topology {
     machine(&format!("package(ring(1), mesh(1, 1), 4) {{ {CUBE}{more} }}"))
 }
 
-/// Four ranks with a line `v` of n f32 in `from`, a line `t` in `to`, two slots of a window in `to` and four counters.
+/// Returns a schedule of four ranks with a line `v` of n f32 in `from`, a line `t` in `to`, two
+/// slots of a window in `to` and four counters.
 fn kir(n: u64, from: &str, to: &str, body: &str) -> Schedule {
     parse(&format!(
         "kir 1
@@ -59,7 +61,8 @@ fn readers_of_one_slice_wait_for_its_channels() {
     let hbm = topo.memory_port(kbc_machine::topology::DeviceId(0), MemKind::Hbm);
     for k in 1..=4u64 {
         let t = time(&read(k), &topo);
-        // There in 1 + 2, a first burst of 256 B in 8, back in 2 + 1, and 16384 B over 256 GB/s; all others first.
+        // The request takes 1 + 2, a first burst of 256 B takes 8, the way back 2 + 1, and 16384 B
+        // take 64 at 256 GB/s; all other readers come first.
         assert_eq!(t.ns, 3.0 + 8.0 + 3.0 + 64.0 + 64.0 * (k - 1) as f64, "{k}");
         contiguous(&t);
         let b = t.breakdown();
@@ -72,7 +75,7 @@ fn readers_of_one_slice_wait_for_its_channels() {
             assert!(t.path.iter().any(|s| s.cause == Cause::MemoryQueue(hbm)));
         }
     }
-    // At the devices, as it is where nothing is said, nobody waits for a memory.
+    // With data at the devices, which is the default, no message waits for a memory.
     let t = time(&read(4), &cube(""));
     assert_eq!((t.ns, t.memories.len()), (2.0 * (1.0 + 1.0), 0));
     // No channels: the link alone.
@@ -94,7 +97,8 @@ fn channels_are_address_bits() {
         (t.ns, t.breakdown().memory_queue_ns)
     };
     for chunk in 1..32 {
-        // The second of two waits for the link until the first one's nanosecond is over, or for the channel.
+        // The second of two waits for the link, until the first one's nanosecond is over, or for
+        // the channel.
         let want = if chunk % 8 == 0 {
             (3.0 + 8.0 + 8.0 + 3.0 + 1.0, 8.0)
         } else {
@@ -102,7 +106,8 @@ fn channels_are_address_bits() {
         };
         assert_eq!(pair(chunk), want, "{chunk}");
     }
-    // Windows are behind the buffers: 8192 B of %v, and 8192 B of %t, which is in HBM here; slot 1 begins at 24576.
+    // Windows are placed after the buffers: 8192 B of %v, and 8192 B of %t, which is in HBM here;
+    // slot 1 begins at 24576.
     let body = "        if r == 1\n          put t[0 of 32] -> (0) : @w[1]\n        if r == 2\n          put t[1 of 32] -> (0) : @w[0]\n";
     let t = time(&kir(2048, "tcm", "hbm", body), &cube("; data: named"));
     let m = t.memories.iter().find(|m| m.writes == 2).copied();
@@ -122,22 +127,23 @@ fn puts_go_from_memory_to_memory() {
         }
         t.ns
     };
-    // A burst is read, crosses the router, and is written once it is there.
+    // A burst is read, crosses the router, and is written once it has arrived.
     assert_eq!(put("hbm", "hbm", 1, 256), 8.0 + 4.0 + 1.0 + 8.0);
-    // Half a burst is one.
+    // Half a burst counts as one.
     assert_eq!(put("hbm", "hbm", 1, 128), 8.0 + 4.0 + 0.5 + 8.0);
     assert_eq!(put("hbm", "hbm", 1, 16384), 8.0 + 4.0 + 64.0 + 8.0);
     assert_eq!(put("tcm", "hbm", 1, 256), 3.0 + 1.0 + 8.0);
     assert_eq!(put("hbm", "tcm", 1, 256), 8.0 + 3.0 + 1.0);
     assert_eq!(put("hbm", "sram", 1, 256), 8.0 + 7.0 + 2.0);
     assert_eq!(put("tcm", "tcm", 1, 256), 2.0);
-    // Out of the cube's SRAM and in again, as it is the same for all PEs.
+    // Out of the cube's SRAM and back into it, because all PEs share it.
     assert_eq!(put("sram", "sram", 1, 256), 10.0 + 2.0);
     // To its own rank: between its memories, and in its slice.
     assert_eq!(put("hbm", "tcm", 0, 256), 8.0 + 3.0 + 1.0);
     assert_eq!(put("tcm", "hbm", 0, 16384), 3.0 + 64.0 + 8.0);
     assert_eq!(put("tcm", "tcm", 0, 256), 0.0);
-    // Reading the source keeps the channel until 8, the head is back at 12; it is another channel where the slot is.
+    // Reading the source occupies the channel until 8, and the head is back at 12; the slot is on
+    // another channel.
     assert_eq!(put("hbm", "hbm", 0, 256), 8.0 + 4.0 + 1.0 + 8.0);
 }
 
@@ -146,8 +152,9 @@ fn a_channel_that_changes_between_reading_and_writing_loses_time() {
     let body = "        if r == 1\n          put v -> (0) : @w[0]\n        if r == 2\n          get t <- (0) : v\n          \
                 fence.complete\n";
     let ns = |more: &str| time(&kir(1024, "hbm", "hbm", body), &cube(&format!("; data: named{more}"))).ns;
-    // Read by rank 2 at 3; the head of what rank 1 writes is there at 12, when the channels are still reading, and its
-    // tail 16 later. Rank 2 reads 4096 B in 8 + 4 + 16, and they are written to its slice.
+    // Rank 2's read begins at 3. The head of what rank 1 writes arrives at 12, when the channels
+    // are still reading, and its tail 16 later. Rank 2 reads 4096 B in 8 + 4 + 16, and they are
+    // written to its slice.
     let free = ns("");
     assert_eq!(free, 3.0 + 8.0 + 4.0 + 16.0 + 8.0);
     let t = time(&kir(1024, "hbm", "hbm", body), &cube("; data: named; hbm_switch: 5 ns"));
@@ -160,8 +167,8 @@ fn a_channel_that_changes_between_reading_and_writing_loses_time() {
 
 #[test]
 fn a_notify_waits_for_data_that_takes_longer() {
-    // Nothing but fences between a put and its notify: they travel together. The other one is alone, and on its way from
-    // device to device, which is shorter.
+    // With only fences between them, a put and its notify travel together. The other put travels
+    // alone, from device to device, which is shorter.
     let body = "        if r == 0\n          put v -> (1) : @w[0]\n          put v[0 of 32] -> (2) : @w[0]\n          \
                 fence.release\n          notify (1) : @s[0]\n        if r == 1\n          wait @s[0] >= call + 1\n          \
                 fence.acquire\n";
@@ -186,7 +193,8 @@ fn a_transfer_has_its_channel_until_its_memory_answers() {
     // The acknowledgement comes from the slice: 2 + 1.
     assert_eq!(t.ns, 21.0 + 3.0 + 21.0);
     assert_eq!(t.breakdown().acknowledged_ns, 3.0);
-    // A transfer to the own rank that passes links has one, too; between a device and itself there is nothing to wait for.
+    // A transfer to the own rank that passes links has one, too; between a device and itself there
+    // is nothing to wait for.
     let own = "        if r == 0\n          put v -> (0) : @w[0]\n          put v -> (0) : @w[1]\n";
     assert_eq!(time(&kir(64, "tcm", "hbm", own), &cube("; data: named; dma: 1")).ns, 12.0 + 3.0 + 12.0);
     assert_eq!(time(&kir(64, "tcm", "tcm", own), &cube("; data: named; dma: 1")).ns, 0.0);
@@ -203,7 +211,7 @@ fn rules_of_links_hold_for_controllers() {
     assert_eq!(at("forward: drain"), 84.0);
     // Read, sent twice, written, each as a whole.
     assert_eq!(at("forward: store_and_forward"), 64.0 + 2.0 + 64.0 + 2.0 + 64.0 + 64.0);
-    // Two that are in each other's way: draining, the second one's tail catches nothing up.
+    // Two messages that compete: with draining, the tail of the second one catches nothing up.
     let two = "        if r < 2\n          put v -> (2) : @w[r]\n";
     let two = kir(4096, "tcm", "hbm", two);
     let ns = |rule: &str| time(&two, &cube(&format!("; data: named; {rule}"))).ns;
@@ -251,7 +259,8 @@ fn bounds_look_at_memories_where_data_is_there() {
         let problem = Problem::new(CollKind::AllReduce, 4096, topo.devices());
         bound(&topo, &problem).expect("a bound").bandwidth_ns
     };
-    // 2 (p - 1) n over what all devices send: p links of 1 GB/s, or of 260 GB/s. Slower channels count.
+    // 2 (p - 1) n over what all devices send: p links of 1 GB/s, or of 260 GB/s. Slower channels
+    // count.
     assert_eq!(ns(""), 6.0 * 4096.0 / 4.0);
     assert!((ns("; data: named") - 6.0 * 4096.0 / (4.0 * 260.0)).abs() < 1e-9);
     assert!((ns("; data: named; hbm_channels: 2, 3 GB/s, 64 B") - 6.0 * 4096.0 / (4.0 * 10.0)).abs() < 1e-9);

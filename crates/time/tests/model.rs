@@ -1,4 +1,5 @@
-//! Time: exact figures of small schedules, and what the model promises (`docs/time.md`).
+//! Tests of the time model: exact figures of small schedules, and the properties that
+//! `docs/time.md` states.
 
 use crate::time_kit;
 
@@ -17,7 +18,7 @@ fn observed(s: &Schedule, topo: &Topology) -> (Timing, Seen) {
     (t, seen)
 }
 
-/// Begins at 0, ends at the end, and nothing is between two steps.
+/// Checks that the path begins at 0, ends at the end, and has no gaps.
 fn contiguous(t: &Timing) {
     if t.ns == 0.0 {
         assert_eq!(t.path, vec![]);
@@ -43,7 +44,7 @@ fn ring_all_reduce_costs_what_the_formula_says() {
         let t = time(&parse(&ring(p, n)), &machine(&format!("ring({p}) {{ link: {link} }}")));
         let chunk = (4 * n / p) as f64 * 1e9 / bandwidth;
         let want = (2 * (p - 1)) as f64 * (alpha + chunk);
-        // Where no quotient has to be rounded, to the last bit.
+        // If no quotient has to be rounded, the time is exact to the last bit.
         let exact = chunk.fract() == 0.0;
         assert!(
             if exact { t.ns == want } else { (t.ns / want - 1.0).abs() < 1e-14 },
@@ -93,7 +94,7 @@ fn regions_have_spans() {
     let t = time(&s, &machine("ring(4) { device: 1 TFLOP/s, 1 GB/s }"));
     let names: Vec<&str> = t.regions.iter().map(|r| s.regions[r.region.0 as usize].name.as_str()).collect();
     assert_eq!(names, ["pack", "rs", "step", "ag", "unpack"]);
-    // 70 f32 read and written at 1 byte a nanosecond.
+    // 70 f32 read and written at 1 byte per ns.
     assert_eq!((t.regions[0].start_ns, t.regions[0].end_ns), (0.0, 560.0));
     assert_eq!(t.regions[4].end_ns, t.ns);
     assert!(t.regions.windows(2).all(|w| w[0].start_ns < w[1].start_ns && w[0].end_ns <= w[1].end_ns));
@@ -117,7 +118,8 @@ fn nothing_to_move_costs_latency() {
 
 #[test]
 fn a_line_carries_the_wrap_back() {
-    // The hop from 7 to 0 passes all seven links back, so each directed link carries 7/4 of the vector.
+    // The hop from 7 to 0 passes all seven links back, so each directed link carries 7/4 of the
+    // vector.
     let n = 1 << 16;
     let t = time(&parse(&ring(8, n)), &machine("mesh(8)"));
     assert_eq!(t.links.len(), 14);
@@ -184,7 +186,8 @@ fn cut_through_pays_latencies_and_the_slowest_link_once() {
 
 #[test]
 fn messages_on_a_link_are_served_in_the_order_they_came() {
-    // Ranks 0 and 1 both send over the link 1 -> 2; the head of 0's message comes to it after 500 ns.
+    // Ranks 0 and 1 both send over the link 1 -> 2; the head of rank 0's message reaches it after
+    // 500 ns.
     let body = "        if r < 2
           put v -> (2) : @w[r]
           fence.release
@@ -196,7 +199,7 @@ fn messages_on_a_link_are_served_in_the_order_they_came() {
     let s = parse(&one_region(3, 100_000, 2, 2, body));
     let (t, seen) = observed(&s, &machine("mesh(3)"));
     let ends: Vec<(u64, f64)> = seen.messages.iter().map(|m| (m.from, m.delivered_ns)).collect();
-    // 8000 ns of service each: the second one waits until the first one is through.
+    // 8000 ns of service each: the second one waits for the first.
     assert_eq!(ends, [(1, 8500.0), (0, 16500.0)]);
     assert_eq!(t.breakdown().queue_ns, 7500.0);
     assert!(t.path.iter().any(|s| matches!(s.cause, Cause::Queue(_)) && s.rank == 0));
@@ -229,10 +232,10 @@ fn a_notify_after_a_put_rides_along_and_others_pay() {
     let topo = machine("full(3) { signal: 100 B }");
     let rides = time(&parse(&send("")), &topo);
     assert_eq!((rides.ns, rides.messages), (580.0, 1));
-    // After something else to somebody else it goes alone: 2 ns for 100 bytes, behind the put.
+    // After a message to another rank, the notify travels alone: 2 ns for 100 bytes, after the put.
     let alone = time(&parse(&send("          notify (2) : @s[1]\n")), &topo);
     assert_eq!((alone.ns, alone.messages), (582.0, 3));
-    // A second notify is not right after the put any more.
+    // A second notify no longer follows the put immediately.
     let twice = one_region(
         2,
         1000,
@@ -256,7 +259,7 @@ fn a_late_notify_comes_when_it_is_given() {
 fn fences_count_each_time() {
     let s = parse(&ring(4, 400));
     let t = time(&s, &machine("ring(4) { fence: 20 ns }"));
-    // The release is over before the message is; the acquire is waited for.
+    // The release is over before the message arrives; the acquire adds to the time.
     assert_eq!(t.ns, 6.0 * (500.0 + 8.0 + 20.0));
     contiguous(&t);
     assert_eq!(t.unlimited, ["memory", "vector"]);
@@ -271,7 +274,7 @@ fn gets_ask_and_are_answered() {
 ";
     let (t, seen) =
         observed(&parse(&one_region(3, 1000, 2, 1, body)), &machine("mesh(3) { signal: 50 B; fence: 5 ns }"));
-    // Both requests take the link 0 -> 1, one ns each; both answers the link 1 -> 0, 80 ns each.
+    // Both requests take the link 0 -> 1, 1 ns each; both replies take the link 1 -> 0, 80 ns each.
     let ends: Vec<(MessageKind, u64, f64)> =
         seen.messages.iter().map(|m| (m.kind, m.from, m.delivered_ns)).collect();
     use MessageKind::{Reply, Request};
@@ -306,7 +309,7 @@ fn local_work_takes_its_units() {
     assert_eq!(t.ns, 24_000.0);
     assert_eq!(t.path[0].cause, Cause::UnitQueue(Unit::Arithmetic));
     contiguous(&t);
-    // `max(x, x)` reads 80 kB and writes 80 kB: an operand that stands twice is read once.
+    // `max(x, x)` reads 80 kB and writes 80 kB: an operand that occurs twice is read once.
     let kernel = "kernel @twice(x, y) = max(x, y)\n";
     let square = text(kernel, "    stream main\n      compute %d = twice(%c, %c)\n");
     assert_eq!(time(&square, &machine("ring(1) { device: 1 TFLOP/s, 80 GB/s }")).ns, 2000.0);
@@ -336,7 +339,7 @@ fn streams_overlap_and_meet_at_events() {
         parse(&streams_region(2, 1000, 1, 1, &streams.replace("        \n", "")))
     };
     let topo = machine("full(2) { vector: 4 GB/s }");
-    // 1000 ns of work and 580 ns of message: beside each other, or one after the other.
+    // 1000 ns of work and 580 ns of message: in parallel, or one after the other.
     assert_eq!(time(&s(""), &topo).ns, 1000.0);
     let t = time(&s("record a"), &topo);
     assert_eq!(t.ns, 1580.0);
@@ -346,7 +349,8 @@ fn streams_overlap_and_meet_at_events() {
 
 #[test]
 fn a_slow_link_changes_only_what_crosses_it() {
-    // Two groups of three ranks on one line: of their messages only those from 4 to 5 cross the link 4 -> 5.
+    // Two groups of three ranks on one line: of their messages only those from 4 to 5 cross the
+    // link 4 -> 5.
     let body = "        for s in 0..4
           if r mod 3 != 2
             put v -> (r + 1) : @w[s]
@@ -381,7 +385,8 @@ fn a_slow_link_changes_only_what_crosses_it() {
     let crossing = |m: &Delivery| (m.from, m.to) == (4, 5);
     let (x, y) = (of(&before, &crossing), of(&after, &crossing));
     assert!(x.len() == 4 && x.iter().zip(&y).all(|(a, b)| b.3 > a.3));
-    // Everybody to everybody, all at once: what shares no link with a message that crosses the slow one is unchanged.
+    // Every rank sends to every other at once. A message that shares no link with one that crosses
+    // the slow link is unchanged.
     let s = parse(&direct(6, 6000, "[(r + k) mod 6 of 6]", "copy v[(r - k) mod 6 of 6] = @w[k - 1]"));
     let topo = machine("mesh(2, 3)");
     let slow_link = topo.links_between(DeviceId(1), DeviceId(4))[0].id;
@@ -434,9 +439,10 @@ fn a_notify_one_way_waits_for_puts_the_other_way() {
 ";
     let mut s = parse(&one_region(2, 50_000, 1, 1, body));
     let topo = machine("ring(2) { wrap2: 2 }");
-    // Right after the put it travels with it, whatever way it is written.
+    // Directly after the put, the notify travels with it, however its peer is written.
     assert_eq!(time(&s, &topo).messages, 1);
-    // With a copy between it goes alone, has the other link to itself, and still comes after the put: 4500 ns.
+    // With a copy in between, it travels alone, has the other link to itself, and still arrives
+    // after the put: 4500 ns.
     s = parse(&one_region(2, 50_000, 1, 1, &body.replace("fence.release", "copy v = v")));
     let (t, seen) = observed(&s, &topo);
     assert_eq!(seen.messages[0].kind, MessageKind::Notify);
@@ -462,7 +468,8 @@ fn ranks_may_be_on_many_axes() {
         &std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/kir/good/mesh2x3.kir"))
             .unwrap(),
     );
-    // Stream `main`: rows, columns, rows, in thirds of a half, 9 + 9 + 9 elements at most; `lane` has 13 + 13 + 13.
+    // Stream `main`: rows, columns, rows, in thirds of a half, at most 9 + 9 + 9 elements; `lane`
+    // has 13 + 13 + 13.
     let t = time(&s, &machine("mesh(2, 3) { link: 4 GB/s, 100 ns }"));
     assert!(t.ns >= 5.0 * 100.0);
     contiguous(&t);

@@ -1,5 +1,5 @@
-//! What an observer of a simulation is told agrees with what the simulation reports, and nobody is told what he did not
-//! ask for.
+//! Tests that the events seen by an observer of a simulation agree with its report, and that an
+//! observer gets no details it did not ask for.
 
 use crate::time_kit;
 
@@ -7,7 +7,7 @@ use kbc_time::*;
 use std::collections::BTreeMap;
 use time_kit::{direct, doubling, machine, parse, ring, time};
 
-/// Keeps what it is told in detail.
+/// An observer that keeps the detailed events.
 #[derive(Default)]
 struct Told {
     wants: bool,
@@ -18,7 +18,7 @@ struct Told {
     woken: Vec<Woken>,
     delivered: Vec<Delivery>,
     works: Vec<Work>,
-    /// Moments as they were told.
+    /// Times of the events in the order in which they came.
     moments: Vec<f64>,
 }
 
@@ -81,7 +81,7 @@ fn times_go_on_and_sums_are_those_of_the_report() {
     for (source, machine) in cases() {
         let (timing, told) = watch(&source, &machine, true);
         assert!(told.moments.windows(2).all(|w| w[0] <= w[1]), "told in the order of time: {machine}");
-        // Links: messages, bytes, and waits and use to the last bit but one.
+        // Links: messages, bytes, and waits and use, equal except for the last bit.
         let mut sums: BTreeMap<_, (u64, u64, f64, f64, f64)> = BTreeMap::new();
         for p in &told.passes {
             let s = sums.entry(p.link).or_default();
@@ -101,7 +101,7 @@ fn times_go_on_and_sums_are_those_of_the_report() {
             assert!((s.2 - l.busy_ns).abs() < 1e-6 && (s.3 - l.queue_ns).abs() < 1e-6, "{l:?} {s:?}");
         }
         assert!(timing.links.iter().any(|l| l.queue_ns > 0.0) || machine.starts_with("ring"));
-        // Messages: all that leave arrive, when they said they left.
+        // Messages: all that leave arrive, and the arrival repeats the time of sending.
         assert_eq!(told.sent.len() as u64, timing.messages);
         let left: BTreeMap<_, _> = told.sent.iter().map(|m| (m.id, m)).collect();
         assert_eq!(left.len(), told.sent.len(), "no two have the same name");
@@ -109,7 +109,8 @@ fn times_go_on_and_sums_are_those_of_the_report() {
             let s = left[&d.id];
             assert_eq!((s.from, s.to, s.bytes, s.at_ns, s.op), (d.from, d.to, d.bytes, d.sent_ns, d.op));
         }
-        // Streams: every call begins with a region and ends, and time between two turns was said to pass.
+        // Streams: every call begins with a region and ends, and the time between two turns was
+        // announced.
         let mut last: BTreeMap<u64, Turn> = BTreeMap::new();
         for t in &told.turns {
             if let Some(before) = last.insert(t.rank, *t) {
@@ -120,7 +121,7 @@ fn times_go_on_and_sums_are_those_of_the_report() {
         }
         assert!(last.values().all(|t| t.next == Next::End && t.call == 1));
         assert_eq!(last.len(), timing.ranks.len());
-        // Who is woken was held before.
+        // A stream that is woken was blocked before.
         assert!(!told.woken.is_empty());
         for w in &told.woken {
             assert!(told.held.iter().any(|h| h.rank == w.rank && h.at_ns <= w.at_ns));

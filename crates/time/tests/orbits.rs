@@ -1,4 +1,4 @@
-//! One rank of each orbit: where it stands for all, and what makes it not.
+//! Tests of simulating one rank of each orbit: when it stands for all, and what prevents that.
 
 use crate::time_kit;
 
@@ -7,7 +7,7 @@ use kbc_machine::topology::{DeviceId, LinkRate, Topology};
 use kbc_time::*;
 use time_kit::*;
 
-/// As it comes and with every rank: both must agree. How the first was found.
+/// Simulates with and without symmetry, which must agree; returns how the first was computed.
 fn both(s: &Schedule, topo: &Topology, options: &TimeOptions) -> (Timing, Walked) {
     let mut some = simulate(s, topo, options).expect("it runs");
     let all = simulate(s, topo, &TimeOptions { every_rank: true, ..options.clone() }).expect("it runs");
@@ -30,7 +30,7 @@ fn a_ring_is_one_orbit() {
     let (t, walked) = both(&s, &machine("ring(8)"), &TimeOptions { calls: 3, ..TimeOptions::default() });
     assert_eq!(walked, Walked::Orbits(1));
     assert_eq!((t.messages, t.links.len(), t.ranks.len(), t.path.len()), (336, 8, 8, 84));
-    // One chunk does not divide by eight.
+    // One chunk is not divisible by eight.
     assert_eq!(
         default(&parse(&ring(8, 801)), &machine("ring(8)")),
         every("chunks of v in region c differ in length")
@@ -61,7 +61,8 @@ fn a_slow_link_makes_ranks_differ() {
     assert_eq!(default(&s, &topo), every("the machine is not the same when the ranks move"));
 }
 
-/// Everybody sends two hops on, and a fence later one hop; with a fence as long as a latency both want a link at once.
+/// Every rank sends two hops away and, after a fence, one hop. If the fence is as long as a
+/// latency, both messages want a link at the same time.
 #[test]
 fn two_ranks_that_want_a_link_at_once_are_not_one() {
     let s = parse(&one_region(
@@ -83,7 +84,7 @@ fn two_ranks_that_want_a_link_at_once_are_not_one() {
     assert_eq!(tied, every("messages of different ranks want a link at the same time"));
     let not = default(&s, &machine("ring(8) { link: 50 GB/s, 500 ns; fence: 400 ns }"));
     assert_eq!(not, Walked::Orbits(1));
-    // Where nothing is on the way, who is first makes no difference.
+    // Without contention, the order of messages makes no difference.
     let empty = parse(&one_region(
         8,
         0,
@@ -101,7 +102,7 @@ fn two_ranks_that_want_a_link_at_once_are_not_one() {
     );
 }
 
-/// Both neighbours at once: rank 0 sees them in another order than rank 1.
+/// Messages from both neighbours at the same time: rank 0 sees them in another order than rank 1.
 #[test]
 fn a_path_that_could_go_both_ways_is_found_from_every_rank() {
     let s = parse(&one_region(

@@ -1,5 +1,5 @@
-//! The time of queues, exactly (SIM-3): slots in every memory and model, credits, back-pressure, draining; and what of it
-//! is on the critical path.
+//! Tests of the exact time of queues (SIM-3): slots in every memory and model, credits,
+//! back-pressure, draining, and their parts of the critical path.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_diag::FileId;
@@ -41,7 +41,7 @@ region @c over tp as (r of 2)
     ))
 }
 
-/// A ring all-reduce on p ranks of p n elements, as `enqueue` makes it.
+/// Returns a ring all-reduce on p ranks of p n elements, as `enqueue` makes it.
 fn ring(p: u64, n: u64) -> Schedule {
     parse(&format!(
         "kir 1
@@ -68,7 +68,7 @@ region @c over tp as (r of {p})
     ))
 }
 
-/// Memory, model, and what an access of 128 bytes costs (HARDWARE.md 1.4).
+/// Memory, model, and the cost in ns of an access of 128 bytes.
 const ACCESS: [(&str, u32, f64); 9] = [
     ("tcm", 0, 0.0),
     ("sram", 0, 0.0),
@@ -110,13 +110,14 @@ fn costs_of_slots_are_data_of_the_machine() {
     assert_eq!(with("queue: sram, 2; slot_sram: 64 GB/s, 5 ns"), 12.0 + 2.0 * 3.25);
     assert_eq!(with("queue: hbm, 2; hop_hbm: 128 GB/s, 1 ns, 64 GB/s"), 12.0 + 2.0 * 4.0);
     assert_eq!(with("queue: tcm, 2; slot_tcm: 64 GB/s, 1 ns"), 12.0 + 2.0 * 3.0);
-    // A message of no bytes pays for being set up, and without queues of the machine nothing.
+    // An empty message costs its setup; without queues of the machine, it costs nothing.
     let empty = messages(1, 0, 4);
     assert_eq!(time(&empty, "mesh(2) { link: 128 GB/s, 11 ns; queue: hbm, 1 }").ns, 23.0);
     assert_eq!(time(&empty, "mesh(2) { link: 128 GB/s, 11 ns }").ns, 11.0);
 }
 
-/// The difference between two memories is accesses on the critical path times the difference of their costs.
+/// The difference between two memories is the number of accesses on the critical path times the
+/// difference of their costs.
 #[test]
 fn memories_differ_by_the_accesses_on_the_path() {
     for p in [2, 4, 7] {
@@ -138,13 +139,14 @@ fn memories_differ_by_the_accesses_on_the_path() {
     }
 }
 
-/// One slot, three messages: the second and the third wait for credits, asleep or looking every so often.
+/// One slot, three messages: the second and the third wait for credits, asleep or polling.
 #[test]
 fn full_queues_wait_for_credits() {
     let s = messages(3, 32, 1);
     let with =
         |more: &str| time(&s, &format!("mesh(2) {{ link: 128 GB/s, 100 ns; queue: sram, 1; {more} }}"));
-    // A message is there and taken after 101 + 6 ns, its credit 100 + 16 / 128 ns later.
+    // A message has arrived and is taken after 101 + 6 ns; its credit arrives 100 + 16 / 128 ns
+    // later.
     let (taken, credit) = (107.0, 100.125);
     let sleep = with("backpressure: sleep");
     assert_eq!(sleep.ns, 3.0 * taken + 2.0 * credit);
@@ -160,14 +162,15 @@ fn full_queues_wait_for_credits() {
         assert_eq!(poll.ns, sent + taken, "{period}");
         assert_eq!(poll.breakdown().poll_ns, sent - 2.0 * (taken + credit), "{period}");
     }
-    // Three slots are enough for three messages, which are written one after another while the first is read; a second
-    // slot lets two go at once.
+    // Three slots are enough for three messages, which are written one after another while the
+    // first is read; a second slot allows two in flight.
     let deep = |depth| time(&messages(3, 32, depth), "mesh(2) { link: 128 GB/s, 100 ns; queue: sram, 1 }").ns;
     assert_eq!(deep(3), 101.0 + 3.0 * 3.0 + 3.0);
     assert_eq!(deep(2), 2.0 * taken + credit);
 }
 
-/// A credit does not wait behind data on its way back, unless the machine's queues are unknown: then it is a notify.
+/// A credit does not wait behind data on its way back, unless the machine has no queues: then it is
+/// a notify.
 #[test]
 fn credits_have_a_path_of_their_own() {
     let s = parse(
@@ -193,7 +196,7 @@ region @c over tp as (r of 2)
       send v[1 of 2] -> (r - 1) : @q[1]
 ",
     );
-    // 2560 bytes are on the link back until 20 ns; the credit is sent after 2 ns.
+    // 2560 bytes occupy the link back until 20 ns; the credit is sent after 2 ns.
     let own = time(&s, "mesh(2) { link: 128 GB/s, 1 ns; queue: tcm }");
     assert_eq!(own.ns, 21.0, "the data back ends last");
     let sends = |t: &Timing| t.path.iter().filter(|s| s.cause == Cause::Credit).count();
@@ -204,7 +207,7 @@ region @c over tp as (r of 2)
     assert!(own.links.iter().all(|l| l.queue_ns == 0.0), "{:?}", own.links);
 }
 
-/// Messages are taken in when they arrive: a receiver that comes late reads them, and pays for nothing else.
+/// Messages are written to slots when they arrive: a late receiver only pays for reading them.
 #[test]
 fn late_receivers_only_read() {
     let s = messages(2, 32, 4);
@@ -222,7 +225,7 @@ fn late_receivers_only_read() {
     }
 }
 
-/// Ranks 0 and 2 send to rank 1, which waits for `first` and then for the other one.
+/// Ranks 0 and 2 send to rank 1, which waits for the message of `first` and then for the other one.
 fn from_both_sides(first: u64) -> Schedule {
     let recv = |rank: u64| {
         let (sign, queue) = if rank == 0 { ("r - 1", "r_minus") } else { ("r + 1", "r_plus") };
@@ -252,8 +255,8 @@ region @c over tp as (r of 3)
     ))
 }
 
-/// The inlet of a rank takes one message in after another, in the order in which they come, whichever is read first; of what
-/// comes while another message is read, the read alone is left.
+/// The inlet of a rank takes in one message after another, in the order of arrival, whichever is
+/// read first. A message that arrives while another is read costs only its own read afterwards.
 #[test]
 fn inlets_take_messages_in_one_after_another() {
     let at = |first, near: f64, far: f64| {
@@ -267,11 +270,12 @@ fn inlets_take_messages_in_one_after_another() {
         }
         simulate(&from_both_sides(first), &topo, &TimeOptions::default()).unwrap()
     };
-    // 11 ns until a head is there, 1 ns of bytes, 3 ns an access. Both at once: the second one waits for its inlet.
+    // 11 ns until a head arrives, 1 ns of bytes, 3 ns per access. If both arrive at once, the
+    // second waits for the inlet.
     for first in [0, 2] {
         let t = at(first, 0.0, 0.0);
         let in_order = first == 0;
-        // The one of rank 0 is in its slot after 15 ns, the other one after 19.
+        // The message of rank 0 is in its slot after 15 ns, the other one after 19.
         assert_eq!(t.ns, if in_order { 22.0 } else { 25.0 }, "{first}");
         assert!(
             t.path.iter().any(|s| s.cause == Cause::Inlet && s.end_ns - s.start_ns == 4.0),
@@ -281,7 +285,8 @@ fn inlets_take_messages_in_one_after_another() {
         assert_eq!(t.breakdown().queue_ns, 4.0);
         assert_eq!(t.slot_accesses(), if in_order { 2 } else { 3 });
     }
-    // The side that is read first comes much later: the other one is in its slot by then, and adds its read alone.
+    // The message that is read first comes much later: the other one is in its slot by then, and
+    // adds only its read.
     let t = at(0, 100.0, 0.0);
     assert_eq!((t.ns, t.slot_accesses()), (100.0 + 15.0 + 3.0 + 3.0, 3));
     // The other order hides it.

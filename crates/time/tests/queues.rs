@@ -1,4 +1,5 @@
-//! Queues executed: in peace, as machine code, under the adversaries, and in time (row IO-1).
+//! Tests of executing queues: undisturbed, as machine code, under the adversaries, and in time (row
+//! IO-1).
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
@@ -62,17 +63,19 @@ fn a_full_queue_is_a_deadlock_that_names_it() {
     assert!(d.list[0].notes.iter().any(|n| n.contains("waits for room in @q[0]")), "{d:?}");
 }
 
-/// Seven messages one after another on a ring, and the credit that the last `send` of the first rank waits for.
+/// Seven messages one after another on a ring, and the credit for which the last `send` of the
+/// first rank waits.
 #[test]
 fn messages_take_their_links() {
     let s = parse(TEXT);
     let machine = Topology::parse("ring(4) { link: 1 GB/s, 100 ns }", Span::NONE.file).expect("a machine");
     let t = simulate(&s, &machine, &TimeOptions::default()).expect("a time");
-    // 2 elements of 4 bytes at 1 GB/s: 8 ns behind each latency, and 6 messages in a chain.
+    // 2 elements of 4 bytes at 1 GB/s: 8 ns after each latency, and 6 messages in a chain.
     assert!((t.ns - 6.0 * 108.0).abs() < 1e-6, "{}", t.ns);
 }
 
-/// Schedules with queues as machine code: in the fixed order and in twenty others, with more calls than slots.
+/// Runs schedules with queues as machine code in the fixed order and in twenty others, with more
+/// calls than slots.
 #[test]
 fn machine_code_has_the_interpreters_bits() {
     for text in [TEXT, TWO, STREAMS] {
@@ -88,8 +91,9 @@ fn machine_code_has_the_interpreters_bits() {
     }
 }
 
-/// What is wrong with queues ends machine code, and the words are the interpreter's: a full queue, an empty one, a wait for
-/// room without end, a message of another size or type, a slot that is too small, a queue that does not exist.
+/// Errors of queues end machine code with the interpreter's messages: a full queue, an empty one,
+/// an endless wait for room, a message of another size or type, a slot that is too small, a queue
+/// that does not exist.
 #[test]
 fn machine_code_and_interpreter_explain_alike() {
     let another_type = TEXT.replace("queue @q[1] : f32", "queue @q[1] : f16");

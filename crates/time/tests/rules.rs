@@ -1,5 +1,5 @@
-//! Time under the rules of a machine (`forward`, `round`, `endpoint`) and with perturbed ranks and links
-//! (docs/machine.md).
+//! Tests of time under the rules of a machine (`forward`, `round`, `endpoint`) and with perturbed
+//! ranks and links (docs/machine.md).
 
 use crate::time_kit;
 
@@ -16,7 +16,7 @@ fn contiguous(t: &Timing) {
     assert!(t.path.windows(2).all(|w| w[0].end_ns == w[1].start_ns), "{:?}", t.path);
 }
 
-/// Rank 0 sends 1000 f32 to rank `to` of p, and again `more` times.
+/// Rank 0 sends 1000 f32 to rank `to` of p, `times` times.
 fn messages(p: u64, to: u64, times: u64) -> kbc_ir::schedule::Schedule {
     let body = format!(
         "        for s in 0..{times}\n          if r == 0\n            put v -> ({to}) : @w[s]\n            \
@@ -46,7 +46,7 @@ fn a_ring_in_whole_nanoseconds_is_the_formula() {
 
 #[test]
 fn a_stored_message_pays_its_bytes_on_every_link() {
-    // 4000 bytes at 10 bytes a nanosecond.
+    // 4000 bytes at 10 bytes per ns.
     let t =
         time(&messages(4, 3, 1), &machine("mesh(4) { link: 10 GB/s, 100 ns; forward: store_and_forward }"));
     assert_eq!(t.ns, 3.0 * (100.0 + 400.0));
@@ -68,13 +68,15 @@ fn a_stored_message_pays_its_bytes_on_every_link() {
 #[test]
 fn rounding_is_down_and_keeps_the_order() {
     let three = "mesh(3) { link: 3 GB/s, 0.5 ns; round: 1 ns";
-    // 4000 / 3 = 1333.3: floor(1333.8) stored, head floor(0.5) and tail floor(1333.8) cut through.
+    // 4000 / 3 = 1333.3: floor(1333.8) with store-and-forward; head floor(0.5) and tail
+    // floor(1333.8) with cut-through.
     let stored = machine(&format!("{three}; forward: store_and_forward }}"));
     assert_eq!(time(&messages(3, 2, 1), &stored).ns, 2.0 * 1333.0);
     assert_eq!(time(&messages(3, 2, 1), &machine(&format!("{three} }}"))).ns, 1333.0);
     let quantum = machine("mesh(3) { link: 3 GB/s, 0.5 ns; round: 100 ns; forward: store_and_forward }");
     assert_eq!(time(&messages(3, 2, 3), &quantum).ns, 2.0 * 1300.0 + 2.0 * 1300.0);
-    // A notify alone behind a put: floor(2.6) of the hold and floor(0.9) of its own would be earlier than floor(3.5).
+    // A separate notify after a put: floor(2.6) of the hold and floor(0.9) of its own would be
+    // earlier than floor(3.5).
     let body = "        if r == 0\n          put v -> (1) : @w[0]\n          fence.release\n          notify (2) : @s[1]\n          \
                 notify (1) : @s[0]\n        if r == 1\n          wait @s[0] >= call + 1\n          fence.acquire\n        \
                 if r == 2\n          wait @s[1] >= call + 1\n";
@@ -92,7 +94,7 @@ fn endpoints_are_paid_before_messages_and_at_the_end() {
     assert_eq!(t.ns, 7.0 + 2.0 * 100.0 + 400.0 + 7.0);
     contiguous(&t);
     assert_eq!(t.breakdown().endpoint_ns, 14.0);
-    // Nobody sends anything.
+    // No rank sends anything.
     let alone = parse(&one_region(1, 1000, 1, 1, "        copy v = v\n"));
     assert_eq!(time(&alone, &machine("ring(1) { endpoint: 7 ns }")).ns, 0.0);
 }
@@ -123,7 +125,7 @@ fn a_late_rank_and_a_slow_unit_are_on_the_path() {
     assert_eq!(time(&s, &topo).ns, plain.ns, "units that are not limited stay so");
 }
 
-/// Seed 1, one run, of these entries.
+/// Returns a perturbation with seed 1 and one run.
 fn perturb(stragglers: Vec<Stragglers>, links: Vec<SlowLinks>) -> Perturb {
     Perturb { seed: 1, runs: 1, stragglers, links, span: Span::NONE }
 }
@@ -168,7 +170,7 @@ fn a_perturbed_link_changes_only_what_crosses_it() {
         } else if a.delivered_ns == b.delivered_ns {
             same += 1;
         } else {
-            // Only behind a message that crossed.
+            // Only a message that shares a link with one that crossed may change.
             let route: Vec<LinkId> =
                 topo.route(DeviceId(a.from as u32), DeviceId(a.to as u32), None).collect();
             let shares = before.iter().filter(|m| crosses(m)).any(|m| {
@@ -199,13 +201,13 @@ fn draws_depend_on_seed_entry_and_element_alone() {
     assert_eq!((a.own_rates().count(), a.paces().count()), (26, 5));
     assert!(a.own_rates().all(|(_, r)| r.bandwidth <= 10e9 && r.latency_ns == 100.0));
     assert!(a.paces().all(|(_, p)| p.slower[0] == 1.0 && p.slower[1] > 1.0 && p.late_ns > 0.0));
-    // Latency as well: the same links with the same bandwidths.
+    // With latency, too: the same links with the same bandwidths.
     let b = perturbed(&topo, &perturb(vec![], vec![share(Some(Spread::Uniform(0.0, 50.0)))]), 7).unwrap();
     for ((l, x), (m, y)) in a.own_rates().zip(b.own_rates()) {
         assert_eq!((l, x.bandwidth), (m, y.bandwidth));
         assert!((100.0..150.0).contains(&y.latency_ns));
     }
-    // Entries add up.
+    // Entries accumulate.
     let twice = perturb(vec![], vec![slow_links("+x", 2.0), slow_links("x", 3.0)]);
     let c = perturbed(&topo, &twice, 7).unwrap();
     let rates: Vec<f64> = c.own_rates().map(|(_, r)| (r.bandwidth / 1e7).round()).collect();
@@ -233,7 +235,7 @@ fn who_is_not_there_is_an_error() {
 
 #[test]
 fn a_flit_is_paid_where_the_message_is_slowest_whole_or_not() {
-    // HARDWARE.md 1.3: first flit, then all but the last at the bottleneck, then the last one.
+    // First flit, then all but the last at the bottleneck, then the last one.
     let topo = machine("mesh(4) { link: 10 GB/s, 100 ns; link (1)->(2): 4 GB/s, 30 ns }");
     for elements in [1u64, 63, 64, 65, 96, 1000] {
         let body = "        if r == 0\n          put v -> (3) : @w[0]\n          fence.release\n          notify (3) : @s[0]\n        \
@@ -243,7 +245,7 @@ fn a_flit_is_paid_where_the_message_is_slowest_whole_or_not() {
         let want = 230.0 + ((flits - 1) * flit) as f64 / 4.0 + (bytes - (flits - 1) * flit) as f64 / 4.0;
         let s = parse(&one_region(4, elements, 1, 1, body));
         assert_eq!(time(&s, &topo).ns, want, "{elements}");
-        // Alone, it makes no difference when the bytes are charged.
+        // For a single message, it makes no difference when the bytes are charged.
         let drain =
             machine("mesh(4) { link: 10 GB/s, 100 ns; forward: drain; link (1)->(2): 4 GB/s, 30 ns }");
         let t = time(&s, &drain);
@@ -254,8 +256,8 @@ fn a_flit_is_paid_where_the_message_is_slowest_whole_or_not() {
 
 #[test]
 fn a_message_that_waited_drains_whole() {
-    // The second message waits 400 ns for the first link. Cut through, its tail then is as far behind as the bytes; a
-    // slower link before the wait makes the difference.
+    // The second message waits 400 ns for the first link. With cut-through, its tail is then as far
+    // behind as its bytes; a slower link before the wait makes the difference.
     let body = "        if r == 0\n          put v -> (2) : @w[0]\n          fence.release\n          notify (2) : @s[0]\n        \
                 if r == 1\n          put v -> (2) : @w[1]\n          fence.release\n          notify (2) : @s[1]\n        \
                 if r == 2\n          wait @s[0] >= call + 1\n          fence.acquire\n          wait @s[1] >= call + 1\n          fence.acquire\n";
@@ -263,7 +265,8 @@ fn a_message_that_waited_drains_whole() {
     let rates = "link: 10 GB/s, 100 ns; link (0)->(1): 5 GB/s, 100 ns";
     let cut = time(&s, &machine(&format!("mesh(3) {{ {rates} }}")));
     let drain = time(&s, &machine(&format!("mesh(3) {{ {rates}; forward: drain }}")));
-    // At the second link at 100, which is free at 400: 300 of the 800 ns behind its head are over then.
+    // At 100 it is at the second link, which is free at 400: by then, 300 of the 800 ns behind its
+    // head have passed.
     assert_eq!(cut.ns, 400.0 + 100.0 + 500.0);
     assert_eq!(drain.ns, 400.0 + 100.0 + 800.0);
     contiguous(&cut);
@@ -286,7 +289,7 @@ fn every_rank_starts_a_launch_later() {
     contiguous(&late);
 }
 
-/// One stream multiplies, the other one adds: 2 x 16^3 operations at 1 a ns, 1024 bytes at 1 a ns.
+/// One stream multiplies, the other adds: 2 x 16^3 operations at 1 per ns, 1024 bytes at 1 per ns.
 const TWO_UNITS: &str = "kir 1
 module @m
 mesh tp 2
@@ -317,7 +320,7 @@ fn arithmetic_and_vector_work_may_share_a_slot() {
 
 #[test]
 fn transfers_of_a_device_wait_for_its_channel_until_they_are_acknowledged() {
-    // Two puts of 400 ns each to different neighbours, 100 ns away.
+    // Two puts of 400 ns each to different neighbours, with 100 ns of latency.
     let body = "        if r == 0\n          put v -> (1) : @w[0]\n          put v -> (3) : @w[0]\n          fence.release\n          \
                 notify (1) : @s[0]\n          notify (3) : @s[0]\n        if r mod 2 == 1\n          \
                 wait @s[0] >= call + 1\n          fence.acquire\n";
@@ -329,7 +332,7 @@ fn transfers_of_a_device_wait_for_its_channel_until_they_are_acknowledged() {
     assert_eq!(one.breakdown().acknowledged_ns, 100.0);
     contiguous(&one);
     assert_eq!(time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns; dma: 2 }")).ns, 500.0);
-    // Reading has a channel of its own, held until the data is there.
+    // Reading has a channel of its own, which is occupied until the data arrives.
     let body = "        if r == 0\n          get v <- (1) : @w[0]\n          get v <- (3) : @w[0]\n          put v -> (1) : @w[1]\n          \
                 fence.complete\n";
     let s = parse(&one_region(4, 1000, 2, 1, body));
@@ -344,12 +347,12 @@ fn vector_units_work_in_whole_steps() {
         let body = "        if r == 0\n          reduce sum v, @w[0]\n";
         time(&parse(&one_region(2, n, 1, 1, body)), &machine(&format!("ring(2) {{ vector: {vector} }}"))).ns
     };
-    // 4 bytes an element.
+    // 4 bytes per element.
     for (n, steps) in [(1, 1), (64, 1), (128, 1), (129, 2), (256, 2), (1000, 8)] {
         assert_eq!(took(n, "512 GB/s, 512 B"), f64::from(steps), "{n}");
         assert_eq!(took(n, "512 GB/s"), n as f64 / 128.0, "{n}");
     }
-    // A rate that takes the place of another one has its own step, or none.
+    // A rate that replaces another one has its own step, or none.
     let first = Topology::parse("ring(2) { vector: 512 GB/s, 512 B }", FileId(0)).unwrap();
     let (own, none) = (first.settings(), Topology::parse("ring(2) { vector: 1 GB/s }", FileId(0)).unwrap());
     assert_eq!(none.settings().over(own).vector_step, None);

@@ -1,12 +1,12 @@
-//! Changes of files that know a little of what is in them: numbers, names, brackets, lines and indentation of texts, lengths and
-//! headers of binary files.
+//! Damage to files that uses some knowledge of their structure: numbers, names, brackets, lines and
+//! indentation of texts, lengths and headers of binary files.
 
 use crate::fuzz::rng::Rng;
 
-/// Bytes of a file at most.
+/// Largest size of a file in bytes.
 const MOST: usize = 1 << 18;
 
-/// Numbers at which something may change.
+/// Numbers at which behaviour may change.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -26,7 +26,7 @@ const NUMBERS: [&str; 16] = [
     "0.0000001",
 ];
 
-/// Pieces that mean something in one text or another.
+/// Pieces of text with a meaning in one of the formats.
 const PIECES: [&str; 32] = [
     "(",
     ")",
@@ -62,10 +62,10 @@ const PIECES: [&str; 32] = [
     "\u{feff}",
 ];
 
-/// A changed file; `other` is of the same kind.
+/// Returns a damaged file. `other` is a file of the same kind.
 pub fn damage(bytes: &[u8], other: &[u8], binary: bool, rng: &mut Rng) -> Vec<u8> {
     let mut out = bytes.to_vec();
-    // The file as it is now and then: it must be read, too.
+    // Sometimes the file stays unchanged, because it must be read, too.
     let changes = [0, 1, 1, 1, 2, 3, 5, 8][rng.below(8)];
     for _ in 0..changes {
         match binary {
@@ -75,13 +75,13 @@ pub fn damage(bytes: &[u8], other: &[u8], binary: bool, rng: &mut Rng) -> Vec<u8
         out.truncate(MOST);
     }
     if !binary {
-        // A cut may have gone through a character.
+        // A cut may have split a character.
         out = String::from_utf8_lossy(&out).into_owned().into_bytes();
     }
     out
 }
 
-/// Parts of a text: words, numbers, runs of blanks, single signs.
+/// Splits a text into tokens: words, numbers, runs of spaces, single characters.
 fn tokens(text: &str) -> Vec<(usize, usize)> {
     let kind = |c: char| match c {
         c if c.is_alphanumeric() || c == '_' => 1,
@@ -105,7 +105,7 @@ fn replace(out: &mut Vec<u8>, (from, to): (usize, usize), with: &[u8]) {
     out.splice(from..to, with.iter().copied());
 }
 
-/// The bounds of a line.
+/// Returns the bounds of a random line.
 fn line(text: &str, rng: &mut Rng) -> (usize, usize) {
     let starts: Vec<usize> = std::iter::once(0)
         .chain(text.match_indices('\n').map(|m| m.0 + 1))
@@ -158,7 +158,7 @@ fn change_text(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             replace(out, (at, at), other[from..to].as_bytes());
         }
         10 => {
-            // Deeper or less deep.
+            // Changes the indentation.
             let (from, to) = line(&text, rng);
             let blanks = text[from..to].len() - text[from..to].trim_start_matches(' ').len();
             match rng.chance(50) {
@@ -167,7 +167,7 @@ fn change_text(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             }
         }
         11 => {
-            // Much of something.
+            // Repeats a piece many times.
             let piece = match rng.chance(50) {
                 true => (*rng.pick(&PIECES)).to_owned(),
                 false => {
@@ -205,7 +205,7 @@ fn change_bytes(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             replace(out, (at, at), &part);
         }
         5 => {
-            // A length or an offset.
+            // Overwrites a length or an offset.
             let values = [0u64, 1, 0xff, 0xffff, 1 << 31, u64::from(u32::MAX), 1 << 40, u64::MAX, n as u64];
             let bytes = rng.pick(&values).to_le_bytes();
             let width = [1, 2, 4, 8][rng.below(4)].min(n - at);
@@ -213,7 +213,7 @@ fn change_bytes(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
         }
         6 => out.truncate(at),
         7 => {
-            // Words of a header.
+            // Inserts words of a header.
             let text = [
                 "'fortran_order': True",
                 "'shape': (",

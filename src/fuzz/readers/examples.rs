@@ -1,4 +1,5 @@
-//! The files that are damaged: what is built in, one or more for each reader, and those of folders that somebody names.
+//! Files to damage: built-in ones, at least one for each reader, and those of folders that the user
+//! names.
 
 use super::Reader;
 use kbc_numerics::formats::{write_npy, write_npz, write_safetensors};
@@ -8,7 +9,7 @@ use std::path::Path;
 /// A file.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// Who reads it.
+    /// The reader of the file.
     pub reader: Reader,
     /// Its name.
     pub name: String,
@@ -16,7 +17,7 @@ pub struct Example {
     pub bytes: Vec<u8>,
 }
 
-/// Bytes above which a file is no example: changes of it would be too slow.
+/// Largest size of an example in bytes; larger files would be too slow.
 const MOST: usize = 1 << 16;
 
 macro_rules! built_in {
@@ -62,11 +63,11 @@ const SHAPES: [&str; 6] = [
     "hierarchy(full(2), ring(4)) { link x: 5 GB/s, 1 us }",
 ];
 
-/// What a crash leaves.
+/// A file as a crash leaves it.
 const CRASH: &str = "// kbc: check 'my files/a.kb' -D p=3\n// kbc 0.1.0: kbc check\n// kbc: file 'my files/a.kb'\nuse \"b.kb\"\n\
                      // kbc: file b.kb without a line end\nparam a = 1\n";
 
-/// Examples for every reader.
+/// Returns the built-in examples of every reader.
 pub fn built_in() -> Vec<Example> {
     let mut out: Vec<Example> = FILES
         .iter()
@@ -102,7 +103,7 @@ pub fn built_in() -> Vec<Example> {
     out
 }
 
-/// Who reads a file, by its name.
+/// Returns the reader of a file by its name.
 fn reader(path: &Path) -> Option<Reader> {
     let ending = path.extension()?.to_str()?;
     Some(match ending {
@@ -121,10 +122,11 @@ fn reader(path: &Path) -> Option<Reader> {
     })
 }
 
-/// The examples in a file or folder, in the order of their names; those that are too long are left out.
+/// Adds the examples in a file or folder, in the order of their names. Files that are too large are
+/// left out.
 ///
 /// # Errors
-/// Of reading.
+/// Returns the errors of reading.
 pub fn below(path: &Path, out: &mut Vec<Example>) -> std::io::Result<()> {
     if !path.is_dir() {
         let Some(reader) = reader(path) else { return Ok(()) };
@@ -138,7 +140,7 @@ pub fn below(path: &Path, out: &mut Vec<Example>) -> std::io::Result<()> {
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        // A link may lead back.
+        // A symbolic link may lead back to a parent.
         if !hidden && !entry.file_type()?.is_symlink() {
             below(&entry.path(), out)?;
         }

@@ -1,8 +1,8 @@
-//! Damaged and made-up files for everything that reads one: no reader may panic, take long, or refuse a file without
-//! saying why and where.
+//! Fuzzer of file readers: damages files for everything that reads one. No reader may panic, take
+//! long, or reject a file without a message and its location.
 //!
-//! Owns what a reader is and what is asked of it; [`damage`] owns the changes, [`examples`] the files they are made to. All is
-//! a function of the examples, a seed and a number.
+//! This module owns the readers and what is required of them. [`damage`] owns the changes, and
+//! [`examples`] the files to change. Everything depends only on the examples, a seed and a number.
 
 pub mod damage;
 pub mod examples;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// What reads a file.
+/// A reader of files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reader {
     /// Programs, algorithms, kernels: `.kb`.
@@ -30,7 +30,8 @@ pub enum Reader {
     Kir,
     /// Kernels of the tile level: `.tile`.
     Tile,
-    /// Everything that is YAML: machines of all tools, perturbations, collectives, sweeps, what is regenerated, published figures.
+    /// All YAML: machines of all tools, perturbations, collectives, sweeps, the list of regenerated
+    /// files, published figures.
     Yaml,
     /// The shape of a machine on the command line.
     Shape,
@@ -38,9 +39,9 @@ pub enum Reader {
     Xml,
     /// Programs and groups of PyTorch: `.json`.
     Json,
-    /// Programs of PyTorch as they are printed: `.txt`, `.py`.
+    /// Printed programs of PyTorch: `.txt`, `.py`.
     Printed,
-    /// Programs of PyTorch: `.pt2`.
+    /// Archived programs of PyTorch: `.pt2`.
     Archive,
     /// Arrays: `.npy`.
     Npy,
@@ -48,12 +49,12 @@ pub enum Reader {
     Npz,
     /// Tensors: `.safetensors`.
     Safetensors,
-    /// What a crash left.
+    /// The file that a crash leaves.
     Replay,
 }
 
 impl Reader {
-    /// All of them.
+    /// All readers.
     pub const ALL: [Reader; 13] = [
         Reader::Kb,
         Reader::Kir,
@@ -70,7 +71,7 @@ impl Reader {
         Reader::Replay,
     ];
 
-    /// The ending of a file of it.
+    /// Returns the extension of its files.
     pub fn ending(self) -> &'static str {
         match self {
             Reader::Kb | Reader::Replay => "kb",
@@ -87,20 +88,20 @@ impl Reader {
         }
     }
 
-    /// Whether it reads bytes that are no text.
+    /// Checks whether it reads binary files.
     pub fn is_binary(self) -> bool {
         matches!(self, Reader::Archive | Reader::Npy | Reader::Npz | Reader::Safetensors)
     }
 }
 
-/// Time that one file may take, of the processor alone where the system tells.
+/// Largest time for one file; processor time where the system provides it.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// What readers said of a file.
+/// What readers reported about a file.
 #[derive(Default)]
 struct Said {
     found: Vec<Diagnostic>,
-    /// Sentences of readers that have no codes.
+    /// Messages of readers that have no codes.
     words: Vec<String>,
 }
 
@@ -112,12 +113,12 @@ impl Said {
 
 const FILE: FileId = FileId(0);
 
-/// Lets a reader read.
+/// Runs a reader on a file.
 fn read(reader: Reader, bytes: &[u8]) -> Said {
     let mut said = Said::default();
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // What the driver refuses before any of them is asked.
+        // The driver rejects such a file before any reader runs.
         Err(_) if !reader.is_binary() => return said,
         Err(_) => "",
     };
@@ -196,7 +197,7 @@ fn read(reader: Reader, bytes: &[u8]) -> Said {
     said
 }
 
-/// What is wrong with what readers said of a text.
+/// Returns what is wrong with the messages about a text, if anything is.
 fn fault(reader: Reader, said: &Said, length: usize) -> Option<String> {
     if let Some(empty) = said.words.iter().find(|w| w.trim().is_empty()) {
         return Some(format!("a refusal without words: {empty:?}"));
@@ -214,7 +215,7 @@ fn fault(reader: Reader, said: &Said, length: usize) -> Option<String> {
         }
         let span = d.span();
         if !reader.is_binary() && d.severity == Severity::Error {
-            // What readers of JSON say of long lines quotes them.
+            // Messages about long lines of JSON quote the lines instead of having a location.
             let quoted = d.notes.iter().any(|n| n.starts_with("byte "));
             if span.is_none() && !quoted && d.code != "E521" {
                 return Some(format!("{who}: an error without a place"));
@@ -227,12 +228,12 @@ fn fault(reader: Reader, said: &Said, length: usize) -> Option<String> {
     None
 }
 
-/// Time that this thread has worked.
+/// Returns the processor time of this thread.
 #[cfg(target_os = "linux")]
 fn worked(_: Instant) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     #[allow(unsafe_code, reason = "the clock of a thread has no safe entry")]
-    // SAFETY: the structure is there, and nothing else is written to.
+    // SAFETY: the structure is valid, and the call writes to nothing else.
     unsafe {
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
     }
@@ -244,7 +245,7 @@ fn worked(since: Instant) -> Duration {
     since.elapsed()
 }
 
-/// What a reader does with a file that it should not.
+/// Returns how a reader fails on a file, if it does.
 pub fn wrong(reader: Reader, bytes: &[u8]) -> Option<String> {
     let begin = Instant::now();
     let before = worked(begin);
@@ -257,33 +258,33 @@ pub fn wrong(reader: Reader, bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// A file that is not read as it should be.
+/// A file on which a reader fails.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Its number.
     pub number: u64,
-    /// Who reads it.
+    /// The reader.
     pub reader: Reader,
-    /// The example it was made of.
+    /// The example from which it was made.
     pub example: String,
-    /// What goes wrong.
+    /// Description of the failure.
     pub what: String,
-    /// Its content, as small as it was found.
+    /// Its content, reduced as far as possible.
     pub bytes: Vec<u8>,
 }
 
-/// What was tried and what came of it.
+/// Counts and findings.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Files by reader.
+    /// Number of files by reader.
     pub tried: BTreeMap<Reader, u64>,
-    /// Those that are not read as they should be.
+    /// Files on which readers fail.
     pub failures: Vec<Failure>,
 }
 
-/// The file of a seed and a number.
+/// Returns the file of a seed and a number.
 pub fn file(examples: &[Example], seed: u64, number: u64) -> Option<(Reader, String, Vec<u8>)> {
-    // Readers in turn, so that those with few examples are not forgotten.
+    // Readers take turns, so that those with few examples are tried as often.
     let readers: Vec<Reader> =
         Reader::ALL.into_iter().filter(|r| examples.iter().any(|e| e.reader == *r)).collect();
     let reader = *readers.get(usize::try_from(number).ok()? % readers.len().max(1))?;
@@ -295,7 +296,7 @@ pub fn file(examples: &[Example], seed: u64, number: u64) -> Option<(Reader, Str
     Some((reader, first.name.clone(), bytes))
 }
 
-/// Files `numbers` of a seed.
+/// Tries the files with these numbers of a seed.
 pub fn run(
     examples: &[Example],
     seed: u64,
@@ -315,10 +316,11 @@ pub fn run(
     sum
 }
 
-/// Readings that making a file smaller may take.
+/// Largest number of readings for making a file smaller.
 const MOST_STEPS: u32 = 200;
 
-/// A smaller file with the same fault, found by leaving out parts; what takes long stays as it is.
+/// Returns a smaller file with the same failure, found by removing parts. A file that takes too
+/// long stays unchanged.
 fn smaller(reader: Reader, mut bytes: Vec<u8>, what: &str) -> Vec<u8> {
     let same = |b: &[u8]| wrong(reader, b).is_some_and(|w| w == what);
     if what.contains(" s for ") {

@@ -1,4 +1,4 @@
-//! Operations on rows and on blocks of matrices in C++.
+//! C++ printer for operations on rows and on blocks of matrices.
 
 use super::body::{Body, Lines};
 use super::expr::{ADD, MUL};
@@ -12,7 +12,7 @@ use kbc_ir::types::DType;
 type R<T> = Result<T, Diagnostic>;
 
 impl Body<'_> {
-    /// A row combined, or spread.
+    /// Prints an operation on a row: reduction, spreading, index, or a row chosen by index.
     pub(super) fn row(&mut self, op: &Op, out: &mut Lines) -> R<()> {
         match op {
             Op::Reduce { op: which, dst, src, work, len } => {
@@ -33,7 +33,7 @@ impl Body<'_> {
                 let (m, value) = (self.expr(len), self.expr(value));
                 out.extend(self.length(*dst, &m)?);
                 let (d, dtype) = (self.tile(*dst)?, self.tile_info(*dst)?.dtype);
-                // A type of 16 bits is made of f32.
+                // A 16-bit floating-point value is made from an f32.
                 let value = match dtype {
                     DType::F16 | DType::BF16 => format!("static_cast<float>({value})"),
                     _ => value,
@@ -68,13 +68,13 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// The variable with the number of the chosen row.
+    /// Returns the variable with the number of the chosen row.
     fn chosen(&mut self) -> String {
         self.uses.chosen = true;
         self.names.chosen.clone()
     }
 
-    /// Blocks of matrices.
+    /// Prints an operation on blocks of matrices.
     pub(super) fn block_op(&mut self, op: &Op, out: &mut Lines) -> R<()> {
         match op {
             Op::LoadBlock { tile, rows, cols, from, pitch } => {
@@ -119,7 +119,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Gives a block its rows and columns unless it has them.
+    /// Sets the rows and columns of a block, unless it has them already.
     fn block_size(&mut self, id: TileId, rows: &str, cols: &str) -> R<Lines> {
         let name = self.tile(id)?;
         let size = format!("{rows}, {cols}");

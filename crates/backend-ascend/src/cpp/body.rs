@@ -1,4 +1,4 @@
-//! Statements and operations in C++, and which declarations they use.
+//! C++ printer for statements and operations, which also collects the declarations that they use.
 
 use super::expr::{self, ADD, MUL, Vars, constant};
 use super::helpers::{Helper, Helpers};
@@ -16,22 +16,22 @@ use kbc_ir::types::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
 type R<T> = Result<T, Diagnostic>;
-/// Lines with their depth below the place where they go.
+/// Lines of text, each with its depth relative to the place where it is inserted.
 pub(super) type Lines = Vec<(usize, String)>;
 
-/// Events of a pair of pipes.
+/// Number of events of a pair of pipes.
 const EVENTS: u8 = 8;
 
-/// A fixed part of a tile.
+/// A part of a tile with a fixed length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Whole {
-    /// Bytes from the tile's address.
+    /// Offset from the tile's address in bytes.
     pub offset: u32,
-    /// Elements.
+    /// Number of elements.
     pub elements: u32,
 }
 
-/// An object that stands for a tile: with a length of its own, or fixed.
+/// A C++ object for a tile, with a variable or a fixed length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct TileObject {
     pub tile: TileId,
@@ -48,7 +48,7 @@ impl TileObject {
         }
     }
 
-    /// What it is declared as.
+    /// Returns the name under which the object is declared.
     pub fn object<'b>(&self, b: &'b Body) -> &'b str {
         let name = &b.names.tiles[self.tile.0 as usize];
         match self.whole {
@@ -59,21 +59,22 @@ impl TileObject {
     }
 }
 
-/// What declarations are called.
+/// Names of declarations.
 pub(super) struct Names {
     pub tensors: Vec<String>,
     pub signals: Vec<String>,
     pub areas: Vec<String>,
-    /// Elements from slot to slot.
+    /// Distance between consecutive slots, in elements.
     pub strides: Vec<String>,
     pub tables: Vec<String>,
-    /// With a length, whole, working space behind a mask.
+    /// Objects with a variable length, with the fixed whole length, and for the working space after
+    /// a mask.
     pub tiles: Vec<(String, String, String)>,
-    /// The row that was chosen.
+    /// The variable for the chosen row.
     pub chosen: String,
 }
 
-/// What the text uses, by index.
+/// Declarations that the text uses, by index or name.
 #[derive(Default)]
 pub(super) struct Uses {
     pub tensors: BTreeSet<usize>,
@@ -117,16 +118,16 @@ impl Uses {
     }
 }
 
-/// Prints a body.
+/// Printer of a body.
 pub(super) struct Body<'k> {
     k: &'k Kernel,
     scope: Scope,
     pub names: Names,
     pub used: Helpers,
     pub uses: Uses,
-    /// The length that each tile object has at this point, where it is known.
+    /// The length that each tile object has at this point, as far as it is known.
     pub(super) lengths: BTreeMap<TileId, String>,
-    /// In a loop whose tiles take turns: the variable that says whose it is.
+    /// Inside a loop whose tiles take turns: the variable that selects the copy.
     turn: Option<String>,
 }
 
@@ -161,19 +162,19 @@ impl<'k> Body<'k> {
         Body { k, scope, names, used: Helpers::default(), uses: Uses::default(), lengths, turn: None }
     }
 
-    /// A value.
+    /// Prints an expression.
     pub fn expr(&mut self, e: &Expr) -> String {
         self.uses.of(e);
         expr::print(e, &self.scope, &mut self.used)
     }
 
-    /// A value that is an operand.
+    /// Prints an expression as an operand of an operator of strength `outer`.
     pub fn operand(&mut self, e: &Expr, outer: u8) -> String {
         self.uses.of(e);
         expr::operand(e, outer, &self.scope, &mut self.used)
     }
 
-    /// What a variable is called.
+    /// Returns the name of a variable in the text.
     pub fn ident(&self, n: &Name) -> String {
         self.scope.ident(n)
     }
@@ -182,7 +183,7 @@ impl<'k> Body<'k> {
         range(e, &|n: &Name| self.scope.range(n))
     }
 
-    /// Statements of a block, with names of their own.
+    /// Prints the statements of a block, which has a scope of its own.
     pub fn block(&mut self, list: &[Stmt]) -> R<Lines> {
         let mark = self.scope.enter();
         let lines = self.statements(list);
@@ -245,7 +246,7 @@ impl<'k> Body<'k> {
             return Err(no_instruction("a loop over tiles has step 0".into()));
         }
         let mut out = vec![];
-        // A total that is not short is computed once, in the scope around the loop.
+        // A long expression of the total is computed once, in the scope around the loop.
         let mut end = self.operand(total, ADD);
         if end.len() > 24 || end.contains('(') {
             let text = self.expr(total);
@@ -309,7 +310,7 @@ impl<'k> Body<'k> {
         k.tiles.get(id.0 as usize).ok_or_else(|| refuse(format!("there is no tile number {}", id.0)))
     }
 
-    /// The tile with its own length.
+    /// Returns the object of a tile with a variable length.
     pub(super) fn tile(&mut self, id: TileId) -> R<String> {
         self.tile_info(id)?;
         let object = TileObject { tile: id, whole: None };
@@ -323,7 +324,7 @@ impl<'k> Body<'k> {
         object.name(self)
     }
 
-    /// Gives a tile a length unless it has it.
+    /// Sets the length of a tile object, unless it has this length already.
     pub(super) fn length(&mut self, id: TileId, len: &str) -> R<Lines> {
         let name = self.tile(id)?;
         if self.lengths.get(&id).is_some_and(|l| l == len) {
@@ -504,8 +505,8 @@ impl<'k> Body<'k> {
             (_, [VArg::Tile(a), VArg::Tile(b)]) if op.arity() == 2 => {
                 Ok(format!("{name}({d}, {}, {});", self.tile(*a)?, self.tile(*b)?))
             }
-            // The device subtracts by adding the negated number, which it computes in f32: exact for floating-point
-            // numbers only.
+            // The device subtracts by adding the negated number, which it computes in f32. This is
+            // exact for floating-point numbers only.
             (VecOp::Sub, [VArg::Tile(a), VArg::Num(v)]) if dtype == DType::I32 => {
                 number(dtype, *v)?;
                 let negated = f64::from((*v as i32).wrapping_neg());
@@ -518,8 +519,8 @@ impl<'k> Body<'k> {
         }
     }
 
-    /// A comparison into the mask, then the choice. The mask tile has a bit an element, and at its end 32 bytes in which
-    /// the choice works.
+    /// Prints a comparison into the mask and the selection by it. The mask tile has one bit per
+    /// element, and 32 bytes at its end as working space of the selection.
     fn select(
         &mut self,
         cmp: CompareOp,
@@ -560,7 +561,7 @@ fn below(lines: Lines) -> impl Iterator<Item = (usize, String)> {
     lines.into_iter().map(|(d, text)| (d + 1, text))
 }
 
-/// Each tile once, operands first.
+/// Returns the tiles of an instruction, each once, operands first.
 fn tiles_of_args(dst: TileId, args: &[VArg]) -> Vec<TileId> {
     let mut out = vec![];
     let operands = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
@@ -572,13 +573,14 @@ fn tiles_of_args(dst: TileId, args: &[VArg]) -> Vec<TileId> {
     out
 }
 
-/// Tiles that operations of this very list use with the length `len`, in order of use.
+/// Returns the tiles that operations of this list itself use with the length `len`, in order of
+/// use.
 fn of_length(len: &Name, list: &[Stmt]) -> Vec<TileId> {
     let mut out: Vec<TileId> = vec![];
     let is = |e: &Expr| matches!(e, Expr::Var(n) if n == len);
     for st in list {
         let found = match st {
-            // Another value of that name from here on.
+            // From here on the name has another value.
             Stmt::Let { name, .. } if name == len => return out,
             Stmt::Op(Op::Load { tile, len, .. } | Op::Store { tile, len, .. }) if is(len) => vec![*tile],
             Stmt::Op(Op::Vector { dst, args, len, .. }) if is(len) => tiles_of_args(*dst, args),

@@ -1,14 +1,15 @@
-//! Integer expressions in C++.
+//! C++ printer for integer expressions.
 //!
-//! Owns precedence, and where an operation of the IR is one of C++: `/` and `%` only where neither side can be
-//! negative, a helper otherwise. Every value is `int64_t`; a comparison used as a number is converted first.
+//! The module owns precedence, and the decision which operations of the IR are operators of C++:
+//! `/` and `%` are used only if neither side can be negative, otherwise a helper function is
+//! called. Every value is an `int64_t`; a comparison that is used as a number is converted first.
 
 use super::helpers::{Helper, Helpers};
 use crate::range::{Range, known, range};
 use kbc_ir::expr::{BinOp, Expr, UnOp, apply_bin, apply_un};
 use kbc_ir::name::Name;
 
-/// Binding strengths of C++.
+/// Binding strengths of C++ operators, the weakest first.
 const TERNARY: u8 = 1;
 const OR: u8 = 2;
 const AND: u8 = 3;
@@ -22,17 +23,17 @@ pub(super) const ADD: u8 = 10;
 pub(super) const MUL: u8 = 11;
 const UNARY: u8 = 12;
 
-/// The variables of an expression: what each is called in the text, and what is known of it.
+/// The variables of an expression: their names in the text and their ranges.
 pub trait Vars {
-    /// What the variable is called.
+    /// Returns the name of a variable in the text.
     fn ident(&self, name: &Name) -> String;
-    /// Bounds of its value.
+    /// Returns the bounds of a variable.
     fn range(&self, name: &Name) -> Range;
-    /// What the table is called: a pointer to `int32_t`.
+    /// Returns the name of a table in the text: a pointer to `int32_t`.
     fn table(&self, name: &Name) -> String;
 }
 
-/// Variables called as in the IR, known by name alone.
+/// Variables with the names of the IR; their ranges follow from the names alone.
 pub struct Plain;
 
 impl Vars for Plain {
@@ -47,22 +48,22 @@ impl Vars for Plain {
     }
 }
 
-/// The expression as C++. Helper functions it needs are added to `used`.
+/// Prints an expression as C++. Adds the helper functions that it needs to `used`.
 pub fn print(e: &Expr, vars: &impl Vars, used: &mut Helpers) -> String {
     Printer { vars, used }.value(e, 0)
 }
 
-/// The expression as a condition: truth is not 0.
+/// Prints an expression as a condition, which holds if the value is not 0.
 pub(super) fn condition(e: &Expr, vars: &impl Vars, used: &mut Helpers) -> String {
     Printer { vars, used }.truth(e, 0)
 }
 
-/// The expression in parentheses if it binds weaker than `outer`.
+/// Prints an expression, in parentheses if it binds weaker than `outer`.
 pub(super) fn operand(e: &Expr, outer: u8, vars: &impl Vars, used: &mut Helpers) -> String {
     Printer { vars, used }.value(e, outer)
 }
 
-/// Value of an expression without variables and tables.
+/// Returns the value of an expression without variables and tables.
 pub(super) fn constant(e: &Expr) -> Option<i64> {
     match e {
         Expr::Int(v) => Some(*v),
@@ -73,7 +74,7 @@ pub(super) fn constant(e: &Expr) -> Option<i64> {
     }
 }
 
-/// Whether C++ sees a `bool`.
+/// Checks whether the expression has type `bool` in C++.
 fn is_bool(e: &Expr) -> bool {
     matches!(
         e,
@@ -93,7 +94,7 @@ fn is_bool(e: &Expr) -> bool {
 }
 
 fn literal(v: i64) -> String {
-    // The least value has no literal of its own: it is a minus sign before a number that does not fit.
+    // The smallest value has no literal: `-` would be applied to a number that does not fit.
     if v == i64::MIN { format!("(-{} - 1)", i64::MAX) } else { v.to_string() }
 }
 
@@ -117,7 +118,7 @@ fn infix(op: BinOp) -> (&'static str, u8) {
         BinOp::Le => ("<=", ORDER),
         BinOp::Gt => (">", ORDER),
         BinOp::Ge => (">=", ORDER),
-        // Calls, never asked for.
+        // These are printed as calls and never reach this place.
         BinOp::Min | BinOp::Max => (",", 0),
     }
 }
@@ -128,7 +129,7 @@ struct Printer<'a, V> {
 }
 
 impl<V: Vars> Printer<'_, V> {
-    /// As a number, for a place where something weaker than `outer` needs parentheses.
+    /// Prints an expression as a number, in parentheses if it binds weaker than `outer`.
     fn value(&mut self, e: &Expr, outer: u8) -> String {
         if let Some(v) = constant(e) {
             let text = literal(v);
@@ -138,7 +139,7 @@ impl<V: Vars> Printer<'_, V> {
             return format!("int64_t{{{}}}", self.truth(e, 0));
         }
         match e {
-            // Constants are above.
+            // Not reached: constants are handled above.
             Expr::Int(v) => literal(*v),
             Expr::Var(n) => self.vars.ident(n),
             Expr::Table(n, i) => {
@@ -191,14 +192,15 @@ impl<V: Vars> Printer<'_, V> {
             }
         }
         let (sign, strength) = infix(op);
-        // Where people have to look up what binds tighter, parentheses say it.
+        // Parentheses around operands of less familiar operators, whose precedence readers would
+        // look up.
         let plain = matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Mod);
         let (left, right) = match plain {
             true => (strength, strength + 1),
             false => (UNARY, UNARY),
         };
         let mut x = self.value(a, left);
-        // A literal is an `int`, and shifted by 32 it would be gone.
+        // A literal is an `int`; shifting it by 32 or more would be undefined.
         if op == BinOp::Shl && constant(a).is_some() {
             x = format!("int64_t{{{x}}}");
         }
@@ -210,7 +212,7 @@ impl<V: Vars> Printer<'_, V> {
         let (sign, strength) = infix(op);
         let (x, y) = match op {
             BinOp::And => (self.truth(a, strength), self.truth(b, strength)),
-            // `a && b || c` is asked for parentheses by compilers.
+            // Compilers ask for parentheses in `a && b || c`.
             BinOp::Or => {
                 let mut side = |e: &Expr| match e {
                     Expr::Bin(BinOp::And, ..) => self.truth(e, UNARY),
@@ -223,7 +225,7 @@ impl<V: Vars> Printer<'_, V> {
         wrap(format!("{x} {sign} {y}"), strength, outer)
     }
 
-    /// As a condition.
+    /// Prints an expression as a condition.
     fn truth(&mut self, e: &Expr, outer: u8) -> String {
         match (constant(e), e) {
             (Some(v), _) => if v != 0 { "true" } else { "false" }.into(),

@@ -1,8 +1,10 @@
-//! The helper functions of printed kernels. A kernel has those it uses, always with the same text and in this order.
+//! Helper functions of printed kernels. A kernel contains the helpers that it uses, always with the
+//! same text and in the same order.
 
 use std::collections::BTreeSet;
 
-/// A helper; the order is that of the text, so that each stands behind what it uses.
+/// A helper. The order of the variants is that of the text, so that each follows the helpers that
+/// it uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[expect(missing_docs, reason = "the texts say what they are")]
 pub enum Helper {
@@ -32,12 +34,12 @@ pub enum Helper {
     WaitFor,
 }
 
-/// Helpers that a kernel uses.
+/// The set of helpers that a kernel uses.
 #[derive(Clone, Default, Debug)]
 pub struct Helpers(BTreeSet<Helper>);
 
 impl Helpers {
-    /// Adds one, with what it uses itself.
+    /// Adds a helper and those that it uses itself.
     pub fn insert(&mut self, h: Helper) {
         self.0.insert(h);
         match h {
@@ -48,12 +50,13 @@ impl Helpers {
         }
     }
 
-    /// The definitions.
+    /// Returns the definitions of the helpers.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for h in &self.0 {
             let text = h.definition();
-            // One-line functions stand together, others apart.
+            // One-line functions follow each other without an empty line; other definitions are
+            // separated.
             let apart = text.lines().count() > 1 || out.ends_with("}\n") && out.lines().last() == Some("}");
             if apart && !out.is_empty() {
                 out.push('\n');
@@ -65,7 +68,7 @@ impl Helpers {
 }
 
 impl Helper {
-    /// What it is called.
+    /// Returns the name of the helper.
     pub fn name(self) -> &'static str {
         match self {
             Helper::Mod => "Mod",

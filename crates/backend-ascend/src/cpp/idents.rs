@@ -1,13 +1,14 @@
-//! Names of C++: what hints of the IR are called in the text, and which are visible where.
+//! C++ identifiers for the names of the IR, and their scopes.
 //!
-//! Owns legal and distinct names. A name that is taken, or that the text uses itself, gets a number behind it.
+//! The module makes identifiers legal and distinct. A name that is taken, or that the text itself
+//! uses, gets a suffix.
 
 use super::expr::Vars;
 use crate::range::{Range, known};
 use kbc_ir::name::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keywords of C++17 and of Python, and what the printed text uses itself.
+/// Keywords of C++17 and of Python, and identifiers that the printed text uses itself.
 const TAKEN: &[&str] = &[
     "alignas",
     "alignof",
@@ -139,11 +140,12 @@ const TAKEN: &[&str] = &[
     "len",
 ];
 
-/// A hint as a legal name, not yet told apart from others.
+/// Turns a hint into a legal identifier, which need not be distinct from others.
 pub fn plain(hint: &str) -> String {
     let mut out: String =
         hint.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    // Names with two underscores, and with one before a capital, are the compiler's.
+    // C++ reserves names with two consecutive underscores, and those that begin with an underscore
+    // and a capital.
     while out.contains("__") {
         out = out.replace("__", "_");
     }
@@ -155,7 +157,7 @@ pub fn plain(hint: &str) -> String {
     if TAKEN.contains(&out) {
         return format!("{out}_");
     }
-    // Helpers, constants and instructions begin with a capital or a `k` and a capital.
+    // Helpers, constants and instructions begin with a capital letter, or with `k` and a capital.
     let capital = |c: Option<char>| c.is_some_and(|c| c.is_ascii_uppercase());
     if capital(first) || (first == Some('k') && capital(out.chars().nth(1))) {
         return format!("v_{out}");
@@ -163,7 +165,7 @@ pub fn plain(hint: &str) -> String {
     out.to_string()
 }
 
-/// The names that are visible, innermost last.
+/// The visible names, the innermost last.
 #[derive(Default)]
 pub(super) struct Scope {
     seen: Vec<(Name, String, Range)>,
@@ -172,7 +174,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// A legal name that nothing visible has.
+    /// Returns a legal identifier that no visible name has.
     pub fn fresh(&mut self, hint: &str) -> String {
         let base = plain(hint);
         let mut out = base.clone();
@@ -184,25 +186,25 @@ impl Scope {
         out
     }
 
-    /// A variable from here on.
+    /// Declares a variable that is visible from here on, and returns its identifier.
     pub fn declare(&mut self, name: &Name, range: Range) -> String {
         let ident = self.fresh(name);
         self.seen.push((name.clone(), ident.clone(), range));
         ident
     }
 
-    /// What [`Scope::leave`] goes back to.
+    /// Returns a mark to which [`Scope::leave`] returns.
     pub fn enter(&self) -> (usize, BTreeSet<String>) {
         (self.seen.len(), self.taken.clone())
     }
 
-    /// Forgets what was declared since.
+    /// Forgets what was declared since the mark.
     pub fn leave(&mut self, mark: (usize, BTreeSet<String>)) {
         self.seen.truncate(mark.0);
         self.taken = mark.1;
     }
 
-    /// A variable that is visible.
+    /// Returns the identifier of a visible variable.
     pub fn find(&self, name: &Name) -> Option<&str> {
         self.seen.iter().rev().find(|s| s.0 == *name).map(|s| s.1.as_str())
     }

@@ -1,8 +1,9 @@
-//! Kernels as C++.
+//! C++ printer for kernels.
 //!
-//! Owns the text of a kernel, or of each task of a program ([`sources`]): what stands before the body, what behind it, and how a line is broken. The body is
-//! `body`, expressions are [`expr`]. The printer decides nothing: a kernel comes with offsets, addresses, flags
-//! and fences, and what is missing is refused (E449).
+//! The module owns the text of a kernel, or of each task of a program ([`sources`]): the text
+//! before and after the body, and how long lines are broken. `body` prints the statements, and
+//! [`expr`] the expressions. The printer decides nothing: a kernel comes with offsets, addresses,
+//! flags and fences, and an incomplete kernel is rejected (E449).
 
 mod blocks;
 mod body;
@@ -25,15 +26,15 @@ use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use numbers::ctype;
 
-/// Columns of a line.
+/// Maximum number of columns of a printed line.
 const WIDTH: usize = 120;
 
-/// What a kernel's text says beside the kernel.
+/// Facts that the text of a kernel states in addition to the kernel.
 #[derive(Clone, Default, Debug)]
 pub struct KernelText {
-    /// The program's file, without folders.
+    /// Name of the program's file, without folders.
     pub source: String,
-    /// Further lines of the comment at the top: what was proven, for which sizes.
+    /// Further lines of the comment at the top: what was proven, and for which sizes.
     pub notes: Vec<String>,
 }
 
@@ -53,14 +54,14 @@ const INCLUDES: &str = "\
 #endif
 ";
 
-/// E449: the kernel is not complete.
+/// Returns E449: the kernel is not complete.
 pub(crate) fn refuse(title: String) -> Diagnostic {
     Diagnostic::error("E449", title).note(
         "kernels are printed after the passes layout, buffers, flags and fences, and after the verifier",
     )
 }
 
-/// E451: something of the kernel has no instruction.
+/// Returns E451: there is no instruction for a part of the kernel.
 pub(crate) fn no_instruction(title: String) -> Diagnostic {
     Diagnostic::error("E451", title).note("the verifier finds this before a kernel is printed")
 }
@@ -68,15 +69,19 @@ pub(crate) fn no_instruction(title: String) -> Diagnostic {
 /// A task as C++.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// The file's name, without its ending.
+    /// Name of the file, without its extension.
     pub name: String,
-    /// The core it is for.
+    /// The kind of core that it runs on.
     pub core: Core,
-    /// The text.
+    /// The C++ text.
     pub text: String,
 }
 
-/// Every task as a C++ translation unit, in order; of a kernel for one core that kernel. Errors: E449, E451.
+/// Prints every task as a C++ translation unit, in order. A kernel for one core is its own only
+/// task.
+///
+/// # Errors
+/// Returns E449 or E451.
 pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
     let tasks = tasks::split(k);
     let mut out = vec![];
@@ -87,7 +92,10 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
     Ok(out)
 }
 
-/// A kernel for one core as a C++ translation unit. Errors: E449, E451.
+/// Prints a kernel for one core as a C++ translation unit.
+///
+/// # Errors
+/// Returns E449 or E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     task(&tasks::split(k), 0, text)
 }
@@ -158,13 +166,15 @@ fn ident_of(t: &TensorArg) -> String {
     }
 }
 
-/// Everything up to the body. Only what is used is declared; the body has been printed before.
+/// Prints everything up to the body. It declares only what the body uses, so the body is printed
+/// before.
 fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
     let part = list.iter().any(|t| matches!(t.arg, TensorArg::Area(_)));
     let taken = list.iter().any(|t| t.arg == TensorArg::Window);
     let window = taken && (part || !k.signals.is_empty() || !k.areas.is_empty());
     let checked = k.scalars.iter().any(|s| s == NRANKS);
-    // What these say uses scalars and tables, too, so they come before the arguments are printed.
+    // These expressions use scalars and tables too, so they are printed before the arguments are
+    // declared.
     let bytes = if window { b.expr(&layout::bytes(k)) } else { String::new() };
     let bases = bases(k, list, b)?;
     b.used.insert(Helper::TensorOf);
@@ -208,7 +218,7 @@ fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Resul
     Ok(())
 }
 
-/// Where signals and areas begin.
+/// Returns the declarations of the addresses of signals and areas, and of the strides of areas.
 fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
     let given = |a: &Area| list.iter().position(|t| matches!(t.arg, TensorArg::Area(g) if g.name == a.name));
     let mut out = vec![];
@@ -237,7 +247,7 @@ fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, Strin
     Ok(out)
 }
 
-/// Arguments, the rank and tables.
+/// Declares the arguments, the rank, the core and the tables.
 fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool, out: &mut Text) {
     for (i, t) in list.iter().map(|t| &t.arg).enumerate() {
         let (used, name) = match t {
@@ -283,7 +293,7 @@ fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool
     }
 }
 
-/// Objects that stand for tiles.
+/// Declares the objects for tiles and assigns their addresses.
 fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
     if !b.uses.tiles.is_empty() {
         out.line(0, "");
@@ -328,7 +338,7 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The type of tiles in a memory of a cube core, one of the helper `MatOf`.
+/// Returns the C++ type of tiles in a memory. The helper `MatOf` defines those of a cube core.
 fn space_type(space: Space) -> &'static str {
     match space {
         Space::Ub => "TileOf",
@@ -354,7 +364,7 @@ fn failure(status: Status, detail: &str) -> Vec<(usize, String)> {
     ]
 }
 
-/// Lines with their indentation.
+/// Output text that is made of indented lines.
 #[derive(Default)]
 struct Text {
     out: String,
@@ -381,10 +391,10 @@ impl Text {
         }
     }
 
-    /// A comment, on as many lines as it takes.
+    /// Adds a comment, on as many lines as it needs.
     fn comment(&mut self, depth: usize, text: &str) {
         let room = WIDTH.saturating_sub(4 * depth + 3);
-        // A backslash at the end would join the next line to the comment.
+        // A backslash at the end of a line would join the next line to the comment.
         let plain: String = text.chars().map(|c| if c.is_control() || c == '\\' { ' ' } else { c }).collect();
         let mut line = String::new();
         for word in plain.split_inclusive(' ') {
@@ -398,8 +408,8 @@ impl Text {
     }
 }
 
-/// A statement on lines of at most `width` columns where it can be broken: outermost first, behind a comma or before an
-/// operator.
+/// Breaks a statement into lines of at most `width` columns where possible: at the outermost
+/// nesting level first, after a comma or before an operator.
 fn broken(text: &str, width: usize) -> Vec<String> {
     if text.chars().count() <= width || text.starts_with("//") {
         return vec![text.to_string()];

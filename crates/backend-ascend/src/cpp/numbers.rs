@@ -1,10 +1,10 @@
-//! Element types and numbers of them in C++.
+//! Element types and their numbers in C++.
 
 use super::no_instruction;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 
-/// The C++ type of an element.
+/// Returns the C++ type of an element.
 pub fn ctype(d: DType) -> &'static str {
     match d {
         DType::F32 => "float",
@@ -18,7 +18,11 @@ pub fn ctype(d: DType) -> &'static str {
     }
 }
 
-/// A number of that type, exactly; E451 where it has none or the type has no arithmetic with numbers.
+/// Prints a number as a literal of this type.
+///
+/// # Errors
+/// Returns E451 if the number is no value of the type, or if vector instructions of the type take
+/// no numbers.
 pub(super) fn number(d: DType, v: f64) -> Result<String, Diagnostic> {
     match d {
         DType::F32 => Ok(float(v as f32)),
@@ -33,7 +37,7 @@ pub(super) fn number(d: DType, v: f64) -> Result<String, Diagnostic> {
     }
 }
 
-/// The shortest literal that reads back as this value.
+/// Returns the shortest literal that reads back as this value.
 fn float(v: f32) -> String {
     match v {
         _ if v.is_nan() => "__builtin_nanf(\"\")".into(),

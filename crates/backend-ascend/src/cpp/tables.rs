@@ -1,12 +1,15 @@
-//! The tensor of tables.
+//! Content of the tensor argument `tables`.
 
 use super::refuse;
 use crate::tile::Kernel;
 use kbc_diag::Diagnostic;
 
-/// Content of the argument `tables` for a rank count: first, for each table, the index at which it starts; then the
-/// tables one after another. Empty where the kernel has no tables. Errors: E449 where a table has no entries for that rank
-/// count, or one does not fit in 32 bits.
+/// Returns the content of the argument `tables` for a number of ranks: first the start index of
+/// each table, then the tables one after another. It is empty if the kernel has no tables.
+///
+/// # Errors
+/// Returns E449 if a table has no entries for that number of ranks, or if a start index or an entry
+/// does not fit in 32 bits.
 pub fn tables_tensor(k: &Kernel, nranks: u64) -> Result<Vec<i32>, Diagnostic> {
     let mut starts = vec![];
     let mut entries: Vec<i32> = vec![];

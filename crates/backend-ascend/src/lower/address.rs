@@ -1,43 +1,45 @@
-//! Where an operation of a schedule reads and writes, as expressions: cuts, chunks, slots and peers.
+//! Symbolic addresses: the places that the operations of a schedule read and write, as expressions
+//! of cuts, chunks, slots and peers.
 //!
-//! The closed forms are those of [`kbc_ir::walk`], which checker and simulator use; here they stay symbolic. Owns no state.
+//! The closed forms are those of [`kbc_ir::walk`], which checker and simulator use; here they stay
+//! symbolic. The module has no state.
 
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Line, Part};
 use kbc_ir::types::CutRule;
 
-/// `a op b`, simplified.
+/// Returns `a op b`, simplified.
 pub fn bin(op: BinOp, a: &Expr, b: &Expr) -> Expr {
     Expr::bin(op, a.clone(), b.clone()).simplify()
 }
 
-/// `a + b`
+/// Returns `a + b`, simplified.
 pub fn add(a: &Expr, b: &Expr) -> Expr {
     bin(BinOp::Add, a, b)
 }
 
-/// `a - b`
+/// Returns `a - b`, simplified.
 pub fn sub(a: &Expr, b: &Expr) -> Expr {
     bin(BinOp::Sub, a, b)
 }
 
-/// `a * b`
+/// Returns `a * b`, simplified.
 pub fn mul(a: &Expr, b: &Expr) -> Expr {
     bin(BinOp::Mul, a, b)
 }
 
-/// `a / b`, rounded up; both are not negative.
+/// Returns `a / b`, rounded up; neither may be negative.
 pub fn div_up(a: &Expr, b: &Expr) -> Expr {
     let less = sub(b, &Expr::Int(1));
     bin(BinOp::Div, &add(a, &less), b)
 }
 
-/// The product.
+/// Returns the product of all expressions.
 pub fn product<'e>(list: impl IntoIterator<Item = &'e Expr>) -> Expr {
     list.into_iter().fold(Expr::Int(1), |a, b| mul(&a, b))
 }
 
-/// Boundary `i` of `n` elements in `k` parts: [`CutRule::boundary`].
+/// Returns boundary `i` of `n` elements in `k` parts, as [`CutRule::boundary`] does.
 pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
     match rule {
         _ if *i == Expr::Int(0) => Expr::Int(0),
@@ -49,7 +51,7 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
             let lines = div_up(&mul(n, i), &mul(k, &unit));
             bin(BinOp::Min, &mul(&lines, &unit), n)
         }
-        // Of buffers, which have one row of lengths. The last boundary is the end.
+        // The parts of a buffer have one row of lengths. The last boundary is the end.
         CutRule::Lengths(l) => (1..=l.of()).fold(Expr::Int(0), |at, j| {
             let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
             let end = if j < l.of() { Expr::Int(l.boundary(0, j) as i64) } else { n.clone() };
@@ -58,14 +60,15 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
     }
 }
 
-/// Elements `start .. end` of chunks `index .. index + len` of a line; `line` has its expressions in terms of the kernel.
-/// `name` gives a value that is used several times a name.
+/// Returns the first element and the end of chunks `index .. index + len` of a line. The
+/// expressions of `line` are in names of the kernel. `name` gives a name to a value that is used
+/// several times.
 pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Expr) -> (Expr, Expr) {
     let whole = mul(&line.unit, &line.extent);
     let Some((first, rest)) = path.split_first() else { return (Expr::Int(0), whole) };
     let parts = Expr::Int(line.parts as i64);
     if line.parts > 1 && first.of == parts {
-        // The first digit is the block; what follows cuts the block evenly by elements.
+        // The first digit selects the block; the following ones cut the block evenly by elements.
         let edge = |i: &Expr| edge(line, i);
         let (mut start, mut end) = (edge(&first.index), edge(&add(&first.index, &first.len)));
         if matches!(line.rule, CutRule::Lines(_)) {
@@ -81,7 +84,7 @@ pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Ex
     (boundary(line, &num, &den), boundary(line, &after, &den))
 }
 
-/// First element of block `i` of a line.
+/// Returns the first element of block `i` of a line.
 fn edge(line: &Line, i: &Expr) -> Expr {
     let parts = Expr::Int(line.parts as i64);
     let at = match &line.rule {
@@ -93,7 +96,7 @@ fn edge(line: &Line, i: &Expr) -> Expr {
     mul(&line.unit, &at)
 }
 
-/// A path as chunks `num .. num + cnt` of `den`.
+/// Converts a path to chunks `num .. num + cnt` of `den`.
 fn digits(path: &[Part]) -> Option<(Expr, Expr, Expr)> {
     let mut out = None;
     for p in path {
@@ -105,7 +108,7 @@ fn digits(path: &[Part]) -> Option<(Expr, Expr, Expr)> {
     out
 }
 
-/// First element of chunk `num` of `den`: `Program::boundary` of the walk.
+/// Returns the first element of chunk `num` of `den`, as `Program::boundary` of the walk does.
 fn boundary(line: &Line, num: &Expr, den: &Expr) -> Expr {
     let whole = mul(&line.unit, &line.extent);
     if num == den {
@@ -124,8 +127,9 @@ fn boundary(line: &Line, num: &Expr, den: &Expr) -> Expr {
     add(&start, &div_up(&mul(&sub(&next, &start), &rest), den))
 }
 
-/// The rank in the domain of a peer given by its coordinates in a region's group: `coords` are those with their sizes,
-/// `axes` the mesh axes of the region as (size, stride in the rank, stride in the group), `rank` this rank.
+/// Returns the rank in the domain of a peer that is given by its coordinates in a region's group.
+/// `coords` are these coordinates with their sizes, `axes` the mesh axes of the region as (size,
+/// stride in the rank, stride in the group), `rank` is this rank, and `ranks` the number of ranks.
 pub fn peer(coords: &[(Expr, u64)], axes: &[(u64, u64, u64)], rank: &Expr, ranks: u64) -> Expr {
     let index =
         coords.iter().fold(Expr::Int(0), |sum, (c, size)| add(&mul(&sum, &Expr::Int(*size as i64)), c));
@@ -138,7 +142,7 @@ pub fn peer(coords: &[(Expr, u64)], axes: &[(u64, u64, u64)], rank: &Expr, ranks
         bin(BinOp::Mod, &bin(BinOp::Div, of, &Expr::Int(stride as i64)), &Expr::Int(size as i64))
     };
     axes.iter().fold(rank.clone(), |at, (size, stride, group)| {
-        // With one axis the index is already below its size.
+        // With a single axis, the index is already below its size.
         let there = if axes.len() == 1 { index.clone() } else { digit(&index, *group, *size) };
         let moved = sub(&there, &digit(rank, *stride, *size));
         add(&at, &mul(&moved, &Expr::Int(*stride as i64)))

@@ -1,12 +1,16 @@
-//! Messages that are added to one place, one behind the other: the sum stays in the core until the last of them is in it.
+//! Arrivals: consecutive messages that are added to one place become one loop, which keeps the sum
+//! in the core until the last message has been added.
 //!
-//! A schedule adds message by message, `v[c] = v[c] + w[k]`, and between two additions the sum is in memory. A kernel waits for all messages that
-//! follow one another so, and then has one loop over tiles: what is there, each message in the schedule's order, and one store. What the schedule does
-//! with the sum at once, a copy into a slot or puts to peers, is stored from the core as well; and what is put to several peers is loaded once.
+//! A schedule adds message by message, `v[c] = v[c] + w[k]`, and between two additions the sum is
+//! in memory. The kernel waits for all consecutive messages first. Then it has one loop over tiles,
+//! which loads what is there, adds each message in the order of the schedule, and stores once. If
+//! the schedule directly copies the sum into a slot or puts it to peers, these are further stores
+//! from the core. Data that is put to several peers is loaded once.
 //!
-//! Legal because nothing between the first wait and the last addition tells anybody anything: a peer hears of this rank by notifies, there is none
-//! among these statements, so nobody can depend on how far between them this rank is, and no slot among them is written again before they are over.
-//! Partial sums are rounded as if they were stored.
+//! This is legal because no peer is notified between the first wait and the last addition. Peers
+//! learn about this rank only through notifies, so none can depend on how far this rank is between
+//! the two, and no slot of these messages is written again before the additions are over. Partial
+//! sums are rounded as if they were stored.
 
 use super::ops::Run;
 use super::{Lower, fetched, refuse};
@@ -17,54 +21,54 @@ use kbc_ir::name::Name;
 use kbc_ir::schedule::{Peer, Ref, SOp, SStmt};
 use kbc_ir::types::{DType, ReduceOp};
 
-/// A loop around statements.
+/// A loop around statements: variable, first value, end.
 type Around<'s> = (&'s Name, &'s Expr, &'s Expr);
 
-/// What is added, in order.
+/// A part of the additions, in order: one message, or a loop.
 enum Part<'s> {
     One(Message<'s>),
     Each(Around<'s>, Vec<Part<'s>>),
 }
 
-/// A message: what is waited for, and where it is.
+/// A message: its waits, and its place.
 pub(super) struct Message<'s> {
     waits: Vec<(&'s SOp, Span)>,
-    /// Whose memory it is in; none for this rank's.
+    /// The peer whose memory it is in; `None` for this rank's memory.
     peer: Option<&'s Peer>,
     pub(super) at: &'s Ref,
 }
 
-/// The place that all are added to.
+/// The place to which all messages are added.
 #[derive(Clone, Copy)]
 pub(super) struct Sum<'s> {
     op: ReduceOp,
     dst: &'s Ref,
-    /// What the first of them is added to.
+    /// The place of the value to which the first message is added.
     pub(super) own: &'s Ref,
     span: Span,
 }
 
-/// Where the sum goes besides.
+/// A further destination of the sum.
 struct Tail<'s> {
     around: Option<Around<'s>>,
     peer: Option<&'s Peer>,
     to: &'s Ref,
     span: Span,
-    /// What its loop does behind it: a release and a notify.
+    /// The notify, after a release, that ends each step of its loop.
     told: Option<&'s SOp>,
 }
 
-/// Additions to one place.
+/// Consecutive additions to one place.
 pub(super) struct Found<'s> {
     pub(super) sum: Sum<'s>,
     parts: Vec<Part<'s>>,
     tails: Vec<Tail<'s>>,
-    /// Statements that they are.
+    /// Number of statements that they consist of.
     pub(super) used: usize,
 }
 
 impl<'s> Found<'s> {
-    /// All messages.
+    /// Returns all messages.
     pub(super) fn messages(&self) -> Vec<&Message<'s>> {
         fn gather<'p, 's>(parts: &'p [Part<'s>], out: &mut Vec<&'p Message<'s>>) {
             for p in parts {
@@ -80,7 +84,8 @@ impl<'s> Found<'s> {
     }
 }
 
-/// The tiles of a side of a reduction: what is loaded and stored, if it is another one, and what is computed with.
+/// The tiles of an operand of a reduction: the one that is loaded and stored, if it has another
+/// type, and the one that is computed with.
 #[derive(Clone, Copy)]
 struct Side {
     narrow: Option<TileId>,
@@ -102,7 +107,8 @@ fn mentions(r: &Ref, name: &Name) -> bool {
 }
 
 impl Lower<'_, '_> {
-    /// Additions to one place that a list begins with, and how many statements they are; 0 where it begins otherwise.
+    /// Lowers the additions to one place with which a list begins, and returns their number of
+    /// statements; 0 if it begins otherwise.
     pub(super) fn arrivals(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
         let Some(Found { sum, parts, tails, used }) = self.found(region, list) else {
             return self.shared(region, list);
@@ -121,7 +127,7 @@ impl Lower<'_, '_> {
         Ok(used)
     }
 
-    /// Additions to one place that a list begins with, if it does.
+    /// Returns the additions to one place with which a list begins.
     pub(super) fn found<'s>(&self, region: usize, list: &[&'s SStmt]) -> Option<Found<'s>> {
         let mut sum = None;
         let (mut parts, mut used) = (vec![], 0);
@@ -138,7 +144,9 @@ impl Lower<'_, '_> {
         Some(Found { sum, parts, tails, used })
     }
 
-    /// Puts of one place to several peers, each told of: every tile is loaded once, and all are told behind the last. 1, or 0 where the list begins otherwise.
+    /// Lowers a loop of puts of one place to several peers, each with a notify: every tile is
+    /// loaded once, and all peers are notified after the last tile. Returns 1, or 0 if the list
+    /// begins otherwise.
     fn shared(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
         let Some(SStmt::For { var, lo, hi, body }) = list.first() else { return Ok(0) };
         let [
@@ -177,7 +185,8 @@ impl Lower<'_, '_> {
         Ok(1)
     }
 
-    /// The addition that a list begins with, and its length; `sum` is what those in front of it add to.
+    /// Returns the part with which a list begins, and its number of statements. `sum` is the place
+    /// to which the preceding parts add.
     fn part<'s>(
         &self,
         region: usize,
@@ -185,7 +194,7 @@ impl Lower<'_, '_> {
         sum: &mut Option<Sum<'s>>,
     ) -> Option<(Part<'s>, usize)> {
         if let SStmt::For { var, lo, hi, body } = list.first()? {
-            // Nothing of it is one of its steps' own but the messages.
+            // The loop must consist of messages only.
             let (mut inside, mut at, mut parts) = (*sum, 0, vec![]);
             let body: Vec<&SStmt> = body.iter().collect();
             while let Some((part, length)) = self.part(region, &body[at..], &mut inside) {
@@ -240,7 +249,8 @@ impl Lower<'_, '_> {
         Some((Part::One(Message { waits, peer, at: from }), at + 1))
     }
 
-    /// Whether messages of this type are added as those of the place's own are: all in one loop.
+    /// Checks whether a message has the element type of the place, so that it can be added in the
+    /// same loop.
     fn alike(&self, region: usize, sum: &Sum<'_>, from: &Ref) -> bool {
         self.dtype(region, from) == self.dtype(region, sum.dst)
     }
@@ -255,13 +265,14 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Whether a place is scratch that a kernel does not have: what is fetched into it is used at once.
+    /// Checks whether a place is scratch that the kernel does not have, because what is fetched
+    /// into it is used at once.
     fn waits_for(&self, region: usize, place: &Ref) -> bool {
         let buffer = fetched::buffer_of(&self.schedule.regions[region], place);
         buffer.is_some_and(|b| self.fetched.contains(&b))
     }
 
-    /// The waits for all messages, in their order.
+    /// Adds the waits for all messages, in order.
     fn waits(&mut self, region: usize, parts: &[Part<'_>]) -> Result<(), Diagnostics> {
         for part in parts {
             match part {
@@ -280,7 +291,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// `for` of the schedule around something.
+    /// Adds a loop of the schedule around what `f` adds.
     fn looped<E>(
         &mut self,
         (var, lo, hi): Around<'_>,
@@ -321,7 +332,8 @@ impl Lower<'_, '_> {
             )
             .into());
         }
-        // In the wider type where they differ, in f32 where the unit does not have the type; each sum is rounded once.
+        // Compute in f32 if the types differ or the vector unit does not have the type. Each sum is
+        // rounded once.
         let same = types[0] == types[1] && types[0] != DType::BF16;
         let wide = if same { types[0] } else { DType::F32 };
         let mut used = 0;
@@ -330,7 +342,8 @@ impl Lower<'_, '_> {
             used += 1;
             Side { narrow, wide: self.tile(wide, used - 1) }
         });
-        // Names of the place, and of the first message where it is by itself, are those of the block around the loop.
+        // The names of the place, and of the first message if it is not in a loop, are defined in
+        // the block around the loop over tiles.
         let place = match parts.first() {
             Some(Part::Each(..)) => self.chunk(region, (sum.dst, None)),
             _ => None,
@@ -358,13 +371,13 @@ impl Lower<'_, '_> {
         failed.map_or(Ok(()), |d| Err(d.into()))
     }
 
-    /// The place of a sum, and a message that is added to it.
+    /// Returns the place of a sum, and that of a message that is added to it.
     fn message(&mut self, region: usize, sum: &Sum<'_>, m: &Message<'_>) -> Result<(Run, Run), Diagnostic> {
         let peer = m.peer.map(|p| self.peer(region, p));
         self.pair(region, (sum.dst, None), (m.at, peer.as_ref()), sum.span)
     }
 
-    /// Loads and adds a tile of every message.
+    /// Adds the load and the addition of a tile of every message.
     fn add(&mut self, a: &Addition<'_>, parts: &[Part<'_>]) -> Result<(), Diagnostic> {
         for part in parts {
             match part {
@@ -389,8 +402,9 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The same, the first message by itself where there is one for certain: what a loop does may not be done at all, and order that depends on it
-    /// would have to be made twice.
+    /// Like [`Lower::add`], with the first message in front of its loop if the loop certainly runs.
+    /// A loop may run no iteration, and order that depends on it would have to be established
+    /// twice.
     fn add_all(&mut self, a: &Addition<'_>, parts: &[Part<'_>]) -> Result<(), Diagnostic> {
         let Some((Part::Each((var, lo, hi), inside), rest)) = parts.split_first() else {
             return self.add(a, parts);
@@ -407,7 +421,7 @@ impl Lower<'_, '_> {
         self.add(a, rest)
     }
 
-    /// Stores a tile of the sum where else it goes.
+    /// Adds the stores of a tile of the sum to its further destinations.
     fn tails(&mut self, a: &Addition<'_>, tails: &[Tail<'_>]) -> Result<(), Diagnostic> {
         let tile = a.own.narrow.unwrap_or(a.own.wide);
         for t in tails {
@@ -426,7 +440,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What all additions of a loop over tiles have in common.
+/// Common parameters of all additions in a loop over tiles.
 struct Addition<'a> {
     region: usize,
     sum: &'a Sum<'a>,
@@ -437,7 +451,7 @@ struct Addition<'a> {
     len: &'a Expr,
 }
 
-/// Whether something is waited for.
+/// Checks whether a part waits for something.
 fn acquired(part: &Part<'_>) -> bool {
     match part {
         Part::One(m) => !m.waits.is_empty(),
@@ -452,9 +466,10 @@ fn first<'p, 's>(parts: &'p [Part<'s>]) -> Option<&'p Message<'s>> {
     }
 }
 
-/// A copy of the sum into a slot or a put of it, or a loop of nothing but these, each told of: it and its length.
+/// Returns the further destination with which a list begins, and its number of statements: a copy
+/// of the sum into a slot, a put of it, or a loop of one of these with a release and a notify.
 fn tail<'s>(list: &[&'s SStmt], sum: &Sum<'s>, last: Option<&Tail<'_>>) -> Option<(Tail<'s>, usize)> {
-    // What stands behind a notify is no part of this.
+    // What follows a notify is not part of the sum.
     if last.is_some_and(|t| t.told.is_some()) {
         return None;
     }

@@ -1,10 +1,11 @@
-//! Statements under construction: blocks, fresh names, and integers that are named once.
+//! Builder of statements: blocks, fresh names, and integers that are named once.
 
 use crate::tile::{CALL, CORE, COUNT, NRANKS, RANK, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 
-/// A kernel's body while it is made. A block is opened, filled and closed; names given in it end with it.
+/// A kernel's body under construction. A block is opened, filled and closed; names that are defined
+/// in it end with it.
 pub(super) struct Build {
     blocks: Vec<Block>,
 }
@@ -12,7 +13,7 @@ pub(super) struct Build {
 #[derive(Default)]
 struct Block {
     stmts: Vec<Stmt>,
-    /// Names that this block brings into scope, and the values of those given by `let`.
+    /// Names that this block brings into scope, each with its value if it was defined by `let`.
     names: Vec<(Name, Option<Expr>)>,
 }
 
@@ -29,7 +30,7 @@ impl Build {
 
     pub(super) fn close(&mut self) -> Vec<Stmt> {
         let mut stmts = self.blocks.pop().map(|b| b.stmts).unwrap_or_default();
-        // A note about nothing: what it was about needed no instruction.
+        // Remove a note that no statement follows: its operation needed no instruction.
         let note = |s: Option<&Stmt>| matches!(s, Some(Stmt::Note { .. }));
         for i in (0..stmts.len()).rev() {
             if note(stmts.get(i)) && (i + 1 == stmts.len() || note(stmts.get(i + 1))) {
@@ -53,7 +54,7 @@ impl Build {
         }
     }
 
-    /// A name that nothing in scope has, for a loop of this block.
+    /// Returns a name for a loop of this block that nothing in scope has.
     pub(super) fn fresh(&mut self, hint: &str) -> Name {
         self.give(hint, None)
     }
@@ -73,7 +74,8 @@ impl Build {
         name
     }
 
-    /// The value under a name: constants and names stay what they are, a value in scope keeps the name it has.
+    /// Returns a value by name: constants and names are returned as they are, and a value that
+    /// already has a name in scope keeps this name.
     pub(super) fn name_it(&mut self, hint: &str, value: &Expr) -> Expr {
         let value = value.simplify();
         if matches!(value, Expr::Int(_) | Expr::Var(_)) {

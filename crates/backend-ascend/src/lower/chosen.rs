@@ -1,8 +1,9 @@
-//! Rows of a table by numbers that are in memory.
+//! Rows of a table by indices that are in memory.
 //!
-//! Numbers come into UB as other data does, and the scalar unit reads them there: no cache line is read that would have to be
-//! invalidated first (`docs/adr/052-rows-by-numbers.md`). A row that the table does not have is zeros: its tile is filled with them
-//! before it is loaded, or not.
+//! The indices are loaded into UB like other data, and the scalar unit reads them there. So it
+//! reads no cache line that would have to be invalidated first
+//! (`docs/adr/052-rows-tiles-pieces.md`). A row that the table does not have is zeros: every tile
+//! is filled with zeros before its row is loaded, and the load is omitted if there is no such row.
 
 use super::address::{add, mul, product};
 use super::{Lower, refuse};
@@ -13,7 +14,7 @@ use kbc_ir::schedule::BufferId;
 use kbc_ir::types::DType;
 
 impl Lower<'_, '_> {
-    /// `dst[i] = table[ids[i] - first]`, zeros where there is no such row.
+    /// Lowers `dst[i] = table[ids[i] - first]`, with zeros if there is no such row.
     pub(super) fn embedding(
         &mut self,
         dst: BufferId,

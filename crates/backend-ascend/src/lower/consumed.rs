@@ -1,8 +1,11 @@
-//! Elementwise functions of a collective's result, computed where the result is in the core.
+//! Fused functions: elementwise functions of a collective's result, computed while the result is in
+//! the core.
 //!
-//! Owns the question which functions these are: every element of the result is stored once in a call, as a sum or as it came, nobody reads it but the
-//! function, whose other operands are there when the collective begins. Then neither the result nor what one such function hands to the next is in
-//! memory: a tile goes through all of them and is stored where the last one's result is wanted.
+//! The module decides which functions these are. Every element of the result must be stored once in
+//! a call, as a sum or as it arrived. Only the function may read it, and the function's other
+//! operands must be there when the collective begins. Then neither the result nor the values
+//! between consecutive functions are in memory: a tile goes through all functions, and is stored
+//! where the result of the last one belongs.
 
 use super::elementwise::Chain;
 use super::fresh::touched;
@@ -16,10 +19,11 @@ use kbc_ir::types::DType;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
 use std::collections::BTreeMap;
 
-/// Functions of what a collective leaves in a buffer, one of the other.
+/// The functions of what a collective leaves in a buffer, each applied to the result of the
+/// previous one.
 #[derive(Clone)]
 pub(super) struct Consumer {
-    /// The buffer that is not there.
+    /// The buffer that the kernel does not have.
     pub(super) of: BufferId,
     steps: Vec<Function>,
 }
@@ -30,16 +34,16 @@ struct Function {
     chain: Chain,
     dst: BufferId,
     args: Vec<BufferId>,
-    /// Which operand is what came.
+    /// Index of the operand that is the collective's result or that of the previous function.
     at: usize,
     span: Span,
 }
 
-/// An operation of the schedule: region, whether it is outside collectives, and what it is.
+/// An operation of the schedule: region, whether the region is local, the operation, and its span.
 type Place<'s> = (usize, bool, &'s SOp, Span);
 
 impl Lower<'_, '_> {
-    /// What is computed of the result of each region while it is in the core.
+    /// Returns by region the functions that are computed of its result while it is in the core.
     pub(super) fn consumers(&self) -> BTreeMap<usize, Consumer> {
         let mut out = BTreeMap::new();
         if self.cores > 1 {
@@ -59,12 +63,12 @@ impl Lower<'_, '_> {
         out
     }
 
-    /// Whether a function is computed elsewhere, by the buffer that it makes.
+    /// Checks whether the function that makes a buffer is computed in the loop of a collective.
     pub(super) fn computed(&self, dst: BufferId) -> bool {
         self.consumers.values().flat_map(|c| &c.steps).any(|f| f.dst == dst)
     }
 
-    /// Operations that touch a buffer.
+    /// Returns the operations that touch a buffer.
     fn users(&self, buffer: BufferId) -> Vec<Place<'_>> {
         let mut out = vec![];
         for (i, r) in self.schedule.regions.iter().enumerate() {
@@ -82,7 +86,8 @@ impl Lower<'_, '_> {
         out
     }
 
-    /// The functions of what region `number` leaves in `of`, the first of it, each of the one before.
+    /// Returns the functions of what region `number` leaves in `of`: the first one of the buffer,
+    /// each further one of the previous function's result.
     fn functions(&self, number: usize, of: BufferId) -> Option<Vec<Function>> {
         let like = |b: BufferId| self.schedule.buffer(b);
         let mut steps: Vec<Function> = vec![];
@@ -106,7 +111,7 @@ impl Lower<'_, '_> {
                 };
                 b == at || same(b) && !self.users(b).iter().any(|p| p.0 >= number && writes(p))
             };
-            // Nothing else writes what it makes, and nothing has read that before.
+            // Nothing else writes the function's result, and nothing has read that buffer before.
             let result = self.users(*dst);
             let first = matches!(result.first(), Some((_, _, SOp::Local(l), _)) if l.dst() == *dst);
             let rest = result.iter().skip(1).all(|p| {
@@ -130,7 +135,8 @@ impl Lower<'_, '_> {
         (!steps.is_empty()).then_some(steps)
     }
 
-    /// Whether a region stores every element of a buffer once on every rank and reads none.
+    /// Checks whether a region stores every element of a buffer exactly once on every rank, and
+    /// reads none.
     fn stored_once(&self, number: usize, buffer: BufferId) -> bool {
         let region = &self.schedule.regions[number];
         let [role] = region.roles.as_slice() else { return false };
@@ -152,7 +158,8 @@ impl Lower<'_, '_> {
                     };
                     match &act {
                         Act::Copy { dst, .. } | Act::Get { dst, .. } => ranges.extend(place(dst)),
-                        // One loop with what is in front of it.
+                        // An addition to the range that was stored last is in one loop with that
+                        // store.
                         Act::Reduce { dst, .. } if ranges.last().copied() == place(dst) => {}
                         Act::Reduce { dst, .. } => ranges.extend(place(dst)),
                         _ => {}
@@ -166,7 +173,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Whether statements name a buffer only where they store a sum, or what came, in it.
+    /// Checks whether statements name a buffer only to store a sum, or what arrived, in it.
     fn only_stores(&self, region: usize, list: &[SStmt], buffer: BufferId) -> bool {
         let mut flat = vec![];
         self.flatten(list, &mut flat);
@@ -201,20 +208,22 @@ impl Lower<'_, '_> {
         true
     }
 
-    /// What becomes of a tile that a region stores in a place.
+    /// Returns the functions of a tile that a region stores in a place.
     pub(super) fn consumer(&self, region: usize, place: &Ref) -> Option<Consumer> {
         let of = fetched::buffer_of(&self.schedule.regions[region], place)?;
         self.consumers.get(&region).filter(|c| c.of == of).cloned()
     }
 
-    /// Says what a loop computes besides.
+    /// Adds a note for each function that a loop computes in addition.
     pub(super) fn note_functions(&mut self, c: &Consumer) {
         for f in &c.steps {
             self.note("computed of it", f.span);
         }
     }
 
-    /// Puts a tile through functions and stores it: `tile` is of the result's type, `at` its first element in the buffer that is not there.
+    /// Applies the functions to a tile and stores the last result. `tile` has the type of the
+    /// collective's result, and `at` is its first element in the buffer that the kernel does not
+    /// have.
     pub(super) fn consume(&mut self, c: &Consumer, tile: TileId, at: &Gm, pos: &Expr, len: &Expr) {
         let mut tile = tile;
         let dtype = self.tiles[tile.0 as usize].dtype;

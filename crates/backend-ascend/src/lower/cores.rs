@@ -1,9 +1,11 @@
-//! Several cores of a rank: one kernel that all of them run, each with its own number.
+//! Several cores per rank: one kernel that all of them run, each with its own number.
 //!
-//! A region whose streams are lanes that differ in numbers alone becomes one text in terms of `core`: the lanes' windows become one window
-//! with the slots of all, their counters one array. Where lanes differ in more, each core has its branch. What else a program does is
-//! divided where it is a single loop over tiles (at lines of 64 bytes), and otherwise the first core's. Between parts that are divided in
-//! different ways the cores wait for each other, by counters like those of other ranks.
+//! If the streams of a region are lanes that differ in numbers alone, they become one text in terms
+//! of `core`: the windows of the lanes become one window with the slots of all, and their counters
+//! become one array. If lanes differ in more, each core has its own branch. Other work of a program
+//! is divided if it is a single loop over tiles (cut at lines of 64 bytes); otherwise the first
+//! core does it. Between parts that are divided differently the cores meet: they wait for each
+//! other, by counters like those of other ranks.
 
 use super::address::{self, add, mul, sub};
 use super::{Lower, refuse};
@@ -16,51 +18,53 @@ use kbc_ir::schedule::{RankSet, Ref, Region, Role, SOp, SStmt, Schedule, SignalI
 use kbc_ir::types::CutRule;
 use std::cell::RefCell;
 
-/// This core's number where the schedule's names are still in use: no name of a schedule is written so.
+/// Name of this core's number while names of the schedule are still in use. No name of a schedule
+/// is written so.
 pub(super) const THIS: &str = "#core";
-/// Times that the cores wait for each other in a call, until it is known.
+/// Name of the number of meetings per call, until this number is known.
 const MEETINGS: &str = "#meetings";
-/// Bytes of a line: no two cores write to one.
+/// Bytes of a line; no two cores write to the same line.
 const LINE: u64 = 64;
 
-/// How the work since the last time that the cores met is divided among them.
+/// How work has been divided among the cores since they last met.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Since {
-    /// There is none.
+    /// There has been no work.
     Nothing,
-    /// Element i of every memory is the core's whose part of `total` elements has i, cut at multiples of `unit`.
+    /// Element i of every memory belongs to the core whose part of `total` elements contains i.
+    /// Parts are cut at multiples of `unit`.
     Parts {
-        /// All elements.
+        /// Number of all elements.
         total: Expr,
-        /// Elements of a line.
+        /// Number of elements of a line.
         unit: u64,
     },
-    /// In another way.
+    /// Divided in any other way.
     Other,
 }
 
 /// The streams of a region as one text.
 pub(super) struct Merged {
-    /// What core `#core` does.
+    /// Statements of core `#core`.
     pub(super) body: Vec<SStmt>,
-    /// Cores that have something to do.
+    /// Number of cores that have work.
     pub(super) cores: u32,
-    /// Windows that became one, the first of which stands for all.
+    /// Windows that became one; the first of a list stands for all of it.
     windows: Vec<Vec<WindowId>>,
     /// Counters that became one array.
     signals: Vec<Vec<SignalId>>,
 }
 
-/// Cores that a schedule asks for: streams of the region that has most.
+/// Returns the number of cores that a schedule asks for: the largest number of streams of a region.
 pub(super) fn wanted(schedule: &Schedule) -> u32 {
     let roles = schedule.regions.iter().flat_map(|r| &r.roles);
     roles.map(|r| r.streams.len() as u32).max().unwrap_or(1).max(1)
 }
 
-/// The streams of a region with several as one text.
+/// Returns the streams of a region as one text, if it has several.
 ///
 /// # Errors
-/// E470: they are no lanes, or those of some ranks.
+/// Returns E470 if the streams are not lanes, or if only some ranks have them.
 pub(super) fn merged(schedule: &Schedule, region: &Region) -> Result<Option<Merged>, Diagnostic> {
     let [role] = region.roles.as_slice() else {
         return match region.roles.iter().find(|r| r.streams.len() > 1) {
@@ -90,7 +94,7 @@ fn no_lanes(region: &Region, role: &Role) -> Diagnostic {
     )
 }
 
-/// Whether all ranks do nothing but work on their own tensors, one operation after another.
+/// Checks whether all ranks only work on their own tensors, one operation after another.
 pub(super) fn local(region: &Region) -> bool {
     let op = |s: &SStmt| matches!(s, SStmt::Op(SOp::Local(_), _));
     match region.roles.as_slice() {
@@ -99,7 +103,8 @@ pub(super) fn local(region: &Region) -> bool {
     }
 }
 
-/// The bodies of streams that begin together (an event of the first) and end together (one of each other).
+/// Returns the bodies of streams that begin together (an event of the first stream) and end
+/// together (an event of each other stream).
 fn lanes(role: &Role) -> Option<Vec<&[SStmt]>> {
     let (first, others) = role.streams.split_first()?;
     let (SStmt::Op(SOp::Record(go), _), rest) = first.body.split_first()? else { return None };
@@ -125,7 +130,8 @@ fn events(list: &[SStmt]) -> bool {
     })
 }
 
-/// A lane without what may differ between lanes: numbers, and which windows and counters, each in the order of the text.
+/// What may differ between lanes: numbers, windows and counters, each in text order. The remaining
+/// text of a lane is compared.
 #[derive(Default)]
 struct Shape {
     numbers: RefCell<Vec<i64>>,
@@ -133,7 +139,7 @@ struct Shape {
     signals: RefCell<Vec<SignalId>>,
 }
 
-/// The place of an item in a list, at the end if it is new.
+/// Returns the index of an item in a list, and appends the item if it is new.
 fn place<T: PartialEq + Copy>(list: &RefCell<Vec<T>>, item: T) -> u32 {
     let mut list = list.borrow_mut();
     let at = list.iter().position(|i| *i == item).unwrap_or_else(|| {
@@ -181,7 +187,8 @@ impl Shape {
     }
 }
 
-/// Lanes as one text, if they differ in numbers that are linear in the lane's, and in windows and counters of the same form.
+/// Returns the lanes as one text, if they differ only in numbers that are linear in the number of
+/// the lane, and in windows and counters of the same form.
 fn unified(schedule: &Schedule, lanes: &[&[SStmt]]) -> Option<Merged> {
     let shapes: Vec<Shape> = lanes.iter().map(|_| Shape::default()).collect();
     let texts: Vec<Vec<SStmt>> =
@@ -195,7 +202,7 @@ fn unified(schedule: &Schedule, lanes: &[&[SStmt]]) -> Option<Merged> {
         every.sort_unstable();
         let count = every.len();
         every.dedup();
-        // Every lane has its own.
+        // Every lane must have windows and counters of its own.
         (every.len() == count)
             .then(|| (0..all[0].len()).map(|i| all.iter().map(|l| l[i]).collect()).collect())
     };
@@ -224,7 +231,7 @@ fn unified(schedule: &Schedule, lanes: &[&[SStmt]]) -> Option<Merged> {
         .collect();
     let forms = RefCell::new(forms?.into_iter());
     let replaced = |e: &Expr| with_forms(e, &mut *forms.borrow_mut()).simplify();
-    // The same traversal as that of the shapes.
+    // This traversal visits expressions in the same order as that of the shapes.
     let body = rewritten(lanes[0], &replaced);
     let lane = |count: u64| mul(&Expr::var(THIS), &Expr::Int(count as i64));
     let body = offset(&body, &|op| match op {
@@ -282,7 +289,8 @@ fn offset(list: &[SStmt], f: &impl Fn(&mut SOp)) -> Vec<SStmt> {
 }
 
 impl Merged {
-    /// Gives the windows and counters that stand for several the room of all. They share their memory with no other.
+    /// Gives windows and counters that stand for several the room of all of them. They share memory
+    /// with no other area.
     pub(super) fn grow(&self, areas: &mut [Area], signals: &mut [Signals]) {
         for list in &self.windows {
             let most = list.iter().filter_map(|w| areas[w.0 as usize].capacity.as_int()).max().unwrap_or(0);
@@ -300,7 +308,8 @@ impl Merged {
     }
 }
 
-/// The counters by which cores wait for each other: one of each core that the first waits for, and one of the first.
+/// Returns the counters by which cores meet: one per core for which the first core waits, and one
+/// of the first core for which the others wait.
 pub(super) fn meeting_counters(cores: u32, taken: &[Signals]) -> [Signals; 2] {
     let name = |hint: &str| -> Name {
         let free = |n: &String| taken.iter().all(|s| s.name != **n);
@@ -316,7 +325,7 @@ pub(super) fn meeting_counters(cores: u32, taken: &[Signals]) -> [Signals; 2] {
     [array("core_here", cores), array("cores_on", 1)]
 }
 
-/// Puts in how often the cores meet in a call.
+/// Inserts the number of meetings per call.
 pub(super) fn count_meetings(meetings: i64, signals: &mut [Signals], body: &mut [Stmt]) {
     let known = |e: &mut Expr| {
         *e = e.subst(&|n| (n == MEETINGS).then_some(Expr::Int(meetings))).simplify();
@@ -326,7 +335,8 @@ pub(super) fn count_meetings(meetings: i64, signals: &mut [Signals], body: &mut 
 }
 
 impl Lower<'_, '_> {
-    /// Makes a part of the program, divided among the cores if it can be, behind what it has to wait for.
+    /// Lowers a part of the program, divided among the cores if possible, after the meeting that it
+    /// needs.
     pub(super) fn divided<E>(&mut self, f: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
         if self.cores == 1 || !self.on_vector_cores() {
             return f(self);
@@ -348,12 +358,12 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Whether what follows is for vector cores.
+    /// Checks whether what follows is for vector cores.
     fn on_vector_cores(&self) -> bool {
         !self.several || self.task == Some(crate::tile::Core::Aiv)
     }
 
-    /// Names and then one loop over tiles: every core has a part of it.
+    /// Adds names followed by one loop over tiles, of which every core has a part.
     fn parts(&mut self, list: Vec<Stmt>) {
         let unit = list.last().map_or(LINE, |s| self.line_of(s));
         let straight = list.last().and_then(straight);
@@ -385,7 +395,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Elements of a line of the narrowest memory that a loop over tiles touches.
+    /// Returns the number of elements of a line in the narrowest memory that a loop over tiles
+    /// touches.
     fn line_of(&self, s: &Stmt) -> u64 {
         let Stmt::Tiles { body, .. } = s else { return LINE };
         let width = |s: &Stmt| match s {
@@ -398,7 +409,8 @@ impl Lower<'_, '_> {
         LINE / body.iter().filter_map(width).min().unwrap_or(1)
     }
 
-    /// How the lanes of a region divide its operands: each core has the same part of all of them, or not.
+    /// Returns how the lanes of a region divide its operands: [`Since::Parts`] if each core has the
+    /// same part of all of them.
     pub(super) fn lanes_of(&self, region: &Region, merged: &Merged) -> Since {
         let mut used: Vec<&Ref> = vec![];
         let lane = |r: &Ref| match r {
@@ -427,7 +439,8 @@ impl Lower<'_, '_> {
         all.unwrap_or(Since::Other)
     }
 
-    /// All cores have done what is in front of this before any goes on, unless what follows is divided as that was.
+    /// Adds a meeting: all cores complete what precedes before any of them continues. Nothing is
+    /// added if what follows is divided in the same way as what precedes.
     pub(super) fn meet(&mut self, next: Since) {
         let apart = self.since != Since::Nothing && (self.since != next || next == Since::Other);
         self.since = next;
@@ -459,7 +472,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The places of all transfers, if there is nothing else that touches memory.
+/// Collects the places of all transfers. Returns false if anything else touches memory.
 fn places<'s>(list: &'s [SStmt], out: &mut Vec<&'s Ref>) -> bool {
     list.iter().all(|s| match s {
         SStmt::For { body, .. } => places(body, out),
@@ -478,7 +491,8 @@ fn places<'s>(list: &'s [SStmt], out: &mut Vec<&'s Ref>) -> bool {
     })
 }
 
-/// The elements of a loop over tiles that takes the same elements of everything it touches.
+/// Returns the number of elements of a loop over tiles, if the loop takes the same elements of
+/// everything that it touches.
 fn straight(s: &Stmt) -> Option<Expr> {
     let Stmt::Tiles { pos, total, body, .. } = s else { return None };
     let at = Expr::Var(pos.clone());
@@ -488,7 +502,7 @@ fn straight(s: &Stmt) -> Option<Expr> {
                 g.offset == at && g.slot == Expr::Int(0) && g.peer.is_none()
             }
             Stmt::Op(op) => {
-                // Numbers of vector operations have no place.
+                // The numbers of vector operations must not contain the position.
                 let mut places = true;
                 each_of(&mut op.clone(), &mut |e| places &= *e != at);
                 places

@@ -1,4 +1,4 @@
-//! A kernel for counting what it moves: with marks where regions of the schedule begin.
+//! Kernels for counting what they move, with marks where regions of the schedule begin.
 
 use super::{Lower, Staging, whole};
 use crate::tile::{Kernel, Object, Stmt};
@@ -6,30 +6,32 @@ use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::Schedule;
 
-/// The kernel of a schedule at its sizes, as [`super::lower`] makes it, and which of its statements are of which region.
+/// The kernel of a schedule at its sizes, before its last cleanup in [`super::lower`], with marks
+/// that state to which region its statements belong.
 pub struct Counts {
-    /// The kernel. `let` [`Counts::REGION`] is in front of what belongs to that region of the schedule; one more than there are is what stands behind all.
+    /// The kernel. `let` [`Counts::REGION`] precedes what belongs to that region of the schedule.
+    /// The number of regions as its value marks what follows all of them.
     pub kernel: Kernel,
     /// Memory that each region works on.
     pub operands: Vec<Vec<Object>>,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u64,
 }
 
-/// The kernel of a schedule, for counting.
+/// Returns the kernel of a schedule for counting.
 ///
 /// # Errors
-/// Of [`super::lower`].
+/// Returns the errors of [`super::lower`].
 pub fn counts(schedule: &Schedule) -> Result<Counts, Diagnostics> {
     let (kernel, operands) = whole(schedule, Staging::Fused, &|_| None, true)?;
     Ok(Counts { kernel, operands, ranks: schedule.mesh.ranks() })
 }
 
 impl Counts {
-    /// The name of the marks: no name of a kernel is written so.
+    /// Name of the marks. No name of a kernel is written so.
     pub const REGION: &str = "#region";
 
-    /// How a memory is called: `%v`.
+    /// Returns the printed name of a memory, such as `%v`.
     pub fn name(&self, object: Object) -> String {
         match object {
             Object::Tensor(t) => format!("%{}", self.kernel.tensors[t.0 as usize].name),
@@ -37,7 +39,7 @@ impl Counts {
         }
     }
 
-    /// Bytes of an element of a memory.
+    /// Returns the size of an element of a memory in bytes.
     pub fn width(&self, object: Object) -> u64 {
         match object {
             Object::Tensor(t) => self.kernel.tensors[t.0 as usize].dtype.bytes(),
@@ -47,7 +49,7 @@ impl Counts {
 }
 
 impl Lower<'_, '_> {
-    /// What follows is of this region.
+    /// Marks that what follows belongs to this region.
     pub(super) fn mark(&mut self, region: i64) {
         if self.marks {
             self.build.push(Stmt::Let { name: Counts::REGION.into(), value: Expr::Int(region) });

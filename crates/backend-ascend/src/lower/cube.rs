@@ -1,7 +1,8 @@
-//! Matrix products on a cube core: blocks of the result, each summed up over blocks of the operands.
+//! Matmuls on a cube core: blocks of the result, each summed over blocks of the operands.
 //!
-//! Owns the sizes of blocks and the loops over them. Operands are row-major; a block goes from global memory to L1, from there to
-//! L0A and L0B, sums stay in L0C until they are whole. Blocks at the edges are smaller.
+//! The module owns the sizes of blocks and the loops over them. Operands are row-major. A block
+//! goes from global memory to L1, and from there to L0A or L0B. Sums stay in L0C until they are
+//! complete. Blocks at the edges are smaller.
 
 use super::address::{add, mul, product};
 use super::{Lower, refuse};
@@ -14,13 +15,13 @@ use kbc_ir::types::DType;
 /// Rows and columns of a block: 16 KiB of f32, a quarter of L0A and of L0B.
 pub(super) const BLOCK: u32 = 64;
 
-/// A matrix in memory: its first element, and the elements from row to row.
+/// A matrix in memory: its first element, and the distance between consecutive rows in elements.
 pub(super) struct Matrix {
     pub at: Gm,
     pub pitch: Expr,
 }
 
-/// Rows, columns, and elements that are added up for one.
+/// Numbers of rows, of columns, and of terms per sum.
 pub(super) struct Sizes {
     pub m: Expr,
     pub n: Expr,
@@ -28,7 +29,7 @@ pub(super) struct Sizes {
 }
 
 impl Lower<'_, '_> {
-    /// `dst = a b`, for every index of the dimensions before the last two.
+    /// Lowers `dst = a b`, for every index of the dimensions before the last two.
     pub(super) fn matmul(
         &mut self,
         dst: BufferId,
@@ -43,7 +44,8 @@ impl Lower<'_, '_> {
         }
         let [k, n] = [db[db.len() - 2].clone(), db[db.len() - 1].clone()];
         let [to, left, right] = [dst, a, b].map(|x| self.whole(x));
-        // With one matrix on the right, rows of all matrices on the left are rows of one.
+        // If there is one matrix on the right, the rows of all matrices on the left are rows of one
+        // matrix.
         let flat = db.len() == 2;
         let m = if flat { product(&da[..da.len() - 1]) } else { da[da.len() - 2].clone() };
         let m = self.build.name_it("rows", &m);
@@ -78,7 +80,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The type of a product's operands, which the cube unit multiplies.
+    /// Returns the element type of a matmul's operands, after checking that the cube unit
+    /// multiplies it and that no rank has sums over a dimension without elements.
     pub(super) fn multiplied(&mut self, [dst, a, b]: [BufferId; 3], span: Span) -> Result<DType, Diagnostic> {
         let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
         if types.iter().any(|t| !t.is_float()) {
@@ -95,7 +98,7 @@ impl Lower<'_, '_> {
         Ok(types[1])
     }
 
-    /// `to = left right`, by blocks of so many rows, columns and terms.
+    /// Lowers `to = left right`, in blocks of the given numbers of rows, columns and terms.
     pub(super) fn blocks(
         &mut self,
         dtype: DType,
@@ -130,7 +133,8 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// The tile number `index` of a dtype in a memory of a cube core.
+    /// Returns the tile number `index` of an element type in a memory of a cube core, and creates
+    /// it if necessary.
     fn cube_tile(&mut self, space: Space, dtype: DType, index: usize) -> TileId {
         let mut of =
             (0..self.tiles.len()).filter(|i| self.tiles[*i].space == space && self.tiles[*i].dtype == dtype);
@@ -162,7 +166,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The element of a matrix at a row and a column.
+/// Returns the place of the element at a row and a column of a matrix.
 fn within(m: &Matrix, row: &Expr, col: &Expr) -> Gm {
     Gm { offset: add(&m.at.offset, &add(&mul(row, &m.pitch), col)), ..m.at.clone() }
 }

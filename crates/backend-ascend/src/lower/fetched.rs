@@ -1,13 +1,15 @@
-//! What is fetched and used at once is never stored: a reduction reads the peer's memory and adds in the core.
+//! Fetches without scratch: data that is fetched and used at once is not stored.
 //!
-//! A schedule fetches what is added into scratch (`get`, `fence.complete`, `reduce`), as simulators and machine code have to. A core loads
-//! a tile of the peer's slot where it would have loaded one of the scratch. Owns the question of which scratch that goes for: a buffer that every operation
-//! that touches it fetches or uses in that way, one right behind the other.
+//! A schedule fetches what is added into scratch (`get`, `fence.complete`, `reduce`), because
+//! simulators and machine code need that. A core instead loads a tile of the peer's memory where it
+//! would have loaded one of the scratch, and adds in the core. The module decides for which scratch
+//! buffers this holds: those that are touched only by such sequences of adjacent operations.
 
 use kbc_ir::schedule::{BufferId, BufferRole, Ref, Region, SOp, SStmt, Schedule};
 use std::collections::BTreeSet;
 
-/// Buffers of a schedule that a kernel of it does not have: what they would hold is used while it is fetched.
+/// Returns the buffers of a schedule that its kernel does not have, because their contents are used
+/// while they are fetched.
 pub fn fetched(schedule: &Schedule) -> BTreeSet<BufferId> {
     let mut found = Found::default();
     for region in &schedule.regions {
@@ -22,7 +24,7 @@ pub fn fetched(schedule: &Schedule) -> BTreeSet<BufferId> {
     found.fetched.difference(&found.kept).copied().filter(temporary).collect()
 }
 
-/// The buffer of a place.
+/// Returns the buffer of a place.
 pub(super) fn buffer_of(region: &Region, r: &Ref) -> Option<BufferId> {
     match r {
         Ref::Chunk { operand, .. } => Some(region.operands[operand.0 as usize].buffer),
@@ -32,9 +34,9 @@ pub(super) fn buffer_of(region: &Region, r: &Ref) -> Option<BufferId> {
 
 #[derive(Default)]
 struct Found {
-    /// Fetched and used at once somewhere.
+    /// Buffers that are fetched and used at once somewhere.
     fetched: BTreeSet<BufferId>,
-    /// Touched in another way somewhere.
+    /// Buffers that are touched in another way somewhere.
     kept: BTreeSet<BufferId>,
 }
 
@@ -60,8 +62,9 @@ impl Found {
     }
 }
 
-/// Whether a list begins with a get, its completion, and a reduction of nothing but what it fetched (which may write the sum for the first time):
-/// the scratch, and how many statements those are.
+/// Checks whether a list begins with a get, its completion, and a reduction that adds only what was
+/// fetched; this reduction may be the first one that writes the sum. Returns the scratch buffer and
+/// the number of these statements.
 fn used_at_once(region: &Region, list: &[SStmt]) -> Option<(BufferId, usize)> {
     let op = |i: usize| match list.get(i) {
         Some(SStmt::Op(op, _)) => Some(op),
@@ -97,7 +100,8 @@ fn touched(region: &Region, op: &SOp) -> Vec<BufferId> {
     }
 }
 
-/// The source of a copy to a place that the next operation reduces into: both are one loop, in which the place is written once.
+/// Returns the source of a copy to a place into which the next operation reduces. The two become
+/// one loop, in which the place is written once.
 pub(super) fn fused<'s>(stmt: &'s SStmt, next: Option<&SStmt>) -> Option<&'s Ref> {
     match (stmt, next) {
         (

@@ -1,10 +1,13 @@
-//! Staging that a kernel does not need: where a buffer begins as a copy of another one and a collective works on it, what the collective reads
-//! before it has written it can be read where it came from.
+//! Copy elision: removes staging copies that a kernel does not need.
 //!
-//! Owns the question at which places of a schedule's text that is so, which it answers by walking every rank at the schedule's sizes, and the schedule that
-//! says so: the copy is gone, transfers read the other buffer, and a reduction into an element that is still the other's copies it on the way
-//! (`copy v[c] = x[c]` and `reduce v[c], w` together, which lowering makes one loop: two loads, one store). A place that reads the other buffer in the
-//! first step of its loop alone gets that step in front of the loop. Anything that is not so plain keeps its copy.
+//! If a buffer begins as a copy of another one and a collective works on it, then what the
+//! collective reads before it has written it can be read from the other buffer. The module decides
+//! at which places of a schedule's text this holds, by walking every rank at the schedule's sizes.
+//! The result is again a schedule: the copy is gone, transfers read the other buffer, and a
+//! reduction into an element that is still the other buffer's becomes `copy v[c] = x[c]` and
+//! `reduce v[c], w`. Lowering makes one loop of the two, with two loads and one store. If a place
+//! reads the other buffer only in the first step of its loop, that step is moved in front of the
+//! loop. In all other cases the copy stays.
 
 use super::storage::each;
 use kbc_ir::expr::Expr;
@@ -17,23 +20,25 @@ use kbc_ir::schedule::{
 use kbc_ir::walk::Program;
 use std::collections::BTreeMap;
 
-/// Ranks that are walked at most: as many as a domain has.
+/// Maximum number of ranks that are walked: as many as a domain has.
 const RANKS: u64 = 64;
-/// Steps of a walk at most; with more the copy stays.
+/// Maximum number of steps of a walk; with more steps the copy stays.
 const STEPS: u32 = 2_000_000;
 
-/// What of a schedule's memory a kernel has.
+/// Which copies of a schedule a kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Staging {
-    /// As [`Staging::Needed`], and results of collectives go through elementwise functions where they are in the core.
+    /// Like [`Staging::Needed`]; in addition, elementwise functions of the results of collectives
+    /// are computed while these results are in the core.
     Fused,
-    /// Copies where something reads what it cannot read elsewhere. Which places these are may differ between rank counts.
+    /// Only copies that something reads and could not read elsewhere. Which places change may
+    /// differ between rank counts.
     Needed,
-    /// As the schedule says.
+    /// All copies of the schedule.
     Whole,
 }
 
-/// The schedule without copies that it does not need; none if it needs all.
+/// Returns the schedule without the copies that it does not need; `None` if it needs all of them.
 pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
     let mut out: Option<Schedule> = None;
     let mut from = 0;
@@ -49,9 +54,9 @@ pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
     out
 }
 
-/// A copy of a whole buffer to one that is worked on.
+/// A copy of a whole buffer to one on which a collective works.
 struct Staged {
-    /// Its number among the copies of the schedule.
+    /// Number of the copy among the copies of the schedule.
     number: usize,
     region: usize,
     statement: usize,
@@ -65,7 +70,7 @@ fn copies(s: &Schedule) -> Vec<Staged> {
         for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
             let (to, from) = match stmt {
                 SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), _) => (*dst, *src),
-                // Parts of the first dimension lie one after another as they are.
+                // Parts of the first dimension are already one after another.
                 SStmt::Op(SOp::Local(LocalOp::Pack { dst, src, dim: 0, at: None, .. }), _) => (*dst, *src),
                 _ => continue,
             };
@@ -78,7 +83,7 @@ fn copies(s: &Schedule) -> Vec<Staged> {
     out
 }
 
-/// Buffers that an operation reads and writes: here, and at a peer.
+/// Buffers that an operation reads and writes: on this rank, and at a peer.
 pub(super) struct Touched {
     pub(super) reads: Vec<BufferId>,
     pub(super) writes: Vec<BufferId>,
@@ -101,7 +106,7 @@ pub(super) fn touched(region: &Region, op: &SOp) -> Touched {
     Touched { reads, writes, remote }
 }
 
-/// Operations of regions from a place on: (region, operation).
+/// Returns the operations of regions that follow a copy: (region, operation).
 fn after<'s>(s: &'s Schedule, at: &Staged) -> Vec<(usize, &'s SOp)> {
     let mut out = vec![];
     for (i, r) in s.regions.iter().enumerate().skip(at.region) {
@@ -113,30 +118,30 @@ fn after<'s>(s: &'s Schedule, at: &Staged) -> Vec<(usize, &'s SOp)> {
     out
 }
 
-/// When a place reads what is still the copy.
+/// When a place reads elements that are still the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
     Always,
     Never,
-    /// In the first step of the loop around it.
+    /// Only in the first step of the loop around it.
     First,
 }
 
-/// Which operand of an operation a place reads.
+/// The operand of an operation that a place reads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Side {
-    /// What is copied or put.
+    /// The operand that is copied or put.
     Moved,
-    /// What is added to.
+    /// The operand that is added to.
     Sum,
-    /// What is added.
+    /// The operand that is added.
     Added,
 }
 
-/// A place that reads: stream, path of the statement, and which operand of the operation.
+/// A place that reads: stream, path of the statement, and operand of the operation.
 type Site = (usize, Vec<u32>, Side);
 
-/// Ranges of elements, in order and apart.
+/// Ranges of elements, ordered and disjoint.
 #[derive(Default)]
 struct Ranges(Vec<(u64, u64)>);
 
@@ -166,7 +171,7 @@ impl Ranges {
     }
 }
 
-/// The schedule without this copy, if all that reads the buffer can do without.
+/// Returns the schedule without this copy, if everything that reads the buffer can do without it.
 fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     let ops = after(s, at);
     let region = ops.iter().find(|(i, op)| {
@@ -219,7 +224,8 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     for (site, seen) in sites {
         let begins = seen.iter().all(|(fresh, first)| fresh == first);
         let w = match () {
-            // A loop of one step is as it is with more: the first addition by itself.
+            // A loop of one step is treated like one with more steps: its first addition is
+            // separate.
             () if site.2 == Side::Sum && begins => When::First,
             () if seen.iter().all(|(fresh, _)| *fresh) => When::Always,
             () if seen.iter().all(|(fresh, _)| !fresh) => When::Never,
@@ -246,7 +252,8 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     Some(out)
 }
 
-/// Elements of the buffer that an operation behind the collective reads; none for one in a loop of a collective.
+/// Returns the elements of the buffer that an operation after the collective reads; `None` for an
+/// operation that is not local.
 fn read_later(program: &Program<'_>, op: &SOp, rank: u64, whole: u64) -> Option<(u64, u64)> {
     match op {
         SOp::Local(LocalOp::Unpack { dst, dim, parts, rule, at: Some(at), .. }) => {
@@ -263,9 +270,9 @@ fn read_later(program: &Program<'_>, op: &SOp, rank: u64, whole: u64) -> Option<
     }
 }
 
-/// What names mean on a rank in a region.
+/// Returns the values of names on a rank in a region.
 pub(super) fn names(s: &Schedule, program: &Program<'_>, id: RegionId, rank: u64) -> Vec<(Name, i64)> {
-    // What depends on the number of the call has no value here, and keeps its copy.
+    // An expression that depends on the number of the call has no value here, so its copy stays.
     let mut out: Vec<(Name, i64)> = vec![];
     out.extend(s.mesh.axes.iter().map(|a| a.name.clone()).zip(s.mesh.coords(rank)));
     let coords = &s.regions[id.0 as usize].coords;
@@ -305,7 +312,7 @@ impl Walk<'_, '_> {
         e.eval(&Here(&self.names, self.s)).ok()
     }
 
-    /// `first`: whether this is the first step of the loop around it.
+    /// Walks a list. `first`: whether this is the first step of the loop around it.
     fn body(&mut self, list: &[SStmt], at: &mut (usize, Vec<u32>), first: bool) -> Option<()> {
         for (i, s) in (0..).zip(list) {
             *self.steps = self.steps.checked_sub(1)?;
@@ -357,7 +364,8 @@ impl Walk<'_, '_> {
         Some(())
     }
 
-    /// Elements of the buffer that a reference names; `Some(None)` for another one.
+    /// Returns the elements of the buffer that a reference names; `Some(None)` if it names another
+    /// buffer.
     fn range(&self, r: &Ref) -> Option<Option<(u64, u64)>> {
         let Ref::Chunk { operand, path } = r else { return Some(None) };
         if *operand != self.operand {
@@ -374,7 +382,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The text with other reads.
+/// Rewriter of the text with the new reads.
 struct Edit<'e> {
     v: OperandId,
     x: OperandId,
@@ -382,7 +390,7 @@ struct Edit<'e> {
 }
 
 impl Edit<'_> {
-    /// `first`: whether the loop around this is at its first step, or there is none.
+    /// Rewrites a list. `first`: whether the loop around it is at its first step, or there is none.
     fn body(&self, list: &[SStmt], at: &mut (usize, Vec<u32>), first: bool) -> Vec<SStmt> {
         let mut out = vec![];
         for (i, s) in (0..).zip(list) {

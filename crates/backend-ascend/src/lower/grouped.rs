@@ -1,6 +1,8 @@
-//! Rows that meet one matrix each of several (`grouped_matmul`): a product for every run of rows with the same matrix.
+//! Grouped matmuls (`grouped_matmul`): rows that are multiplied with one of several matrices each.
+//! Every run of rows with the same matrix becomes one matmul.
 //!
-//! Which rows meet which matrix is constant, and differs between ranks: it is a table of the kernel, three entries a run.
+//! Which matrix a row is multiplied with is constant, and may differ between ranks: it is a table
+//! of the kernel with three entries per run.
 
 use super::cube::{BLOCK, Matrix, Sizes};
 use super::{Lower, refuse};
@@ -12,11 +14,11 @@ use kbc_ir::name::Name;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use std::collections::BTreeMap;
 
-/// Entries of a table of runs at most.
+/// Maximum number of entries of a table of runs.
 const MOST: usize = 1 << 16;
 
 impl Lower<'_, '_> {
-    /// `dst[t] = x[t] w[the matrix of t]`
+    /// Lowers `dst[t] = x[t] w[the matrix of t]`.
     pub(super) fn grouped(&mut self, op: &LocalOp, span: Span) -> Result<(), Diagnostic> {
         let LocalOp::Grouped { dst, x, w, .. } = op else { return Ok(()) };
         let (dst, x, w) = (*dst, *x, *w);
@@ -33,7 +35,7 @@ impl Lower<'_, '_> {
             let help = "use fewer ranks or longer runs, or `--target sim`";
             return Err(refuse(span, format!("{most} runs of rows on each of {ranks} ranks"), help));
         }
-        // Ranks with fewer runs have some without rows.
+        // Ranks with fewer runs get additional runs without rows.
         let padded = |r: &Vec<[i64; 3]>| {
             let mut all: Vec<i64> = r.iter().flatten().copied().collect();
             all.resize(most * 3, 0);
@@ -64,7 +66,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Of each rank its runs: first row, rows, matrix.
+    /// Returns the runs of each rank: first row, number of rows, matrix.
     fn runs(&self, op: &LocalOp, x: BufferId, span: Span) -> Result<Vec<Vec<[i64; 3]>>, Diagnostic> {
         let LocalOp::Grouped { runs, places, at, .. } = op else { return Ok(vec![]) };
         let unknown = || refuse(span, "rows in groups at no known place", "use `--target sim`");
@@ -86,7 +88,7 @@ impl Lower<'_, '_> {
         (0..self.program.ranks()).map(of).collect()
     }
 
-    /// A table of the kernel with these entries.
+    /// Returns the name of a table of the kernel with these entries.
     fn table(&mut self, hint: &str, values: Vec<i64>) -> Name {
         let ranks = self.program.ranks();
         let all = || self.schedule.tables.iter().map(|t| &t.name).chain(self.tables.iter().map(|t| &t.name));

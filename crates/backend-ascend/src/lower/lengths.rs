@@ -1,6 +1,8 @@
-//! Parts of given lengths: where they begin is a table of the kernel, a line for each row of lengths.
+//! Parts of given lengths: their first elements are a table of the kernel, with a line for each row
+//! of lengths.
 //!
-//! While a schedule is lowered a table is called by its contents; [`tables`] gives those that are used their names.
+//! While a schedule is lowered, such a table is named after its contents; [`tables`] gives the
+//! tables that are read their final names.
 
 use crate::family::each_in;
 use crate::tile::{Stmt, Table};
@@ -11,19 +13,20 @@ use kbc_ir::schedule::Schedule;
 use kbc_ir::types::CutRule;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Boundary `i` of a row of lengths.
+/// Returns boundary `i` of a row of lengths.
 pub(super) fn boundary(parts: &Parts, row: &Expr, i: &Expr) -> Expr {
     let width = Expr::Int(parts.of() as i64 + 1);
     let at = super::address::add(&super::address::mul(row, &width), i);
     Expr::Table(by_content(parts), Box::new(at))
 }
 
-/// No name of a schedule is written so.
+/// Returns the temporary name of a table. No name of a schedule is written so.
 fn by_content(parts: &Parts) -> Name {
     format!("lengths {parts}").into()
 }
 
-/// The tables that statements read, under names that no table of the schedule has.
+/// Returns the tables that statements read, and renames them so that no table of the schedule has
+/// the same name.
 pub(super) fn tables(schedule: &Schedule, taken: &[Table], body: &mut [Stmt]) -> Vec<Table> {
     let lines = schedule.regions.iter().flat_map(|r| &r.operands).map(|o| &o.line.rule);
     let all: Vec<&Parts> =

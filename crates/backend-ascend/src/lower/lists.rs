@@ -1,6 +1,7 @@
-//! Statements of a stream, one behind the other.
+//! Lists of statements of a stream.
 //!
-//! Owns control flow of regions, and which task of the program a statement is in.
+//! The module owns the control flow of regions, and decides to which task of the program a
+//! statement belongs.
 
 use super::{Lower, product, refuse};
 use crate::tile::{Core, Stmt};
@@ -41,7 +42,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Statements with those of a branch that is taken in any case in its place.
+    /// Appends statements; a branch with a constant condition is replaced by the statements of the
+    /// side that is taken.
     pub(super) fn flatten<'s>(&self, list: &'s [SStmt], out: &mut Vec<&'s SStmt>) {
         for stmt in list {
             match stmt {

@@ -1,7 +1,9 @@
-//! Operations on whole local tensors: copies, conversions, cuts of a dimension, elementwise functions.
+//! Operations on whole local tensors: copies, conversions, cuts of a dimension, elementwise
+//! functions.
 //!
-//! A tensor is row-major, so a run along its last dimensions is contiguous; what is not contiguous becomes loops over the
-//! dimensions before. Matrix products are [`super::cube`]'s, reductions of a dimension [`super::rows`]'s.
+//! A tensor is row-major, so a run along its last dimensions is contiguous. What is not contiguous
+//! becomes loops over the preceding dimensions. [`super::cube`] lowers matmuls, and [`super::rows`]
+//! lowers reductions of a dimension.
 
 use super::address::{self, add, cut, mul, product, sub};
 use super::elementwise::{Arg, Chain, Step};
@@ -14,7 +16,7 @@ use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::{CutRule, DType};
 
-/// `outer x size x inner` around one dimension.
+/// The sizes of a tensor around one dimension: `outer x size x inner`.
 struct Around {
     outer: Expr,
     size: Expr,
@@ -73,7 +75,7 @@ impl Lower<'_, '_> {
                 });
             }
             LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm),
-            // Computed where the collective in front of it stores its result.
+            // The collective before it computes the function where it stores its result.
             LocalOp::Compute { dst, .. } if self.computed(*dst) => {}
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
             LocalOp::Embedding { dst, table, ids, first } => {
@@ -82,7 +84,7 @@ impl Lower<'_, '_> {
             LocalOp::Fill { dst, with } => self.fill(*dst, with, span)?,
             LocalOp::Grouped { .. } => self.grouped(op, span)?,
             LocalOp::Tiles { .. } => {
-                // Taken apart before.
+                // Tile kernels have been split before.
                 return Err(refuse(span, "a tile kernel", "simulate it with `--target sim`").into());
             }
             LocalOp::Matmul { dst, a, b } => self.matmul(*dst, *a, *b, span)?,
@@ -98,12 +100,13 @@ impl Lower<'_, '_> {
         Gm { object: self.storage.object(buffer), slot: Expr::Int(0), offset: Expr::Int(0), peer: None }
     }
 
-    /// Elements of a buffer on this rank.
+    /// Returns the number of elements of a buffer on this rank.
     fn elements(&mut self, buffer: BufferId) -> Expr {
         product(&self.dims(buffer))
     }
 
-    /// Between a line (the parts of a cut, one after another) and a tensor; with `at`, the tensor is one part.
+    /// Copies between a line (the parts of a cut, one after another) and a tensor. With `at`, the
+    /// tensor is this one part of the line.
     fn relayout(
         &mut self,
         line: BufferId,
@@ -122,8 +125,9 @@ impl Lower<'_, '_> {
             this.copy_run(dtype, to, from, total);
         };
         if let Some(at) = at {
-            // The line has all parts, the tensor this one: a block of the line, in the same order.
-            // Of a part without elements there may be nothing to divide by.
+            // The line has all parts, and the tensor is a contiguous block of it in the same order.
+            // The extent is taken from the dimensions if possible: for a part without elements,
+            // `unit` may be 0.
             let all = (self.dims(line).len() == self.dims(tensor).len())
                 .then(|| Around::new(&self.dims(line), dim));
             let extent = match all {
@@ -138,7 +142,7 @@ impl Lower<'_, '_> {
             return;
         }
         if around.outer == Expr::Int(1) {
-            // Parts of the first dimension already lie one after another.
+            // Parts of the first dimension are already one after another.
             let total = self.elements(tensor);
             copy(self, l, t, total);
             return;
@@ -158,7 +162,7 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// `for name in 0..count`, or just once.
+    /// Adds a loop `for name in 0..count`; if `count` is 1, adds the body alone.
     pub(super) fn rows(&mut self, name: &str, count: &Expr, f: impl FnOnce(&mut Self, &Expr)) {
         if *count == Expr::Int(1) {
             f(self, &Expr::Int(0));
@@ -171,10 +175,11 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::For { var, lo: Expr::Int(0), hi: count.clone(), body });
     }
 
-    /// Rows of the last dimensions, which stay: loops over those before, in order of the result.
+    /// Lowers a transpose. The last dimensions that stay in place form rows; loops run over the
+    /// dimensions before them, in the order of the result.
     fn transpose(&mut self, dst: BufferId, src: BufferId, perm: &[u32]) {
         let dims = self.dims(src);
-        // Where the last dimension moves, a row is one element.
+        // If the last dimension moves, a row is a single element.
         let kept = perm.iter().enumerate().rev().take_while(|(i, d)| *i == **d as usize).count();
         let (outer, run) = perm.split_at(perm.len() - kept);
         let run = product(&run.iter().map(|d| dims[*d as usize].clone()).collect::<Vec<_>>());
@@ -200,7 +205,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// An elementwise function: loops over the dimensions before the longest common run, tiles along it.
+    /// Lowers an elementwise function: tiles along the longest run that all operands have in
+    /// common, and loops over the dimensions before it.
     fn compute(
         &mut self,
         func: &kbc_ir::scalar::ScalarFn,
@@ -213,7 +219,8 @@ impl Lower<'_, '_> {
         if shapes.iter().any(|s| s.len() > shape.len()) {
             return Err(refuse(span, "operands of more dimensions than the result", "reshape them before"));
         }
-        // The dimensions from `split` on are one run in every operand, or one element that the whole run has.
+        // In every operand, the dimensions from `split` on are one run, or one element that is used
+        // for the whole run.
         let mut split = shape.len();
         let fits = |s: &Vec<Expr>, from: usize| same_from(s, &shape, from) || one_from(s, &shape, from);
         while split > 0 && shapes.iter().all(|s| fits(s, split - 1)) {
@@ -227,7 +234,7 @@ impl Lower<'_, '_> {
         let chain = super::elementwise::chain(func, of).map_err(|d| d.primary(span, "computed here"))?;
         let mut places: Vec<Gm> = args.iter().map(|a| self.whole(*a)).collect();
         let mut to = self.whole(dst);
-        // One loop for each dimension before the run; dimensions of one element need none.
+        // One loop per dimension before the run, except for dimensions of one element.
         let mut loops = vec![];
         for d in 0..split {
             if shape[d] == Expr::Int(1) {
@@ -289,7 +296,7 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// A number everywhere, or the index along a dimension.
+    /// Fills a buffer with a number, or with the index along a dimension.
     fn fill(&mut self, dst: BufferId, with: &Filling, span: Span) -> Result<(), Diagnostic> {
         let (dtype, dims, to) = (self.schedule.buffer(dst).dtype, self.dims(dst), self.whole(dst));
         if dtype == DType::I64 {
@@ -320,10 +327,10 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// `dst[..total] = number`
+    /// Lowers `dst[..total] = number`.
     pub(super) fn fill_number(&mut self, dtype: DType, to: Gm, total: Expr, number: f64) {
         let tile = self.tile(dtype, 0);
-        // No number of bf16 is one of C++ but zero: it is one of f32, converted.
+        // C++ text has no number of bf16 but zero: other numbers are written as f32 and converted.
         let wide = (dtype == DType::BF16 && number != 0.0).then(|| self.tile(DType::F32, 0));
         self.tiles_loop(&total, |this, pos, len| {
             let (args, dst) = (vec![VArg::Num(number)], wide.unwrap_or(tile));
@@ -336,24 +343,24 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The same memory, `by` elements further.
+/// Returns the place `by` elements further in the same memory.
 fn shifted(gm: &Gm, by: &Expr) -> Gm {
     Gm { offset: add(&gm.offset, by), ..gm.clone() }
 }
 
-/// Whether the dimension `from` and all behind it are those of the result.
+/// Checks whether the dimensions from `from` on equal those of the result.
 fn same_from(s: &[Expr], shape: &[Expr], from: usize) -> bool {
     let lead = shape.len() - s.len();
     from >= lead && s[from - lead..] == shape[from..]
 }
 
-/// Whether there is one element for all dimensions from `from` on, which have more.
+/// Checks whether there is a single element for all dimensions of the result from `from` on.
 fn one_from(s: &[Expr], shape: &[Expr], from: usize) -> bool {
     let lead = shape.len() - s.len();
     s[from.saturating_sub(lead)..].iter().all(|d| *d == Expr::Int(1))
 }
 
-/// A step of a chain on its tiles.
+/// Returns the operation for a step of a chain on its tiles.
 pub(super) fn step_op(step: &Step, registers: &[TileId], mask: Option<TileId>, len: &Expr) -> Op {
     let tile = |r: &usize| registers[*r];
     match step {
@@ -371,7 +378,7 @@ pub(super) fn step_op(step: &Step, registers: &[TileId], mask: Option<TileId>, l
             b: tile(b),
             x: tile(x),
             y: tile(y),
-            // A chain with a selection says that it needs a mask.
+            // A chain with a selection always has a mask.
             mask: mask.unwrap_or(registers[*dst]),
             len: len.clone(),
         },

@@ -1,9 +1,15 @@
-//! From a proven schedule to a tile kernel: memory becomes tensors and areas, transfers become loops over tiles.
+//! Lowering: turns a proven schedule into a tile kernel. Memory becomes tensors and areas, and
+//! transfers become loops over tiles.
 //!
-//! Owns the order of operations within a kernel and nothing about flags, fences or addresses: those are passes of the tile
-//! level. Every operation of the schedule appears, in its order, with the same reads and writes, but for copies that nothing
-//! needs ([`fresh`]) and scratch that what is fetched would wait in ([`fetched`]); `fence.*` stay what they are. A schedule with matrix products becomes a program of tasks: what follows one another on vector cores is one task, so are
-//! products that follow one another. What neither core can do is refused ([`storage`] for memory, [`local`] for whole tensors).
+//! The module owns the order of operations within a kernel. Flags, fences and addresses belong to
+//! the passes of the tile level. Every operation of the schedule appears in its order and with the
+//! same reads and writes, with two exceptions: copies that nothing needs ([`fresh`]), and scratch
+//! that only holds fetched data until it is used ([`fetched`]). `fence.*` operations are kept as
+//! they are.
+//!
+//! A schedule with matmuls becomes a program of tasks: consecutive matmuls are one task for a cube
+//! core, and consecutive operations for vector cores are one task. What neither core can do is
+//! rejected. [`storage`] assigns memory, and [`local`] lowers operations on whole tensors.
 
 pub mod address;
 mod arrivals;
@@ -44,16 +50,19 @@ use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Storage;
 
-/// Elements of a tile, before UB makes it smaller: 16 KiB of f32, within one repeat range of a vector instruction.
+/// Elements of a tile before UB makes it smaller: 16 KiB of f32, within one repeat range of a
+/// vector instruction.
 pub const TILE: u32 = 4096;
 
-/// The place of a span, `file:line`, and its text, if it has one.
+/// Looks up the place of a span, `file:line`, and its text, if it has one.
 pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
 
-/// The kernel of a schedule, for its sizes alone, without layout, addresses, flags or fences of the device.
+/// Returns the kernel of a schedule, for its sizes alone, without layout, addresses, flags or
+/// fences of the device.
 ///
 /// # Errors
-/// E470: something that the cores of this backend cannot do. E471: more ranks than the runtime allows.
+/// Returns E470 for what the cores cannot do, and E471 if there are more ranks than the runtime
+/// allows.
 pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Result<Kernel, Diagnostics> {
     let (mut kernel, _) = whole(schedule, staging, places, false)?;
     prune::prune(&mut kernel);
@@ -61,7 +70,8 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
     Ok(kernel)
 }
 
-/// The kernel with all that never happens, and the memory that each region works on; `marks` for a mark where a region begins.
+/// Returns the kernel before pruning, which still has what never happens at its size, and the
+/// memory that each region works on. With `marks`, a mark stands where each region begins.
 fn whole(
     schedule: &Schedule,
     staging: Staging,
@@ -158,7 +168,7 @@ fn whole(
     Ok((kernel, operands))
 }
 
-/// Tasks are called by their numbers: those that are left.
+/// Renames the remaining tasks `t0`, `t1`, and so on.
 fn number(kernel: &mut Kernel) {
     let mut next = 0;
     for stmt in &mut kernel.body {
@@ -169,7 +179,7 @@ fn number(kernel: &mut Kernel) {
     }
 }
 
-/// Makes tiles shorter until all of them fit into `bytes`.
+/// Shortens the tiles of UB until all of them fit into `bytes`.
 pub fn fit_tiles(kernel: &mut Kernel, bytes: u32) {
     let ub = |t: &&mut Tile| t.space == Space::Ub;
     let each: u64 = kernel.tiles.iter_mut().filter(ub).map(|t| t.dtype.bytes() * u64::from(t.copies)).sum();
@@ -201,7 +211,7 @@ fn shorten(body: &mut [Stmt], elements: u32) {
     }
 }
 
-/// Whether a schedule has matrix products.
+/// Checks whether a schedule has matmuls.
 fn products(s: &Schedule) -> bool {
     fn any(list: &[SStmt]) -> bool {
         list.iter().any(|stmt| match stmt {
@@ -214,12 +224,12 @@ fn products(s: &Schedule) -> bool {
     streams.into_iter().any(|s| any(&s.body))
 }
 
-/// Whether an operation is one for a cube core.
+/// Checks whether an operation is for a cube core.
 fn product(op: &SOp) -> bool {
     matches!(op, SOp::Local(LocalOp::Matmul { .. } | LocalOp::Grouped { .. }))
 }
 
-/// E470
+/// Returns E470: the operation has no form on the target.
 pub(crate) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
     Diagnostic::error("E470", what.into()).primary(span, "this has no form on the target").help(help)
 }
@@ -228,7 +238,7 @@ fn fault(f: &Fault) -> Diagnostic {
     f.diagnostic(|r| r.to_string())
 }
 
-/// The arrays of counters, with the most that a call adds to one counter of each.
+/// Returns the arrays of counters, each with the most that a call adds to one of its counters.
 fn signals(schedule: &Schedule, program: &walk::Program<'_>) -> Result<Vec<Signals>, Diagnostics> {
     let counters = program.counters() as usize;
     let mut adds = vec![0i64; counters * program.ranks() as usize];
@@ -265,36 +275,36 @@ struct Lower<'a, 's> {
     places: Places<'a>,
     build: Build,
     tiles: Vec<Tile>,
-    /// The tile for the bits of comparisons, once there is one.
+    /// The tile for the bits of comparisons, once it exists.
     mask: Option<TileId>,
-    /// What names of the schedule stand for, innermost last.
+    /// Values of the names of the schedule, the innermost last.
     names: Vec<(Name, Expr)>,
-    /// Whether this becomes a program of tasks.
+    /// Whether the kernel becomes a program of tasks.
     several: bool,
-    /// The core of the task that is being made.
+    /// The kind of core of the current task.
     task: Option<Core>,
-    /// The region that is being lowered.
+    /// The region that is currently lowered.
     region: Option<usize>,
-    /// Loops, conditions and roles around this place.
+    /// Number of loops, conditions and roles around the current place.
     nested: u32,
-    /// Vector cores of the kernel.
+    /// Number of vector cores of the kernel.
     cores: u32,
-    /// Streams of regions as one text, where there are several.
+    /// For each region with several streams, these streams as one text.
     merged: Vec<Option<cores::Merged>>,
-    /// How work is divided since the cores met.
+    /// How work has been divided since the cores last met.
     since: Since,
-    /// Arrays of counters by which they meet, and how often they have.
+    /// The arrays of counters by which the cores meet, and the number of meetings so far.
     meeting: [u32; 2],
     meetings: i64,
     /// Buffers whose contents are used while they are fetched.
     fetched: BTreeSet<BufferId>,
     /// Tables that the schedule does not have.
     tables: Vec<Table>,
-    /// Of what were tile kernels.
+    /// What is known about the operations that were parts of tile kernels.
     parts: Option<&'a tiles::Parts>,
-    /// What is computed of the results of regions while they are in the core.
+    /// Functions of the results of regions that are computed while these results are in the core.
     consumers: BTreeMap<usize, consumed::Consumer>,
-    /// Whether it is said which region a statement is of.
+    /// Whether marks state to which region a statement belongs.
     marks: bool,
 }
 
@@ -323,7 +333,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What follows is for a core: in a program of tasks another task begins, unless the last one is for it.
+    /// Switches to a kind of core. In a program of tasks this begins another task, unless the
+    /// current one is for this kind of core.
     fn enter(&mut self, core: Core) {
         if !self.several || self.task == Some(core) {
             return;
@@ -338,17 +349,18 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Ends the task that is being made.
+    /// Ends the current task.
     fn leave(&mut self) {
         if let Some(core) = self.task.take() {
             let body = self.build.close();
             self.build.push(Stmt::Task { name: Name::from(""), core, body });
-            // A task begins when the one that it waits for is over on all cores.
+            // A task begins once the task that it waits for has ended on all cores.
             self.since = Since::Nothing;
         }
     }
 
-    /// Names that mean the same in the whole program: `call`, coordinates in the mesh, sizes of buffers.
+    /// Defines the names that have one meaning in the whole program: `call`, coordinates in the
+    /// mesh, and sizes of buffers.
     fn start(&mut self) {
         self.names.clear();
         self.names.push((CALL.into(), Expr::var(CALL)));
@@ -366,14 +378,14 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A digit of this rank's number.
+    /// Returns a digit of this rank's number.
     fn digit(&self, stride: u64, size: u64) -> Expr {
         let rank = Expr::var(RANK);
         let q = Expr::bin(BinOp::Div, rank, Expr::Int(stride as i64));
         if stride * size == self.schedule.mesh.ranks() { q } else { q.modulo(Expr::Int(size as i64)) }
     }
 
-    /// The group's linear index from the digits of the rank.
+    /// Returns this rank's linear index in its group, computed from the digits of the rank.
     fn linear(&self, number: usize) -> Expr {
         self.program.regions[number].axes.iter().fold(Expr::Int(0), |sum, (size, stride, group)| {
             let digit = self.digit(*stride, *size);
@@ -381,7 +393,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Names of a region's coordinates.
+    /// Defines the names of a region's coordinates.
     fn coordinates(&mut self, number: usize) {
         let region = &self.schedule.regions[number];
         let linear = self.linear(number);
@@ -401,7 +413,7 @@ impl Lower<'_, '_> {
         }
         self.enter(Core::Aiv);
         let Some(merged) = self.merged[number].take() else {
-            // A collective of one core, or something that only some ranks do.
+            // A collective on one core, or an operation of only some ranks.
             return self.divided(|this| this.roles(number, region));
         };
         let since = self.lanes_of(region, &merged);
@@ -444,7 +456,7 @@ impl Lower<'_, '_> {
                     .unwrap_or(Expr::Int(0)),
             };
             if roles.is_empty() && cond.is_true() {
-                // Nobody is left for another role, and the names stay in this block.
+                // No rank is left for another role, and the names stay in this block.
                 return self.body(number, &stream.body);
             }
             self.enter(Core::Aiv);
@@ -468,24 +480,25 @@ impl Lower<'_, '_> {
         )
     }
 
-    /// An expression of the schedule in terms of the kernel.
+    /// Converts an expression of the schedule to one in names of the kernel.
     fn expr(&self, e: &Expr) -> Expr {
         let names = &self.names;
         e.subst(&|n| names.iter().rev().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
     }
 
-    /// An expression in mesh coordinates, for a rank.
+    /// Converts an expression in mesh coordinates to one for the given rank.
     fn expr_on(&self, e: &Expr, rank: &Expr) -> Expr {
         storage::on_rank(self.schedule, e, rank)
     }
 
-    /// Local sizes of a buffer; those that depend on the rank have names.
+    /// Returns the local sizes of a buffer; those that depend on the rank are named.
     fn dims(&mut self, buffer: BufferId) -> Vec<Expr> {
         let dims: Vec<Expr> = self.schedule.buffer(buffer).dims.iter().map(|d| self.expr(d)).collect();
         dims.iter().map(|e| self.build.name_it("part", e)).collect()
     }
 
-    /// Says what follows: the kind of operation and, where it has a place in a text, that text.
+    /// Adds a note for what follows: the kind of operation and, if it has a place in a text, that
+    /// text.
     fn note(&mut self, what: &str, span: Span) {
         let (place, text) = match (self.places)(span) {
             Some((place, text)) => (place, format!("{what}: {text}")),
@@ -494,7 +507,7 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::Note { place, text });
     }
 
-    /// The tile number `index` of a dtype.
+    /// Returns the tile number `index` of an element type, and creates it if necessary.
     fn tile(&mut self, dtype: DType, index: usize) -> TileId {
         let mask = self.mask;
         let tiles = &self.tiles;
@@ -507,7 +520,8 @@ impl Lower<'_, '_> {
         self.tile(dtype, index)
     }
 
-    /// The tile for the bits of comparisons: as many bytes as other tiles have elements, which is more than it needs.
+    /// Returns the tile for the bits of comparisons. It has as many bytes as other tiles have
+    /// elements, which is more than it needs.
     fn mask_tile(&mut self) -> TileId {
         if let Some(mask) = self.mask {
             return mask;

@@ -1,4 +1,4 @@
-//! Operations of collectives: transfers, reductions, signals and fences.
+//! Operations of collectives: transfers, signals and fences.
 
 use super::address::{self, add, sub};
 use super::consumed::Consumer;
@@ -11,7 +11,7 @@ use kbc_ir::form::Form;
 use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
 use kbc_ir::types::DType;
 
-/// A run of elements of a memory.
+/// A run of elements in memory.
 #[derive(Clone)]
 pub(super) struct Run {
     pub(super) dtype: DType,
@@ -19,7 +19,7 @@ pub(super) struct Run {
     pub(super) len: Expr,
 }
 
-/// A local operation in words.
+/// Describes a local operation in words.
 fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
     let name = |b: BufferId| schedule.buffer(b).name.to_string();
     let from = op.srcs().into_iter().map(name).collect::<Vec<_>>().join(", ");
@@ -126,7 +126,8 @@ impl Lower<'_, '_> {
         self.build.name_it("peer", &value)
     }
 
-    /// The two sides of an operation; a slot is as long as the other side. `None` is this rank.
+    /// Returns the two sides of an operation. A slot is as long as the other side. The rank of a
+    /// side is `None` for this rank.
     pub(super) fn pair(
         &mut self,
         region: usize,
@@ -204,7 +205,7 @@ impl Lower<'_, '_> {
         self.cast_run(dst, src, span)
     }
 
-    /// `dst = src`, tile by tile.
+    /// Lowers `dst = src`, tile by tile.
     pub(super) fn copy_run(&mut self, dtype: DType, dst: Gm, src: Gm, total: Expr) {
         if dst == src {
             return;
@@ -216,10 +217,10 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// `dst = convert(src)`, tile by tile.
+    /// Lowers `dst = convert(src)`, tile by tile.
     ///
     /// # Errors
-    /// E470: there are no conversions from the one type to the other that round once.
+    /// Returns E470 if no conversions from one type to the other round only once.
     pub(super) fn cast_run(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
         let way = conversions(src.dtype, dst.dtype).ok_or_else(|| {
             let title = format!("a conversion of {} to {}", src.dtype, dst.dtype);
@@ -243,7 +244,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// `tiles pos, len in total by ..`, unless there is nothing to do.
+    /// Adds a loop `tiles pos, len in total by ..`, unless `total` is 0.
     pub(super) fn tiles_loop(&mut self, total: &Expr, f: impl FnOnce(&mut Self, &Expr, &Expr)) {
         if *total == Expr::Int(0) {
             return;
@@ -272,7 +273,8 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::Op(Op::Store { to, tile, len: len.clone() }));
     }
 
-    /// A conversion: exact where the destination has every value of the source, else to nearest even.
+    /// Adds a conversion: exact if the destination type has every value of the source type,
+    /// otherwise to nearest even.
     pub(super) fn convert(&mut self, dst: TileId, src: TileId) {
         let (to, from) = (self.tiles[dst.0 as usize].dtype, self.tiles[src.0 as usize].dtype);
         let exact = matches!(

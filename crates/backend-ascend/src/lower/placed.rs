@@ -1,7 +1,9 @@
-//! Results that a collective writes where they go: a vector of which a rank works on its own block alone, and which that block is then copied out of.
+//! In-place results: a collective writes a block directly to its destination, if a rank works only
+//! on its own block of a vector, from which that block is then copied out.
 //!
-//! Owns the question for which buffers that is so, and the schedule that says so: the collective's operand is the block's tensor, a path into the vector
-//! is the rest of it behind the block, and the copy is gone.
+//! The module decides for which buffers this holds. The result is again a schedule: the operand of
+//! the collective is the tensor of the block, a path into the vector keeps only what follows the
+//! block, and the copy is gone.
 
 use super::fresh::touched;
 use super::storage::each;
@@ -12,19 +14,20 @@ use kbc_ir::schedule::{
 };
 use kbc_ir::walk::Program;
 
-/// A block that is copied out of a vector.
+/// A copy of a block out of a vector.
 struct Taken {
-    /// Where the copy stands.
+    /// Position of the copy.
     region: usize,
     statement: usize,
     from: BufferId,
     to: BufferId,
     parts: u64,
-    /// The block, by mesh coordinates.
+    /// Number of the block, in mesh coordinates.
     at: Expr,
 }
 
-/// The schedule without a copy of a block that can be worked on where it goes; none if there is no such copy.
+/// Returns the schedule without one such copy, whose block is computed at its destination instead;
+/// `None` if there is no such copy.
 pub(super) fn placed(s: &Schedule) -> Option<Schedule> {
     taken(s).into_iter().find_map(|t| instead(s, &t))
 }
@@ -33,7 +36,7 @@ fn taken(s: &Schedule) -> Vec<Taken> {
     let mut out = vec![];
     for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::cores::local(r)) {
         for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
-            // Blocks of the first dimension lie one after another as they are.
+            // Blocks of the first dimension are already one after another.
             if let SStmt::Op(SOp::Local(LocalOp::Unpack { dst, src, dim: 0, parts, at: Some(at), .. }), _) =
                 stmt
             {
@@ -49,7 +52,8 @@ fn taken(s: &Schedule) -> Vec<Taken> {
 }
 
 fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
-    // One collective in front of the copy works on the vector, nothing else knows it, and nothing has touched the result before.
+    // Exactly one collective before the copy works on the vector, nothing else names the vector,
+    // and nothing before the copy touches the result.
     let mut works = None;
     for (i, r) in s.regions.iter().enumerate() {
         for stream in r.roles.iter().flat_map(|r| &r.streams) {
@@ -112,7 +116,7 @@ fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
     Some(out)
 }
 
-/// Names of coordinates alone: what depends on a step has no value.
+/// Values of coordinates alone: an expression that depends on a step has no value.
 struct Names<'n>(&'n [(Name, i64)]);
 
 impl Env for Names<'_> {
@@ -136,7 +140,7 @@ fn places(op: &SOp) -> Vec<&Ref> {
     }
 }
 
-/// Paths into the vector without the block.
+/// Removes the block from the paths into the vector.
 fn shorten(list: &mut [SStmt], operand: OperandId) {
     for stmt in list {
         match stmt {

@@ -1,12 +1,13 @@
-//! What never happens at a size, and names, memory and signals that nothing uses, left away.
+//! Pruning: removes what never happens at a size, and names, memory and signals that nothing uses.
 //!
-//! An algorithm may have parts for some rank counts only (what is left over of a power of two): at the others their conditions are constant.
+//! An algorithm may have parts for some rank counts only, for instance for the ranks above a power
+//! of two. At other rank counts the conditions of these parts are constant.
 
 use crate::tile::{AreaId, Gm, Kernel, Object, Op, SignalsId, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 
-/// Removes branches with constant conditions, then areas and signals without a use.
+/// Removes branches with constant conditions, then names, areas and signals that are not used.
 pub(super) fn prune(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
     branches(&mut body);
@@ -71,7 +72,8 @@ fn branches(body: &mut Vec<Stmt>) {
     *body = out;
 }
 
-/// Removes names that nothing behind them in their block mentions; what the block mentions of those around it.
+/// Removes names that nothing after them in their block mentions. Returns the names from around the
+/// block that the block mentions.
 fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
     let (mut kept, mut used) = (vec![], vec![]);
     for mut stmt in std::mem::take(body).into_iter().rev() {
@@ -80,7 +82,7 @@ fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
                 if !used.contains(name) {
                     continue;
                 }
-                // What is in front means another value of that name.
+                // Statements before this one mean another value of that name.
                 used.retain(|n| n != name);
                 note(&mut used, value);
             }
@@ -129,7 +131,7 @@ fn each_op(body: &mut [Stmt], f: &mut impl FnMut(&mut Op)) {
     }
 }
 
-/// New numbers of what is used.
+/// New numbers of the areas and signals that are used.
 struct Uses {
     areas: Vec<Option<u32>>,
     signals: Vec<Option<u32>>,

@@ -1,7 +1,8 @@
 //! Reductions of a dimension.
 //!
-//! A reduction of the last dimension combines rows: each tile of a row by one instruction, tiles one after another. One of an
-//! earlier dimension combines whole rows element by element. Both compute in f32 for floating-point types and round once.
+//! A reduction of the last dimension reduces rows: one instruction for each tile of a row, and
+//! tiles one after another. A reduction of an earlier dimension combines whole rows element by
+//! element. Floating-point types are computed in f32 and rounded once.
 
 use super::address::{add, mul, product};
 use super::{Lower, refuse};
@@ -11,35 +12,36 @@ use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::BufferId;
 use kbc_ir::types::{DType, ReduceOp};
 
-/// A reduction of a dimension: `outer x size x inner`.
+/// A reduction of a dimension of a buffer.
 pub(super) struct Reduction {
     pub op: ReduceOp,
-    /// The sum is divided by this.
+    /// Divisor of the sum, for a mean.
     pub mean: Option<u64>,
     pub dst: BufferId,
     pub src: BufferId,
     pub dim: u32,
 }
 
-/// Where a reduction reads and writes, and its tiles.
+/// The places that a reduction reads and writes, and its types and sizes (`outer x size x inner`,
+/// where `outer` is a loop around it).
 struct Plan {
     op: VecOp,
     mean: Option<u64>,
     to: Gm,
     from: Gm,
-    /// Type of source and result in memory, and of the computation.
+    /// Element types of source and result in memory, and of the computation.
     types: [DType; 3],
     size: Expr,
     inner: Expr,
 }
 
 impl Plan {
-    /// Whether some rank may have nothing to combine, at some size.
+    /// Checks whether the dimension may have no elements on some rank at some size.
     fn may_be_empty(&self) -> bool {
         self.size.as_int().is_none_or(|n| n <= 0)
     }
 
-    /// What nothing combined is: it changes nothing.
+    /// Returns the neutral element of the reduction, which is the result for no elements.
     fn neutral(&self) -> f64 {
         match (self.op, self.types[2].is_float()) {
             (VecOp::Max, true) => f64::NEG_INFINITY,
@@ -95,7 +97,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// `to[0]` = the elements of one row combined.
+    /// Computes `to[0]` = the elements of one row, reduced.
     fn one_row(&mut self, p: &Plan) {
         let [from, _, compute] = p.types;
         let [sum, part, work, row] = [0, 1, 2, 3].map(|i| self.tile(compute, i));
@@ -114,7 +116,7 @@ impl Lower<'_, '_> {
                 combine(this);
                 return;
             }
-            // The first tile is what the others are compared with.
+            // The first tile gives the initial value, with which the other tiles are combined.
             this.build.open();
             this.build.push(reduce(sum));
             let then = this.build.close();
@@ -127,7 +129,7 @@ impl Lower<'_, '_> {
         self.finish(p, sum, part, &one, &Expr::Int(0));
     }
 
-    /// `to[..inner]` = rows combined, element by element.
+    /// Computes `to[..inner]` = all rows, combined element by element.
     fn many_rows(&mut self, p: &Plan) {
         let [from, _, compute] = p.types;
         let [sum, row] = [0, 1].map(|i| self.tile(compute, i));
@@ -150,7 +152,7 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// Divides if it is a mean, rounds to the type of the result and stores.
+    /// Divides if the reduction is a mean, rounds to the type of the result, and stores.
     fn finish(&mut self, p: &Plan, sum: TileId, other: TileId, len: &Expr, pos: &Expr) {
         let [_, to, compute] = p.types;
         if let Some(n) = p.mean {
@@ -171,7 +173,7 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::Op(Op::Vector { op, dst, args, len: len.clone() }));
     }
 
-    /// Elements of a type in memory as those of a tile.
+    /// Loads elements of type `from`, converted to the type of the tile.
     pub(super) fn load_as(&mut self, tile: TileId, from: DType, len: &Expr, place: &Gm, pos: &Expr) {
         if self.tiles[tile.0 as usize].dtype == from {
             self.load(tile, len, place, pos);

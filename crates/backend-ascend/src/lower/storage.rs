@@ -1,9 +1,9 @@
-//! Which memory each buffer and window of a schedule gets: a tensor of the launch, an area of the window, or another
-//! buffer's.
+//! Memory assignment: maps each buffer and window of a schedule to a tensor of the launch, to an
+//! area of the window, or to the memory of another buffer.
 //!
-//! A buffer that peers reach lies in the window; one that is an input or a result besides is copied in first or out last. A
-//! temporary buffer that is only copied into a result at the end shares that result's memory. Other temporary
-//! buffers are areas that peers do not reach.
+//! A buffer that peers reach is in the window; if it is also an input or a result, it is copied in
+//! first or out last. A temporary buffer whose last use is to be copied into a result shares the
+//! memory of that result. Other temporary buffers are areas that peers do not reach.
 
 use super::{Lower, fault};
 use crate::tile::{Access, Area, AreaId, Gm, Object, Reach, Stmt, Tensor, TensorId};
@@ -13,25 +13,26 @@ use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule}
 use kbc_ir::walk;
 use std::convert::Infallible;
 
-/// Where a buffer lives.
+/// The memory of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Home {
-    /// An argument.
+    /// A tensor argument.
     Tensor(TensorId),
-    /// The window.
+    /// An area of the window.
     Area(AreaId),
-    /// In the memory of another buffer, of the same elements.
+    /// The memory of another buffer with the same elements.
     Of(BufferId),
 }
 
-/// The memory of a schedule.
+/// The memory of all buffers and windows of a schedule.
 pub(super) struct Storage {
     homes: Vec<Home>,
     pub(super) tensors: Vec<Tensor>,
     pub(super) areas: Vec<Area>,
-    /// Area of each window.
+    /// The area of each window.
     windows: Vec<AreaId>,
-    /// Buffers in the window that are also inputs or results, with those.
+    /// Buffers in the window that are also inputs or results, each with the tensor of that input or
+    /// result.
     copied: Vec<(BufferId, TensorId, Access)>,
 }
 
@@ -41,7 +42,7 @@ impl Storage {
         let mut out =
             Storage { homes: vec![], tensors: vec![], areas: vec![], windows: vec![], copied: vec![] };
         let rank = Expr::var(crate::tile::RANK);
-        // Arguments first: inputs in order, then results.
+        // Arguments come first: inputs in order, then results.
         let mut arguments: Vec<(u8, u32, usize)> = vec![];
         for (i, b) in schedule.buffers.iter().enumerate() {
             match b.role {
@@ -108,14 +109,14 @@ impl Storage {
         Ok(out)
     }
 
-    /// The memory of a buffer.
+    /// Returns the memory of a buffer.
     pub(super) fn object(&self, buffer: BufferId) -> Object {
         let mut at = buffer;
         loop {
             match self.homes[at.0 as usize] {
                 Home::Tensor(t) => return Object::Tensor(t),
                 Home::Area(a) => return Object::Area(a),
-                // A result is never in the memory of another buffer, so this ends there.
+                // A result never is in the memory of another buffer, so the chain ends there.
                 Home::Of(b) => at = b,
             }
         }
@@ -126,7 +127,7 @@ impl Storage {
     }
 }
 
-/// An expression in mesh coordinates in terms of a rank's number.
+/// Converts an expression in mesh coordinates to one in a rank's number.
 pub(super) fn on_rank(schedule: &Schedule, e: &Expr, rank: &Expr) -> Expr {
     let mut stride = schedule.mesh.ranks();
     let mut coords = vec![];
@@ -139,7 +140,8 @@ pub(super) fn on_rank(schedule: &Schedule, e: &Expr, rank: &Expr) -> Expr {
     e.subst(&|n| coords.iter().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
 }
 
-/// Windows that overlap where the schedule put them share an arena: their regions are ordered.
+/// Assigns arenas: windows that overlap in the schedule share one, because their regions are
+/// ordered.
 fn arenas(schedule: &Schedule, areas: &mut [Area]) {
     let range = |i: usize| {
         let w = &schedule.windows[i];
@@ -158,15 +160,15 @@ fn arenas(schedule: &Schedule, areas: &mut [Area]) {
     }
 }
 
-/// How buffers are used.
+/// How the buffers of a schedule are used, by buffer.
 struct Uses {
-    /// Peers read or write it.
+    /// Whether peers read or write it.
     remote: Vec<bool>,
-    /// Operations that name it.
+    /// Number of operations that name it.
     count: Vec<usize>,
-    /// `dst = src`, whole, and the number of the operation.
+    /// Copies of whole buffers: destination, source, number of the operation.
     copies: Vec<(BufferId, BufferId, usize)>,
-    /// Number of the last operation that names a buffer, and of the first.
+    /// Numbers of the last and of the first operation that names it.
     last: Vec<usize>,
     first: Vec<usize>,
 }
@@ -222,8 +224,8 @@ impl Uses {
         uses
     }
 
-    /// The result whose memory a temporary buffer can have: its last use is being copied there, whole, and nothing else
-    /// names that result.
+    /// Returns the result whose memory a temporary buffer can use: the last use of the buffer is to
+    /// be copied there as a whole, and nothing else names that result.
     fn shares(&self, schedule: &Schedule, buffer: BufferId) -> Option<BufferId> {
         let b = buffer.0 as usize;
         if schedule.buffers[b].role != BufferRole::Temp || self.remote[b] || schedule.buffers[b].zero {
@@ -240,7 +242,7 @@ impl Uses {
     }
 }
 
-/// Calls `f` with every operation of statements, in the order of the text.
+/// Calls `f` with every operation of a list of statements, in text order.
 pub(super) fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
     for stmt in list {
         match stmt {
@@ -255,7 +257,8 @@ pub(super) fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
 }
 
 impl Lower<'_, '_> {
-    /// Inputs that peers reach go into the window; what the schedule says is zero is filled.
+    /// Copies inputs that peers reach into the window, and fills buffers that the schedule requires
+    /// to be zero.
     pub(super) fn storage_prologue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
             if access == Access::In {
@@ -281,7 +284,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Results that peers reach come out of the window.
+    /// Copies results that peers reach out of the window.
     pub(super) fn storage_epilogue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
             if access == Access::Out {

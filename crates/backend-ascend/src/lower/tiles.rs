@@ -1,9 +1,12 @@
-//! Tile kernels as products and elementwise functions of whole tensors, which the units have.
+//! Tile kernels as matmuls and elementwise functions of whole tensors, which the cores can compute.
 //!
-//! No element of a tile kernel's result depends on where its tiles begin (`docs/adr/039-tile-kernels.md`): it means what it would mean
-//! with one tile a loop. So every `dot` becomes a product on a cube core, in blocks of the loops' own tiles where these are small enough,
-//! and what is between products becomes functions on vector cores, with values of their own in memory. Functions of f32 and of integers that
-//! follow one another are one, and what is cast is rounded where it is stored, so that no value is written that only the next function reads.
+//! No element of a tile kernel's result depends on where its tiles begin
+//! (`docs/adr/039-tile-kernels.md`), so the kernel has the meaning that it would have with one tile
+//! per loop. Every `dot` becomes a matmul on a cube core, in blocks of the loops' own tiles if
+//! these are small enough. What is between matmuls becomes functions on vector cores, whose values
+//! are in memory. Consecutive functions of f32 and of integers become one function, and a value
+//! that is cast is rounded where it is stored, so that no value is written only to be read by the
+//! next function.
 
 use super::{cube, refuse};
 use kbc_diag::{Diagnostic, Span};
@@ -14,22 +17,24 @@ use kbc_ir::tiles::{Index, Stmt, Tile, TileKernel};
 use kbc_ir::types::{CutRule, DType, MemKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of operations that were parts of tile kernels.
+/// What is known about operations that were parts of tile kernels.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// Rows, columns and terms of the blocks of the product that makes a buffer.
+    /// Rows, columns and terms of the blocks of the matmul that makes a buffer.
     pub blocks: BTreeMap<BufferId, [u32; 3]>,
-    /// Buffers of a narrow type whose function is one of f32, rounded where it is stored.
+    /// Buffers of a narrow type whose function is computed in f32 and rounded where it is stored.
     pub wide: BTreeSet<BufferId>,
 }
 
-/// Nodes of a function that another one is put into; beyond that its value is stored.
+/// Maximum number of nodes of a function that is substituted into another one; the value of a
+/// larger function is stored.
 const LARGEST: usize = 200;
 
-/// The schedule with its tile kernels taken apart; none if it has none.
+/// Returns the schedule with its tile kernels split; `None` if it has none.
 ///
 /// # Errors
-/// E470: one element of a dimension whose size depends on the rank.
+/// Returns E470 for a single element of a dimension whose size depends on the rank, and for
+/// `preload`.
 pub(super) fn apart(schedule: &Schedule) -> Result<Option<(Schedule, Parts)>, Diagnostic> {
     let mut parts = Parts::default();
     let mut out = schedule.clone();
@@ -85,11 +90,11 @@ fn list(
     Ok(out)
 }
 
-/// A value of a kernel, whole.
+/// A whole value of a kernel.
 #[derive(Clone)]
 struct Value {
     dtype: DType,
-    /// Which variable runs along each dimension.
+    /// The variable that runs along each dimension.
     index: Vec<Index>,
     dims: Vec<Expr>,
     is: Is,
@@ -99,7 +104,7 @@ struct Value {
 enum Is {
     /// Elements in memory.
     Stored(BufferId),
-    /// A function of elements in memory, of f32 or integers.
+    /// A function, in f32 or integers, of elements in memory.
     Function(Scalar, Vec<BufferId>),
 }
 
@@ -111,9 +116,9 @@ struct Maker<'a> {
     buffers: &'a mut Vec<Buffer>,
     parts: &'a mut Parts,
     ops: Vec<LocalOp>,
-    /// What was computed, or has been added up so far.
+    /// Values that were computed, and sums so far.
     values: BTreeMap<u32, Value>,
-    /// How often each value is read.
+    /// Number of reads of each value.
     uses: BTreeMap<u32, usize>,
 }
 
@@ -141,7 +146,7 @@ impl Maker<'_> {
         }
     }
 
-    /// One tile a loop.
+    /// Converts statements as if every loop had one tile.
     fn body(&mut self, list: &[Stmt]) -> R<()> {
         for s in list {
             match s {
@@ -170,7 +175,7 @@ impl Maker<'_> {
     fn add(&mut self, value: u32, is: &Tile) -> R<()> {
         let more = self.tile(is)?;
         let Some(sum) = self.values.remove(&value) else { return Err(self.broken()) };
-        // A product adds to zeros by itself.
+        // A matmul already adds to zeros.
         let begins = matches!(&sum.is, Is::Function(Scalar::Num(_), _));
         let new = if begins && matches!(is, Tile::Dot(..)) && more.index == sum.index {
             more
@@ -198,7 +203,7 @@ impl Maker<'_> {
         };
         let whole = v.index == index;
         match v.is {
-            // The product itself rounds where it stores.
+            // The matmul itself rounds where it stores.
             Is::Stored(b) if whole && let Some(at) = made(self, b) => {
                 if let LocalOp::Matmul { dst, .. } = &mut self.ops[at] {
                     *dst = self.dst;
@@ -220,7 +225,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// A function into a buffer of the type `to`; narrower than the type it computes in, it is rounded there.
+    /// Adds a function into a buffer of type `to`. If `to` is narrower than the type in which the
+    /// function is computed, the value is rounded there.
     fn compute(&mut self, dst: BufferId, body: Scalar, args: Vec<BufferId>, from: DType, to: DType) {
         if from != to {
             self.parts.wide.insert(dst);
@@ -268,7 +274,7 @@ impl Maker<'_> {
                     let is = self.function(&f.body, args)?;
                     return Ok(Value { dtype, index, dims, is });
                 }
-                // Of a narrow type each function is rounded.
+                // In a narrow type, the result of each function is rounded.
                 let args = args.into_iter().map(|a| self.in_memory(a)).collect::<R<Vec<_>>>()?;
                 let dst = self.temp(dtype, dims.clone());
                 self.compute(dst, f.body.clone(), args, dtype, dtype);
@@ -281,7 +287,7 @@ impl Maker<'_> {
                     return Ok(Value { dtype, index, dims, is });
                 }
                 let is = match (is, to) {
-                    // Wider: a function reads it so.
+                    // A function widens the value when it loads it.
                     (Is::Stored(b), DType::F32) => Is::Function(Scalar::Arg(0), vec![b]),
                     (Is::Stored(b), _) if dtype != DType::F32 => {
                         let dst = self.temp(*to, dims.clone());
@@ -303,7 +309,7 @@ impl Maker<'_> {
         }
     }
 
-    /// An operand, with one element of the dimensions that are indexed by a number.
+    /// Returns an operand. In dimensions that are indexed by a number, it has that one element.
     fn load(&mut self, param: u32, index: &[Index]) -> R<Value> {
         let mut b = self.args[param as usize];
         let dtype = self.buffers[b.0 as usize].dtype;
@@ -348,7 +354,8 @@ impl Maker<'_> {
         Ok(Value { dtype, index, dims, is: Is::Stored(dst) })
     }
 
-    /// A function of values: of what they are functions of, where that stays small.
+    /// Returns a function of values as a function of what these are computed from, as long as it
+    /// stays small.
     fn function(&mut self, body: &Scalar, values: Vec<Value>) -> R<Is> {
         let mut args: Vec<BufferId> = vec![];
         let mut inner = vec![];
@@ -373,7 +380,7 @@ impl Maker<'_> {
         Ok(Is::Function(put(body, &inner), args))
     }
 
-    /// The value in memory, all of it.
+    /// Returns the whole value in memory.
     fn stored(&mut self, v: Value) -> R<Value> {
         let Is::Function(body, args) = v.is else { return Ok(v) };
         let dst = self.temp(v.dtype, v.dims.clone());
@@ -388,7 +395,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A buffer of this rank alone.
+    /// Creates a buffer of this rank alone.
     fn temp(&mut self, dtype: DType, dims: Vec<Expr>) -> BufferId {
         let stem = self.buffers[self.dst.0 as usize].name.clone();
         let taken = |n: &str| self.buffers.iter().any(|b| b.name.as_str() == n);
@@ -406,7 +413,7 @@ impl Maker<'_> {
         BufferId(self.buffers.len() as u32 - 1)
     }
 
-    /// Sizes of tiles of these variables, whole.
+    /// Returns the whole sizes of the dimensions that these variables index.
     fn dims(&self, index: &[Index]) -> Vec<Expr> {
         let size = |i: &Index| {
             let of = |(side, index_of): (Option<u32>, &[Index])| {
@@ -422,14 +429,14 @@ impl Maker<'_> {
         index.iter().map(size).collect()
     }
 
-    /// What the verifier of the IR has excluded.
+    /// Returns E901: the verifier of the IR should have rejected this kernel.
     fn broken(&self) -> Diagnostic {
         Diagnostic::error("E901", format!("tile kernel {} is not what it was checked for", self.kernel.name))
             .primary(self.span, "here")
     }
 }
 
-/// Dimensions of operands aligned from the right.
+/// Returns the dimensions of values, aligned from the right.
 fn spread(values: &[Value]) -> (Vec<Index>, Vec<Expr>) {
     let most = values.iter().map(|v| v.index.len()).max().unwrap_or(0);
     let one = |d: usize| {
@@ -444,7 +451,7 @@ fn spread(values: &[Value]) -> (Vec<Index>, Vec<Expr>) {
     (0..most).map(one).unzip()
 }
 
-/// A function with its arguments replaced.
+/// Returns a function with its arguments replaced.
 fn put(e: &Scalar, args: &[Scalar]) -> Scalar {
     let boxed = |e: &Scalar| Box::new(put(e, args));
     match e {
@@ -460,7 +467,7 @@ fn put(e: &Scalar, args: &[Scalar]) -> Scalar {
     }
 }
 
-/// Calls `f` with every part of a function.
+/// Calls `f` with every subexpression of a function.
 fn each(e: &Scalar, f: &mut impl FnMut(&Scalar)) {
     f(e);
     match e {

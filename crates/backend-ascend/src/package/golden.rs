@@ -1,11 +1,14 @@
-//! The program's definition as a function over whole tensors, in Python (`golden.py`).
+//! Golden values: the program's definition as a function over whole tensors, in Python
+//! (`golden.py`).
 //!
-//! Owns the translation of a typed graph, placements erased: collectives and demands are the identity, an input that is
-//! partial is combined along its leading axis. Also the closed forms of inputs for a program that is one collective.
+//! The module owns the translation of a typed graph without its placements. Collectives and demands
+//! are the identity, and a partial input is combined along its leading axis. The module also owns
+//! the closed forms of inputs for a program that is a single collective.
 //!
-//! Where integers stay exact values are plain tensors and bits are compared. Elsewhere ([`Numbers::Bounded`]) every value
-//! carries a bound on the rounding error of the kernel (`templates/bounds.py`), and the slices of a partial value are
-//! followed one by one up to where the ranks combine them.
+//! Where integers stay exact, values are plain tensors and bits are compared. Elsewhere
+//! ([`Numbers::Bounded`]), every value carries a bound on the rounding error of the kernel
+//! (`templates/bounds.py`), and the slices of a partial value are tracked one by one up to where
+//! the ranks combine them.
 
 mod errors;
 mod needed;
@@ -29,26 +32,27 @@ const TEMPLATE: &str = include_str!("templates/golden.py");
 const EXACT: &str = include_str!("templates/exact.py");
 const BOUNDS: &str = include_str!("templates/bounds.py");
 
-/// What the values of the definition are.
+/// Representation of the values of the definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbers {
     /// Tensors of float64 and int64.
     Plain,
-    /// These with bounds.
+    /// Such tensors with error bounds.
     Bounded,
 }
 
 impl Numbers {
-    /// Bounds, if integers do not stay exact at some rank count.
+    /// Returns [`Numbers::Bounded`] if integers do not stay exact at some rank count.
     pub(super) fn of(package: &Package<'_>) -> Numbers {
         if package.moduli.values().any(Option::is_none) { Numbers::Bounded } else { Numbers::Plain }
     }
 }
 
-/// The file.
+/// Prints `golden.py`.
 ///
 /// # Errors
-/// E457: an operation without a type, or a result that is partial.
+/// Returns E457 for an operation without a type or without a golden value, and for a partial
+/// result.
 pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
     let program = &package.program;
     let (inputs, results) = (&program.inputs, &program.results);
@@ -115,7 +119,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
     ))
 }
 
-/// `Type("x", "f32", (None,), ("sum", ("tp",)), None)`
+/// Prints a global tensor, such as `Type("x", "f32", (None,), ("sum", ("tp",)), None)`.
 fn global(g: &Global) -> String {
     let names = |axes: &[Name]| tuple(axes.iter().map(|a| quoted(a)));
     let cuts = g.ty.dims.iter().map(|d| match &d.cut {
@@ -140,20 +144,22 @@ fn global(g: &Global) -> String {
     out + ")"
 }
 
-/// A value under its name in Python.
+/// A value and its name in Python.
 #[derive(Clone)]
 struct Held {
     name: String,
-    /// How the ranks' slices are to be combined, which the value has along its leading axis.
+    /// If the value has the ranks' slices along its leading axis: the reduction that combines them,
+    /// and the element type.
     slices: Option<(ReduceOp, DType)>,
-    /// Dimensions, without that axis.
+    /// Number of dimensions, without that axis.
     dims: usize,
 }
 
-/// Parameters, and the statements of the function; both are free of sizes.
+/// Returns the parameters and the statements of the function, neither of which depends on sizes.
 ///
 /// # Errors
-/// E457: an operation without a type or without its operands; with bounds also one that no kernel has.
+/// Returns E457 for an operation without a type or without its operands; with bounds also for an
+/// operation that no kernel has.
 pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, String), Diagnostic> {
     let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
@@ -175,7 +181,8 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
         let partial = op.ty.as_ref().is_some_and(|t| t.partial.is_some());
         let dims = op.ty.as_ref().map_or(0, |t| t.dims.len());
         let operands = graph.operands(id);
-        // Here the ranks have combined their slices.
+        // The result of this operation is not partial, so the slices of its operands are combined
+        // first.
         for o in operands.iter().filter(|_| !partial) {
             if let Some(Held { name, slices: Some((combiner, dtype)), dims }) = values.get(o).cloned() {
                 let whole = names.fresh(&name.as_str().into());
@@ -240,7 +247,8 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     Ok((params, out))
 }
 
-/// Where each row comes from in an exchange by a matrix of counts: what the first rank gets from all, then the second.
+/// Returns the source row of each row of an exchange by a matrix of counts: first the rows that
+/// rank 0 receives from all ranks, then those of rank 1, and so on.
 fn exchanged(counts: Option<&Parts>) -> Vec<u64> {
     let Some(c) = counts else { return vec![] };
     let totals = c.totals();
@@ -255,8 +263,8 @@ fn exchanged(counts: Option<&Parts>) -> Vec<u64> {
     out
 }
 
-/// An operation that computes.
-/// With `sliced` its operands have the ranks' slices along an axis in front.
+/// Prints an operation that computes. If `sliced` is set, its operands have the ranks' slices along
+/// a leading axis.
 fn operation(
     graph: &Graph,
     id: OpId,
@@ -290,14 +298,16 @@ fn operation(
                 return Err(broken(op, "its operands do not fit its function"));
             }
             let value = Elementwise { args, dtype, numbers }.scalar(&f.body);
-            // The result has the shape of all operands, also of those that the expression does not read.
+            // The result has the common shape of all operands, including those that the expression
+            // does not read.
             let read = arguments(&f.body);
             let value = match (0..args.len()).all(|i| read.contains(&i)) {
                 true => value,
                 false if bounded => format!("spread({value}, {})", args.join(", ")),
                 false => format!("torch.broadcast_tensors({value}, {})[0]", args.join(", ")),
             };
-            // What the kernel stores of a narrow type is rounded, the steps before are not.
+            // The kernel rounds a value of a narrow type where it stores it, and not in the steps
+            // before.
             if bounded && matches!(dtype, DType::F16 | DType::BF16) {
                 format!("stored({value}, \"{dtype}\")")
             } else {
@@ -350,7 +360,7 @@ fn operation(
                 ShapeOp::Slice { dim, from, to } => {
                     format!("{x}.narrow({}, {from}, {})", dim + lead, to - from)
                 }
-                // Above.
+                // Handled above.
                 ShapeOp::Pad { .. } => return Err(broken(op, "it is no move")),
                 ShapeOp::Concat { dim } if bounded => format!("torch.cat(t, dim={})", dim + lead),
                 ShapeOp::Concat { dim } => format!("torch.cat({}, dim={dim})", tuple(args.iter().cloned())),
@@ -400,7 +410,8 @@ fn operation(
     })
 }
 
-/// Wrapped to the type where integers wrap; floats keep the precision of float64.
+/// Wraps a value to its type if integers of that type wrap. Floating-point values keep the
+/// precision of float64.
 fn stored(value: &str, dtype: DType) -> String {
     if dtype.is_float() || dtype == DType::I64 {
         value.to_owned()
@@ -409,7 +420,7 @@ fn stored(value: &str, dtype: DType) -> String {
     }
 }
 
-/// An elementwise function on these operands.
+/// Printer of an elementwise function of these operands.
 struct Elementwise<'a> {
     args: &'a [String],
     dtype: DType,
@@ -417,7 +428,8 @@ struct Elementwise<'a> {
 }
 
 impl Elementwise<'_> {
-    /// Every operation is in parentheses or a call, as in the program's text.
+    /// Prints an expression with every operation in parentheses or as a call, as in the program's
+    /// text.
     fn scalar(&self, e: &Scalar) -> String {
         let dtype = self.dtype;
         let plain = self.numbers == Numbers::Plain;
@@ -446,7 +458,7 @@ impl Elementwise<'_> {
                 }
             }
             Scalar::Pow(a, n) if dtype.is_float() => format!("({} ** {n})", go(a)),
-            // Integers wrap after every product.
+            // Integers wrap after every multiplication.
             Scalar::Pow(a, n) => {
                 let one = format!("number(1.0, \"{dtype}\")");
                 (0..*n).fold(one, |acc, _| wrapped(format!("({acc} * {})", go(a))))
@@ -463,7 +475,7 @@ impl Elementwise<'_> {
     }
 }
 
-/// Parameters that an expression reads.
+/// Returns the parameters that an expression reads.
 fn arguments(e: &Scalar) -> BTreeSet<usize> {
     match e {
         Scalar::Num(_) => BTreeSet::new(),
@@ -481,7 +493,7 @@ fn arguments(e: &Scalar) -> BTreeSet<usize> {
     }
 }
 
-/// A number as Python writes it.
+/// Prints a number in Python.
 fn float(v: f64) -> String {
     if v.is_nan() {
         "float(\"nan\")".into()
@@ -496,7 +508,7 @@ fn broken(op: &Op, why: &str) -> Diagnostic {
     refused(format!("%{} has no golden value, {why}", op.name)).primary(op.span, "this operation")
 }
 
-/// Names of Python for names of the graph.
+/// Allocates Python names for names of the graph.
 #[derive(Default)]
 struct Names(BTreeSet<String>);
 
@@ -517,7 +529,8 @@ impl Names {
     }
 }
 
-/// The closed form of the inputs of a program that is one collective of f32 or i32 over one axis.
+/// Returns the closed form of the inputs, if the program is a single collective of f32 or i32 over
+/// one axis.
 fn form(inputs: &[Global], results: &[Global]) -> &'static str {
     let ([x], [y]) = (inputs, results) else { return NO_FORM };
     let plain =

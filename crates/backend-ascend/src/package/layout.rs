@@ -1,7 +1,8 @@
-//! The window of a rank as the kernel has it: rows, size, launches a domain serves.
+//! Window of a rank as the kernel has it: rows, size, and the number of launches that a domain
+//! serves.
 //!
-//! Read from the kernel that passes have laid out; nothing is decided here. Harness, manifest and `kbc explain window` read
-//! this.
+//! The layout is read from a kernel that the passes have laid out; nothing is decided here.
+//! Harness, manifest and `kbc explain window` use it.
 
 use super::refused;
 use crate::passes::layout as passes;
@@ -11,28 +12,28 @@ use kbc_ir::expr::{EvalError, Expr};
 use kbc_ir::name::Name;
 use std::fmt::Write;
 
-/// Bytes of a line: every counter and every slot starts on one.
+/// Bytes of a line; every counter and every slot starts on one.
 const LINE: i64 = 64;
 
-/// What a row of a window is.
+/// The content of a row of the window.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RowKind {
-    /// Counters.
+    /// An array of counters.
     Signals {
-        /// How many.
+        /// Number of counters.
         count: Expr,
         /// Most that a launch adds to one of them.
         per_call: Expr,
     },
     /// Slots of data.
     Slots {
-        /// How many.
+        /// Number of slots.
         slots: Expr,
-        /// Elements a slot holds.
+        /// Elements per slot.
         capacity: Expr,
         /// Element type.
         dtype: kbc_ir::types::DType,
-        /// Who reaches them.
+        /// Which ranks access them.
         reach: Reach,
     },
 }
@@ -42,30 +43,30 @@ pub enum RowKind {
 pub struct Row {
     /// Name.
     pub name: Name,
-    /// First byte.
+    /// Offset of the first byte.
     pub at: Expr,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: Expr,
-    /// What is there.
+    /// The content.
     pub kind: RowKind,
 }
 
 /// The window of every rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Layout {
-    /// Rows; those of areas that are never in use together may overlap.
+    /// Rows. Those of areas that are never in use at the same time may overlap.
     pub rows: Vec<Row>,
-    /// Bytes of all of it; a multiple of 64, and 0 for a kernel that talks to nobody.
+    /// Total size in bytes: a multiple of 64, and 0 for a kernel that does not communicate.
     pub bytes: Expr,
-    /// Launches that a domain serves before a counter may leave its 32 bits.
+    /// Number of launches that a domain serves before a counter may leave its 32 bits.
     pub launches: Expr,
 }
 
 impl Layout {
-    /// That of a kernel.
+    /// Returns the layout of a kernel.
     ///
     /// # Errors
-    /// E457: an area or an array of counters without an offset.
+    /// Returns E457 if an area or an array of counters has no offset.
     pub fn of(kernel: &Kernel) -> Result<Layout, Diagnostic> {
         let at = |name: &Name, at: &Option<Expr>| {
             at.clone().ok_or_else(|| refused(format!("`{name}` has no place in the window")))
@@ -90,11 +91,11 @@ impl Layout {
     }
 }
 
-/// The memory map of a rank's window at given sizes, as text: byte ranges, what is there, and how many launches a domain
-/// serves before a counter leaves its 32 bits.
+/// Returns the memory map of a rank's window at given sizes, as text: byte ranges, their content,
+/// and the number of launches that a domain serves before a counter leaves its 32 bits.
 ///
 /// # Errors
-/// E457: a layout that has no value there.
+/// Returns E457 if the layout has no value at these sizes.
 pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, Diagnostic> {
     let layout = Layout::of(kernel)?;
     let value = |e: &Expr| {
@@ -145,7 +146,7 @@ pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, D
     Ok(out)
 }
 
-/// Scalars and tables at given sizes.
+/// Environment of scalars and tables at given sizes.
 struct Sized<'a, F> {
     var: F,
     kernel: &'a Kernel,

@@ -1,12 +1,14 @@
-//! What is written for the runtime: kernel, orchestration, harness, golden values, test, description.
+//! Packages: everything that is written for the runtime (kernel, orchestration, harness, golden
+//! values, test, description).
 //!
-//! Owns the description of a package and the files made from it. The texts of the kernel are given ([`Package::sources`]); all
-//! other files come from the one list of arguments ([`crate::args`]), the layout of the window as the kernel has it
-//! ([`layout`]) and the graph of the program ([`golden`]), so that nothing is stated twice. Writing the folder is the
-//! driver's business.
+//! The module owns the description of a package and the files made from it. The texts of the kernel
+//! are given ([`Package::sources`]). All other files are made from the one list of arguments
+//! ([`crate::args`]), the layout of the window as the kernel has it ([`layout`]) and the graph of
+//! the program ([`golden`]), so that nothing is stated twice. The driver writes the folder.
 //!
-//! Golden values are made from the *definition* of the program: its graph on one device, never from schedule or layout.
-//! Where integers stay exact results are compared bit for bit, elsewhere within bounds that `golden.py` computes.
+//! Golden values are computed from the *definition* of the program, which is its graph on one
+//! device, and never from schedule or layout. Where integers stay exact, results are compared bit
+//! for bit; elsewhere they are compared within bounds that `golden.py` computes.
 
 pub mod golden;
 pub mod layout;
@@ -30,14 +32,15 @@ use kbc_ir::name::Name;
 use kbc_ir::types::TensorType;
 use std::collections::BTreeMap;
 
-/// A global tensor of the program at every size.
+/// A global tensor of the program, at every size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Global {
     /// Name, as in the program.
     pub name: Name,
-    /// Element type and placement; the sizes in it are those of one instance and are not read.
+    /// Element type and placement. The sizes in it are those of one instance and are not used.
     pub ty: TensorType,
-    /// Global sizes in [`NRANKS`] and [`COUNT`], one a dimension ([`fit_sizes`] makes them).
+    /// Global sizes as expressions in [`NRANKS`] and [`COUNT`], one per dimension ([`fit_sizes`]
+    /// finds them).
     pub sizes: Vec<Expr>,
 }
 
@@ -46,11 +49,11 @@ pub struct Global {
 pub struct Program {
     /// Name.
     pub name: Name,
-    /// The file it is in, as the user wrote it.
+    /// The file of the program, as the user wrote it.
     pub file: String,
-    /// Its graph at one size, typed; placements and collectives in it are not read.
+    /// Typed graph of the program at one size. Placements and collectives in it are not used.
     pub graph: Graph,
-    /// Mesh axes, slowest first, with their sizes in [`NRANKS`].
+    /// Mesh axes, slowest first, with their sizes as expressions in [`NRANKS`].
     pub axes: Vec<(Name, Expr)>,
     /// Inputs, in the order of `graph.inputs`.
     pub inputs: Vec<Global>,
@@ -58,66 +61,68 @@ pub struct Program {
     pub results: Vec<Global>,
 }
 
-/// The variable count of a family.
+/// The claim of a family about its variable count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountClaim {
-    /// The program's parameter.
+    /// Name of the program's parameter.
     pub parameter: Name,
-    /// The largest value claimed; all from 0 on are.
+    /// The largest claimed value; all values from 0 on are claimed.
     pub largest: u64,
-    /// What the harness uses if nothing is said.
+    /// The value that the harness uses by default.
     pub default: u64,
 }
 
-/// Sizes for which the kernel was checked, and for no others.
+/// The sizes for which the kernel was checked; no others are claimed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Rank counts, ascending.
+    /// Rank counts in ascending order.
     pub ranks: Vec<u64>,
-    /// The count, if there is a variable one.
+    /// The count, if the program has a variable one.
     pub count: Option<CountClaim>,
 }
 
-/// A step that was really taken, and what came out.
+/// A check that was made, and its outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evidence {
-    /// `proven`, `verified`, `traces compared`, ...
+    /// Name of the check: `proven`, `verified`, `traces compared`, ...
     pub step: String,
-    /// At which sizes, with which result.
+    /// The sizes of the check and its result, in words.
     pub words: String,
 }
 
-/// Everything a package is made from.
+/// Everything from which a package is made.
 #[derive(Clone, Debug)]
 pub struct Package<'a> {
-    /// The kernel, laid out.
+    /// The kernel, with offsets in the window.
     pub kernel: &'a Kernel,
-    /// Its C++ texts, one a task.
+    /// The C++ texts of the kernel, one per task.
     pub sources: &'a [crate::cpp::Source],
-    /// What it computes.
+    /// The program that the kernel computes.
     pub program: Program,
-    /// For which sizes.
+    /// The sizes for which it was checked.
     pub claim: Claim,
-    /// For each claimed rank count the moduli of exact inputs, one an input (the evaluator's `exact_modulus` at the
-    /// largest claimed count); none where integers do not stay exact.
+    /// For each claimed rank count the moduli of exact inputs, one per input (`exact_modulus` of
+    /// the evaluator, at the largest claimed count); `None` if integers do not stay exact.
     pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
-    /// What was checked.
+    /// The checks that were made.
     pub evidence: Vec<Evidence>,
-    /// The program's own data, where files have it ([`OWN`]): an `.npz` with `input_0` and so on, whole, and for each result
-    /// `bound_0` and so on, how far each of its elements may be off.
+    /// The program's own data, if its inputs are files ([`OWN`]): an `.npz` with the whole inputs
+    /// `input_0` and so on, and for each result `bound_0` and so on, how far each of its elements
+    /// may be off.
     pub own: Option<Vec<u8>>,
     /// The target.
     pub profile: &'a Profile,
 }
 
-/// The file of the program's own data.
+/// Name of the file with the program's own data.
 pub const OWN: &str = "data.npz";
 
-/// The files of the package: path in the folder, content.
+/// Returns the files of the package: path in the folder, and content.
 ///
 /// # Errors
-/// E457: something that has no place in a package (a name that is no identifier, an area without an offset, a result that
-/// is partial, inconsistent claims). All that are found.
+/// Returns E457 for everything that cannot be in a package: a name that is not an identifier, an
+/// area without an offset, a partial result, inconsistent claims. All of them are returned
+/// together.
 pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostics> {
     let layout = Layout::of(package.kernel);
     let golden = golden::print(package);
@@ -150,16 +155,16 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
     Ok(out)
 }
 
-/// What cannot be packaged, in the user's words.
+/// Returns E457: the package cannot be made.
 pub(crate) fn refused(what: impl Into<String>) -> Diagnostic {
     Diagnostic::error("E457", format!("no package can be made: {}", what.into()))
 }
 
-/// What is wrong with a description, apart from its layout and its program.
+/// Returns the problems of a description, except those of its layout and its program.
 fn check(package: &Package<'_>) -> Vec<Diagnostic> {
     let (kernel, claim) = (package.kernel, &package.claim);
     let mut out = vec![];
-    // Other names stand in strings and comments.
+    // Other names appear only in strings and comments.
     if !python::identifier(&kernel.name) {
         out.push(refused(format!("the kernel's name `{}` is no identifier of C++ and Python", kernel.name)));
     }

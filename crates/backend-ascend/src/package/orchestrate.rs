@@ -1,8 +1,10 @@
-//! What the runtime calls: arguments of a launch in, tasks out.
+//! Orchestration: the C++ function that the runtime calls with the arguments of a launch, and that
+//! submits the tasks.
 //!
-//! Owns the text that submits tasks. A task takes what it touches and nothing else, intermediate values as parts of the window, so that
-//! the runtime orders it behind those that wrote what it takes. A task that overwrites what others only read is told to wait
-//! for them: that the runtime does not see.
+//! The module owns the text that submits tasks. A task takes only what it touches, with
+//! intermediate values as parts of the window, so that the runtime orders it after the tasks that
+//! wrote what it takes. The runtime does not track a task that overwrites what an earlier task only
+//! reads; for such a task the orchestration states the dependence with `add_dep`.
 
 use super::text::fill;
 use crate::args::{self, ScalarArg, TaskArg, TensorArg};
@@ -15,7 +17,8 @@ use crate::tile::{Core, Kernel, Object};
 use kbc_ir::expr::Expr;
 use std::fmt::Write;
 
-/// The orchestration of a kernel, laid out: C++ with two exported functions, `NAME_config` and `NAME_orchestration`.
+/// Prints the orchestration of a kernel with offsets: C++ with two exported functions,
+/// `NAME_config` and `NAME_orchestration`.
 pub fn orchestration(kernel: &Kernel) -> String {
     let tasks = tasks::split(kernel);
     let (tensors, scalars) = (args::tensors(kernel), args::scalars(kernel));
@@ -70,7 +73,8 @@ fn scalars_of(kernel: &Kernel, task: &str) -> String {
     out
 }
 
-/// Several cores begin together: they wait for each other, and for those of other ranks.
+/// Prints the launch settings of several cores. They start together, because they wait for each
+/// other and for cores of other ranks.
 fn together(kernel: &Kernel, task: &str) -> String {
     match kernel.blocks() {
         1 => String::new(),
@@ -80,7 +84,7 @@ fn together(kernel: &Kernel, task: &str) -> String {
     }
 }
 
-/// The arguments of a launch as they are, in one AIV task.
+/// Prints a single AIV task that takes the arguments of the launch as they are.
 fn one(kernel: &Kernel) -> String {
     let mut out = String::from("    CoreTaskArgs task;\n");
     for (i, t) in args::tensors(kernel).iter().enumerate() {
@@ -89,7 +93,8 @@ fn one(kernel: &Kernel) -> String {
     out + &scalars_of(kernel, "task") + &together(kernel, "task") + "    rt_submit_aiv_task(0, task);\n"
 }
 
-/// Parts of the launch's memory and then the tasks; and what stands before the function.
+/// Prints a program of tasks: the parts of the launch's memory and then the tasks. Also returns the
+/// text that precedes the function.
 fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
     let mut helpers = Helpers::default();
     let mut value = |e: &Expr| print(&e.clone().simplify(), &Plain, &mut helpers);

@@ -1,42 +1,43 @@
-//! Which platforms and runtimes a package is for, and why not for others.
+//! Platforms and runtimes that packages support, and reasons why others are not supported.
 //!
-//! The targets and their runtimes are those of the profiles; this module adds the platforms that have none. `kbc`
-//! (`--target`) and the harness of a package refuse in the same words.
+//! Targets and their runtimes are those of the profiles; this module adds the platforms without a
+//! profile. `kbc` (`--target`) and the harness of a package reject the others with the same
+//! messages.
 
 use crate::profile::{PROFILES, find};
 use kbc_diag::Diagnostic;
 use kbc_diag::nearest::nearest;
 
-/// Platforms of the runtime that have no profile, and why.
+/// Platforms of the runtime that have no profile, each with the reason.
 pub const UNDESCRIBED: [(&str, &str); 1] =
     [("a5", "its instructions and its memory rules are not described in a target profile")];
 
-/// A platform or a runtime.
+/// A platform or a runtime, and whether it is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
-    /// Name, as the runtime has it.
+    /// Name in the runtime.
     pub name: &'static str,
-    /// Why it is refused; none: it is not.
+    /// Why it is not supported; `None` if it is supported.
     pub refused: Option<&'static str>,
 }
 
-/// All platforms of the runtime.
+/// Returns all platforms of the runtime.
 pub fn platforms() -> Vec<Support> {
     let served = PROFILES.iter().map(|p| Support { name: p.name, refused: None });
     let others = UNDESCRIBED.iter().map(|(name, why)| Support { name, refused: Some(why) });
     served.chain(others).collect()
 }
 
-/// The runtimes of a platform; none for one without a profile.
+/// Returns the runtimes of a platform; none if the platform has no profile.
 pub fn runtimes(platform: &str) -> Vec<Support> {
     let all = find(platform).map_or(&[][..], |p| p.runtimes);
     all.iter().map(|r| Support { name: r.name, refused: Some(r.refused).filter(|r| !r.is_empty()) }).collect()
 }
 
-/// Whether a package runs on this platform with this runtime.
+/// Checks whether packages run on this platform with this runtime.
 ///
 /// # Errors
-/// E458: an unknown or unsupported one, with the reason.
+/// Returns E458 with the reason if one of the two is unknown or not supported.
 pub fn support(platform: &str, runtime: &str) -> Result<(), Diagnostic> {
     one("platform", platform, &platforms())?;
     one("runtime", runtime, &runtimes(platform))

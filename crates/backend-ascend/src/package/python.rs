@@ -1,12 +1,13 @@
-//! Expressions, names and constants as Python.
+//! Python printer for expressions, names and constants.
 //!
-//! Division and `mod` round down in both languages. Comparisons chain in Python and do not here, and its `and` and `or`
-//! yield an operand: both are written so that the value is the same.
+//! Division and `mod` round down in both languages. Comparisons chain in Python and not in the IR,
+//! and Python's `and` and `or` yield one of their operands. Both are written so that the value is
+//! that of the IR.
 
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use std::fmt::Write;
 
-/// Words that cannot be a name in Python, and names that the templates use.
+/// Keywords of Python, and names that the templates use.
 const RESERVED: [&str; 40] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
     "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
@@ -14,19 +15,20 @@ const RESERVED: [&str; 40] = [
     "stored", "number", "integer", "combined",
 ];
 
-/// Whether a name is an identifier of C++ and Python and no word of Python.
+/// Checks whether a name is an identifier of C++ and of Python, and not reserved in generated
+/// Python.
 pub fn identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let start = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     start && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') && !reserved(name)
 }
 
-/// Whether a name means something else in generated Python.
+/// Checks whether a name has another meaning in generated Python.
 pub fn reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// A string literal.
+/// Prints a string literal.
 pub fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -43,7 +45,7 @@ pub fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// A tuple of texts; one of one element keeps its comma.
+/// Prints a tuple; one with a single element keeps its comma.
 pub fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|i| i.to_string()).collect();
     match &items[..] {
@@ -52,7 +54,7 @@ pub fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// A Python expression of the same value; a table is a sequence of its name.
+/// Prints an expression with the same value in Python. A table is a sequence with the table's name.
 pub fn expr(e: &Expr) -> String {
     write(e, 0)
 }
@@ -80,7 +82,8 @@ fn write(e: &Expr, outer: u8) -> String {
 
 fn binary(op: BinOp, a: &Expr, b: &Expr, outer: u8) -> String {
     let s = op.strength();
-    // Both sides of a comparison, since `a < b < c` chains.
+    // Both sides of a comparison are parenthesised if they are comparisons, because `a < b < c`
+    // chains.
     let (left, symbol) = match op {
         BinOp::Min | BinOp::Max => return format!("{}({}, {})", op.symbol(), write(a, 0), write(b, 0)),
         BinOp::And => return format!("int({} != 0 and {} != 0)", write(a, 4), write(b, 4)),

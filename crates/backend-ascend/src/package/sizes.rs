@@ -1,7 +1,8 @@
 //! Sizes of the program's tensors as expressions in the rank count and the count.
 //!
-//! A tensor's type is known at the sizes that were compiled. A size as a function of rank count and count is found among
-//! the few forms programs have, and must give every one of the samples.
+//! The type of a tensor is known at the sizes that were compiled. This module fits each size as a
+//! function of rank count and count: it tries the few forms that programs have, and the form must
+//! give every sample.
 
 use super::{Global, Program, golden, refused};
 use crate::tile::{COUNT, NRANKS};
@@ -12,19 +13,21 @@ use kbc_ir::name::Name;
 use kbc_ir::parts::Parts;
 use kbc_ir::types::{CutRule, Mesh, TensorType};
 
-/// One instance of a family.
+/// The sizes of one instance of a family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Sizes {
-    /// Ranks.
+    /// Number of ranks.
     pub nranks: u64,
-    /// The count; 0 where there is none.
+    /// The count; 0 if there is none.
     pub count: u64,
 }
 
-/// For each dimension an expression that has the sampled size in every instance: `a * B + b` with B one of 1, `count`,
-/// `nranks` and `nranks * count`. None if some dimension is of no such form, or the samples differ in dimensions.
+/// Returns for each dimension an expression that has the sampled size in every instance. Its form
+/// is `a * B + b`, with B one of 1, `count`, `nranks` and `nranks * count`. Returns `None` if some
+/// dimension has no such form, or if the samples have different numbers of dimensions.
 ///
-/// More than one form may fit few samples; give at least two rank counts and two counts where they vary.
+/// More than one form may fit a few samples. Pass at least two rank counts and two counts if they
+/// vary.
 pub fn fit_sizes(samples: &[(Sizes, Vec<u64>)]) -> Option<Vec<Expr>> {
     let dims = samples.first()?.1.len();
     if samples.iter().any(|s| s.1.len() != dims) {
@@ -61,11 +64,13 @@ fn fit(samples: &[(Sizes, u64)]) -> Option<Expr> {
 }
 
 impl Program {
-    /// The program that all of these typed instances are: global sizes and mesh axes become expressions, the definition must
-    /// be the same in all of them. `file` is where it is written, as the user wrote it.
+    /// Returns the program of which all these typed graphs are instances. Global sizes and mesh
+    /// axes become expressions; the definition must be the same in all instances. `file` is the
+    /// program's file, as the user wrote it.
     ///
     /// # Errors
-    /// E457: no instance; sizes of no form that is known; a definition that depends on the sizes.
+    /// Returns E457 if there is no instance, if sizes have no known form, or if the definition
+    /// depends on the sizes.
     pub fn of(file: &str, instances: &[(Sizes, &Graph, &Mesh)]) -> Result<Program, Diagnostic> {
         let Some((_, graph, mesh)) = instances.first() else {
             return Err(refused("there is no instance of the program"));

@@ -1,4 +1,4 @@
-//! Templates filled in: harness, layout, orchestration, test, README, manifest.
+//! Templates of a package and their values: harness, layout, test, README, manifest.
 
 use super::golden::Numbers;
 use super::layout::RowKind;
@@ -14,24 +14,25 @@ use kbc_ir::name::Name;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Every `@KEY@` of a template replaced.
+/// Replaces every `@KEY@` of a template.
 pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(template.to_owned(), |text, (key, value)| text.replace(&format!("@{key}@"), value))
 }
 
-/// `0-3`: the devices of the smallest rank count, or of the four that most machines have.
+/// Returns a range of devices such as `0-3`, for the largest claimed rank count of at most 4; if
+/// there is none, for the smallest claimed rank count.
 fn devices(package: &Package<'_>) -> String {
     let ranks = &package.claim.ranks;
     let n = ranks.iter().rfind(|r| **r <= 4).or(ranks.first()).copied().unwrap_or(1);
     format!("0-{}", n.saturating_sub(1))
 }
 
-/// The runtime that kernels are launched by: the first one of the target that is served.
+/// Returns the runtime that launches the kernels: the first supported one of the target.
 fn runtime(package: &Package<'_>) -> &'static str {
     package.profile.runtimes.iter().find(|r| r.refused.is_empty()).map_or("", |r| r.name)
 }
 
-/// What the facts of the target were checked against.
+/// Returns the revisions against which the facts of the target were checked.
 fn revision(package: &Package<'_>) -> String {
     let one = |r: &crate::profile::Revision| format!("{} at {}", r.project, r.commit);
     package.profile.revisions.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -67,7 +68,7 @@ pub(super) fn main(package: &Package<'_>) -> String {
     )
 }
 
-/// Sizes, arguments, limits: everything that the kernel has and Python reads.
+/// Prints `layout.py`: sizes, arguments and limits of the kernel that the Python files use.
 pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic> {
     let kernel = package.kernel;
     let mut tensors = String::new();
@@ -79,7 +80,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             TensorArg::Tables => ("tables", "None".into()),
             TensorArg::Window => ("window", "None".into()),
             TensorArg::Status => ("status", "None".into()),
-            // Of tasks alone.
+            // Only tasks take areas.
             TensorArg::Area(_) => continue,
         };
         // Writing to a string cannot fail.
@@ -171,7 +172,8 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
     ))
 }
 
-/// Sizes of the window are the same on every rank and in every launch.
+/// Checks that a place in the window depends on sizes alone, which are the same on every rank and
+/// in every launch.
 fn only_sizes(row: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
     let mut other = None;
     e.vars(&mut |n| {
@@ -185,7 +187,7 @@ fn only_sizes(row: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
     }
 }
 
-/// Tables are the kernel's alone.
+/// Checks that an expression reads no table: only the kernel has the tables.
 fn without_table(name: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
     if e.has_table() {
         Err(refused(format!("the size or place of `{name}` is read from a table")))
@@ -208,7 +210,8 @@ pub(super) fn test(package: &Package<'_>) -> String {
                 .flat_map(|r| [format!("({r}, None, \"forms\")"), format!("({r}, None, \"exact\")")]),
         ),
         Some(count) => {
-            // Nothing, one element, fewer than ranks, a full tile and one more, several tiles with a tail.
+            // No element, one element, fewer elements than ranks, a full tile, one more element
+            // than that, and several tiles with a remainder.
             let tile = package.kernel.tiles.iter().map(|t| u64::from(t.elements)).max().unwrap_or(1);
             let mut counts = vec![0, 1, 5, 1009, tile, tile + 1, 2 * tile + 1809];
             counts.retain(|c| *c <= count.largest);
@@ -314,7 +317,7 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
     )
 }
 
-/// The type of a global tensor as a program writes it, with its sizes as expressions.
+/// Prints the type of a global tensor as a program writes it, with its sizes as expressions.
 fn shown(g: &super::Global) -> String {
     let size = |(size, dim): (&kbc_ir::expr::Expr, &kbc_ir::types::Dim)| match &dim.cut {
         None => size.to_string(),
@@ -326,7 +329,7 @@ fn shown(g: &super::Global) -> String {
     format!("{}[{}]{placed}", g.ty.dtype, sizes.join(", "))
 }
 
-/// `manifest.json`: the same facts for machines.
+/// `manifest.json`: the facts of the package in machine-readable form.
 #[derive(Serialize)]
 struct Manifest<'a> {
     format: u32,
@@ -421,6 +424,6 @@ pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
         compared: if Numbers::of(package) == Numbers::Plain { "equal" } else { "within bounds" },
         evidence: package.evidence.iter().map(|e| EvidenceLine { step: &e.step, words: &e.words }).collect(),
     };
-    // Strings, numbers and lists of them: nothing that JSON cannot hold.
+    // All fields are strings, numbers and lists of them, which JSON can represent.
     serde_json::to_string_pretty(&manifest).expect("a structure of plain fields") + "\n"
 }

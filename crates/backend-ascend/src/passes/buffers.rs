@@ -1,16 +1,19 @@
-//! Addresses of tiles in the memories of a core: in each one after another, none overlapping.
+//! Pass `buffers`: addresses of tiles, assigned one after another in each memory of a core.
 
 use crate::profile::Profile;
 use crate::tile::{Kernel, Space};
 use kbc_diag::{Diagnostic, Diagnostics};
 
-/// Gives every tile its address; an error with the bytes needed where they do not fit.
+/// Assigns every tile an address.
+///
+/// # Errors
+/// Returns E450 with the number of bytes needed if the tiles of a memory do not fit.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     let step = u64::from(profile.ub_step);
     for space in Space::ALL {
         let mut at = 0u64;
         for tile in kernel.tiles.iter_mut().filter(|t| t.space == space) {
-            // An address that does not fit is refused below.
+            // If the address does not fit in 32 bits, the check below fails.
             tile.at = u32::try_from(at).ok();
             at = (at + tile.all_bytes()).div_ceil(step) * step;
         }

@@ -1,8 +1,10 @@
-//! Double buffering: loops over tiles take turns between two copies of their tiles, so that a transfer runs while the tile before it is
-//! computed and stored.
+//! Double buffering: loops over tiles take turns between two copies of their tiles, so that a
+//! transfer runs while the previous tile is computed and stored.
 //!
-//! A loop over tiles of a vector core may if it is operations, and loops of these, alone, begins with a load, ends with a store, and if none of its tiles has a value
-//! that was there before an iteration or is used after it. Pass `flags` orders what the copies need.
+//! A loop over tiles of a vector core may take turns under these conditions: its body consists of
+//! operations and loops of operations, it begins with a load and ends with a store, and no value in
+//! its tiles is carried into an iteration or used after it. Pass `flags` inserts the
+//! synchronisation of the copies.
 
 use crate::lower;
 use crate::profile::Profile;
@@ -11,7 +13,8 @@ use crate::tile::{Core, Kernel, Op, Space, Stmt, TileId, tasks};
 use kbc_diag::Diagnostics;
 use std::collections::BTreeSet;
 
-/// Marks loops and gives their tiles a second copy, shorter where memory asks for it.
+/// Marks the loops and gives their tiles a second copy. Tiles become shorter if the memory requires
+/// it.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     let mut turned = BTreeSet::new();
     tasks::each(kernel, |k| {
@@ -30,7 +33,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Tiles of an operation, and whether its first access to each is a write.
+/// Returns the tiles of an operation, each with whether the first access to it is a write.
 fn first_uses(op: &Op) -> Vec<(TileId, bool)> {
     let mut out: Vec<(TileId, bool)> = vec![];
     for a in op.accesses() {
@@ -43,8 +46,9 @@ fn first_uses(op: &Op) -> Vec<(TileId, bool)> {
     out
 }
 
-/// Tiles with a value that outlives a block: read in one that has not written them. Loops within an iteration over tiles, over messages say, may
-/// read what the iteration has written before them.
+/// Returns the tiles whose values outlive a block: those that a block reads without having written
+/// them. A loop inside an iteration over tiles, for instance over messages, may read what the
+/// iteration wrote before it.
 fn carried(kernel: &Kernel) -> BTreeSet<TileId> {
     fn look(list: &[Stmt], mut written: BTreeSet<TileId>, inside: bool, out: &mut BTreeSet<TileId>) {
         for s in list {
@@ -93,7 +97,8 @@ fn mark(list: &mut [Stmt], free: &impl Fn(&TileId) -> bool, turned: &mut BTreeSe
     }
 }
 
-/// Calls `f` with every operation; false where there is something that an iteration whose tiles take turns has not.
+/// Calls `f` with every operation. Returns false if the body has a statement that is not allowed in
+/// a loop whose tiles take turns.
 fn operations(body: &[Stmt], f: &mut impl FnMut(&Op)) -> bool {
     let mut all = true;
     for s in body {
@@ -116,7 +121,7 @@ fn may(body: &[Stmt], free: &impl Fn(&TileId) -> bool) -> bool {
     plain && own && matches!(body.first(), Some(Stmt::Op(Op::Load { .. }))) && stores(body)
 }
 
-/// Whether the last thing that is done is a store.
+/// Checks whether the last operation is a store.
 fn stores(body: &[Stmt]) -> bool {
     match body.last() {
         Some(Stmt::Op(op)) => matches!(op, Op::Store { .. }),

@@ -1,15 +1,16 @@
-//! Fences: release, acquire and complete become the sequences of the target profile.
+//! Pass `fences`: replaces release, acquire and complete by the sequences of the target profile.
 //!
-//! A wait without an acquire of its own gets the barrier that lets other pipes start after it, in front of what it
-//! holds back. A barrier or `dsb` that orders nothing further is left out: of two releases with nothing between them
-//! the second, for example. The pass asks [`crate::tile::order`] what is ordered and decides nothing else.
+//! A wait without an acquire of its own gets a barrier of all pipes, placed before the first
+//! operation that must start after the wait. A barrier or `dsb` that establishes no further order
+//! is removed, for instance that of the second of two releases with nothing between them. The pass
+//! takes the existing order from [`crate::tile::order`] and decides nothing else.
 
 use crate::profile::{Profile, Step};
 use crate::tile::order::{Fault, Finding, analyse};
 use crate::tile::{Barrier, Kernel, Op, Stmt, path, tasks};
 use kbc_diag::Diagnostics;
 
-/// Replaces fences.
+/// Replaces the fences of a kernel.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     tasks::each(kernel, |k| one(k, profile))
 }
@@ -21,7 +22,8 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
         Fault::Unacquired { waits } => Some((f.at, waits)),
         _ => None,
     }) {
-        // In front of the smallest loop that has a wait and what it holds back.
+        // In front of the smallest loop that contains both a wait and the operation that it holds
+        // back.
         let places = waits.iter().map(|w| path::outside(kernel, w, &at));
         let place = places.max_by_key(Vec::len).unwrap_or(at);
         path::insert(kernel, &place, [barrier()]);

@@ -1,10 +1,12 @@
-//! Flags: order between pipes, as little as is needed.
+//! Pass `flags`: inserts flags and barriers between pipes, as few as needed.
 //!
-//! Wherever [`crate::tile::order`] finds an access that may meet an earlier one on another pipe, a set and its wait go
-//! in front of it; on the same pipe a barrier of that pipe. In front of a whole loop if the earlier access is outside
-//! it. Then every line of synchronisation is left out that nothing needs: it is tried, in the order of the text, whether
-//! the kernel is as ordered without it. Last, a pair whose event may still be in use gets another one. Where tiles take turns a load waits for
-//! the store of its own copy two tiles before.
+//! Where [`crate::tile::order`] finds an access that may conflict with an earlier one on another
+//! pipe, the pass inserts a set and its wait in front of it; on the same pipe, it inserts a barrier
+//! of that pipe. If the earlier access is outside a loop that contains the later one, the
+//! synchronisation goes in front of the whole loop. Then the pass removes what nothing needs: for
+//! every line of synchronisation, in text order, it checks whether the kernel is still ordered
+//! without it. Finally, a pair whose event may still be in use gets another event. Where tiles take
+//! turns, a load waits for the store of its own copy two tiles earlier.
 
 use crate::profile::Profile;
 use crate::tile::order::{Fault, Finding, analyse};
@@ -19,8 +21,8 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
 
 fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     turns(kernel);
-    // Each statement by itself first: what orders its own operations among each other stands inside of it, and the whole kernel is
-    // looked at for the few that are left.
+    // First complete every top-level statement alone: what orders its own operations is inside it.
+    // The whole kernel is then analysed only for the few conflicts between statements.
     let mut at = 0;
     while at < kernel.body.len() {
         at += alone(kernel, at, |k, _| {
@@ -39,8 +41,10 @@ fn flag(set: bool, from: Pipe, to: Pipe, event: u8) -> Stmt {
     Stmt::Op(if set { Op::SetFlag { from, to, event } } else { Op::WaitFlag { from, to, event } })
 }
 
-/// Where tiles take turns a copy is loaded once it has been stored. Both copies are free when the kernel begins and when it ends; in between their
-/// flags go on from loop to loop, so that the loads of one overtake the stores of the last.
+/// Inserts the flags of loops whose tiles take turns: a copy may be loaded again once it has been
+/// stored. Both copies are free when the kernel begins and when it ends. In between, their flags
+/// are carried from loop to loop, so that the loads of one loop overtake the stores of the previous
+/// one.
 fn turns(kernel: &mut Kernel) {
     fn mark(list: &mut Vec<Stmt>) -> bool {
         let mut any = false;
@@ -48,7 +52,7 @@ fn turns(kernel: &mut Kernel) {
             any |= match s {
                 Stmt::Tiles { twice: true, body, .. } => {
                     if body.first() == Some(&stored(false, 0)) {
-                        // The pass has been here.
+                        // The pass has already run on this kernel.
                         return false;
                     }
                     body.insert(0, stored(false, 0));
@@ -75,8 +79,8 @@ fn stored(set: bool, event: u8) -> Stmt {
     flag(set, Pipe::Mte3, Pipe::Mte2, event)
 }
 
-/// What `f` does with a kernel that has the statement `at` alone, behind the names of the whole kernel; it gets the
-/// place that the statement has there.
+/// Runs `f` on a kernel that consists of statement `at` alone, after the `let`s of the whole
+/// kernel. The second argument of `f` is the index that the statement has there.
 fn alone<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel, usize) -> T) -> T {
     let mut body = std::mem::take(&mut kernel.body);
     let names = body.iter().filter(|s| matches!(s, Stmt::Let { .. }));
@@ -90,7 +94,7 @@ fn alone<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel, usize) -
     out
 }
 
-/// Orders one operation after the other, first to last.
+/// Inserts order for one operation after another, from the first to the last.
 fn order(kernel: &mut Kernel) {
     loop {
         let mut wanted: Vec<(Path, Pipe, Pipe)> = vec![];
@@ -108,7 +112,7 @@ fn order(kernel: &mut Kernel) {
         if wanted.is_empty() {
             return;
         }
-        // The innermost first: what is put in front of an outer place moves the inner ones.
+        // The innermost place first: an insertion at an outer place moves the inner ones.
         wanted.sort_by(|a, b| (b.0.len(), &b.0, a.1, a.2).cmp(&(a.0.len(), &a.0, b.1, b.2)));
         for (place, from, to) in wanted {
             let add = if from == to {
@@ -121,15 +125,16 @@ fn order(kernel: &mut Kernel) {
     }
 }
 
-/// What must not be there, whatever events are used.
+/// Returns the faults that must not occur whichever events are used.
 fn faults(kernel: &Kernel) -> Vec<Finding> {
     let mut all = analyse(kernel);
     all.retain(|f| !matches!(f.fault, Fault::SetEarly(_)));
     all
 }
 
-/// Whether the statement around a line of synchronisation lacks order by itself without it: then the kernel does. `own` is what
-/// it lacks with it, of the statement that was asked about last.
+/// Checks whether the top-level statement around a line of synchronisation, analysed alone, has
+/// further faults without it; then the kernel needs the line. `own` caches the faults of the
+/// statement that was analysed last, with all its lines.
 fn needed(
     kernel: &mut Kernel,
     own: &mut Option<(usize, Vec<Finding>)>,
@@ -161,7 +166,7 @@ fn needed(
     })
 }
 
-/// Leaves out what nothing needs: barriers of all pipes first, then the rest.
+/// Removes synchronisation that nothing needs: first barriers of all pipes, then the rest.
 fn prune(kernel: &mut Kernel) {
     let rest = faults(kernel);
     for whole in [true, false] {
@@ -171,7 +176,7 @@ fn prune(kernel: &mut Kernel) {
                 Op::Barrier(Barrier::All) if whole => Some((at, None)),
                 Op::Dsb | Op::Barrier(Barrier::Pipe(_)) if !whole => Some((at, None)),
                 Op::SetFlag { from, to, event } if !whole => {
-                    // A pair stands together.
+                    // The set and the wait of a pair are adjacent.
                     let mut next = at.clone();
                     *next.last_mut()? += 1;
                     let wait = flag(false, *from, *to, *event);
@@ -201,7 +206,8 @@ fn prune(kernel: &mut Kernel) {
     path::sweep(&mut kernel.body);
 }
 
-/// Gives a pair another event where the last wait for its own may not be over. With none left, all pipes wait.
+/// Assigns another event to a pair if the last wait for its own may not have completed. If no event
+/// is left, a barrier of all pipes replaces the pair.
 fn number(kernel: &mut Kernel, profile: &Profile) {
     loop {
         let found = analyse(kernel).into_iter().find_map(|f| match f.fault {
@@ -214,7 +220,7 @@ fn number(kernel: &mut Kernel, profile: &Profile) {
             *n += 1;
         }
         if path::stmt(kernel, &next) != Some(&flag(false, e.from, e.to, e.number)) {
-            // Not a pair of this pass: the verifier has the words for it.
+            // Not a pair of this pass: the verifier reports it.
             return;
         }
         if e.number + 1 < profile.events {

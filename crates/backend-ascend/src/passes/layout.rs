@@ -1,8 +1,9 @@
-//! Layout of the window: a byte offset for every counter and area, as expressions.
+//! Pass `layout`: assigns a byte offset in the window to every counter and area, as an expression.
 //!
-//! Signals come first, a line of 64 bytes a counter, then what peers reach, then what is this rank's own. Areas of one
-//! arena start at the same offset. Every size is a multiple of a line by its form, so no offset is rounded. The table of the
-//! window is [`crate::package::layout`], from the offsets given here.
+//! Signals come first, with a line of 64 bytes per counter. Areas that peers reach come next, then
+//! the rank's own areas. Areas of one arena start at the same offset. Every size is a multiple of a
+//! line by its form, so no offset is rounded. [`crate::package::layout`] makes the table of the
+//! window from these offsets.
 
 use crate::profile::Profile;
 use crate::tile::{Area, Kernel, Reach};
@@ -12,18 +13,18 @@ use kbc_ir::expr::{BinOp, Expr};
 /// Bytes of a line.
 const LINE: i64 = 64;
 
-/// Bytes of an area: a multiple of 64.
+/// Returns the size of an area in bytes, a multiple of 64.
 pub fn area_bytes(area: &Area) -> Expr {
     let lines = area.capacity.clone().ceil_div(LINE / area.dtype.bytes() as i64);
     (area.slots.clone() * lines * Expr::Int(LINE)).simplify()
 }
 
-/// The larger of two sizes.
+/// Returns the larger of two sizes.
 fn larger(a: Expr, b: Expr) -> Expr {
     if a == b { a } else { Expr::bin(BinOp::Max, a, b) }
 }
 
-/// Arenas in the order of their memory: those with an area that peers reach, then the others.
+/// Returns the arenas in memory order: first those with an area that peers reach, then the others.
 fn arenas(kernel: &Kernel) -> Vec<u32> {
     let mut order: Vec<u32> = vec![];
     for reach in [Reach::Peers, Reach::Own] {
@@ -36,7 +37,7 @@ fn arenas(kernel: &Kernel) -> Vec<u32> {
     order
 }
 
-/// Offsets of signals and of areas, and the total.
+/// Returns the offsets of signals and of areas, and the total size in bytes.
 fn place(kernel: &Kernel) -> (Vec<Expr>, Vec<Expr>, Expr) {
     let mut at = Expr::Int(0);
     let mut signals = vec![];
@@ -56,7 +57,7 @@ fn place(kernel: &Kernel) -> (Vec<Expr>, Vec<Expr>, Expr) {
     (signals, areas, at)
 }
 
-/// Gives every array of signals and every area its offset.
+/// Assigns an offset to every array of signals and every area.
 pub fn run(kernel: &mut Kernel, _: &Profile) -> Result<(), Diagnostics> {
     let (signals, areas, _) = place(kernel);
     kernel.signals.iter_mut().zip(signals).for_each(|(s, at)| s.at = Some(at));
@@ -64,19 +65,21 @@ pub fn run(kernel: &mut Kernel, _: &Profile) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Bytes of a rank's window: a multiple of 64.
+/// Returns the size of a rank's window in bytes, a multiple of 64.
 pub fn bytes(kernel: &Kernel) -> Expr {
     place(kernel).2
 }
 
-/// Bytes from the start of the window to the end of what peers reach; behind that is what is the rank's own.
+/// Returns the number of bytes from the start of the window to the end of what peers reach; the
+/// rank's own areas follow.
 pub fn shared_bytes(kernel: &Kernel) -> Expr {
     let mut peers = kernel.clone();
     peers.areas.retain(|a| a.reach == Reach::Peers);
     place(&peers).2
 }
 
-/// Launches that one domain serves: after them a 32-bit counter may overflow and the domain is allocated anew.
+/// Returns the number of launches that one domain serves. After them a 32-bit counter may overflow,
+/// and a new domain must be allocated.
 pub fn calls(kernel: &Kernel) -> Expr {
     let most = kernel.signals.iter().fold(Expr::Int(1), |most, s| match &s.per_call {
         e if *e == most => most,

@@ -1,7 +1,8 @@
-//! Passes of the tile level: they complete what lowering made.
+//! Passes of the tile level, which complete a lowered kernel.
 //!
-//! Owns their list, their order and the counts that reports give. Each takes a kernel and a profile and leaves a kernel
-//! that prints; the last one leaves a kernel that [`crate::tile::verify`] accepts.
+//! The module owns the list of the passes, their order, and the counts for reports. Every pass
+//! takes a kernel and a profile, and leaves a kernel that can be printed; after the last one,
+//! [`crate::tile::verify`] accepts the kernel.
 
 pub mod buffers;
 pub mod double;
@@ -17,13 +18,13 @@ use kbc_diag::Diagnostics;
 pub struct TilePass {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Description of the pass, in one line.
     pub doc: &'static str,
-    /// Runs it.
+    /// The function that runs the pass.
     pub run: fn(&mut Kernel, &Profile) -> Result<(), Diagnostics>,
 }
 
-/// All passes in the order they run.
+/// All passes, in the order in which they run.
 pub const PASSES: &[TilePass] = &[
     TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: layout::run },
     TilePass { name: "double", doc: "two copies of tiles in loops that load and store", run: double::run },
@@ -37,26 +38,29 @@ pub const PASSES: &[TilePass] = &[
 ];
 
 /// Runs all passes.
+///
+/// # Errors
+/// Returns the errors of the first pass that fails.
 pub fn complete(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     PASSES.iter().try_for_each(|p| (p.run)(kernel, profile))
 }
 
-/// How much synchronisation a kernel's text has.
+/// Numbers of synchronisation operations in a kernel's text.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Barriers of all pipes.
     pub all: usize,
-    /// Those of them that every tile of a loop pays.
+    /// Barriers of all pipes inside loops over tiles, which are executed for every tile.
     pub all_in_tiles: usize,
     /// Barriers of one pipe.
     pub pipe: usize,
-    /// Pairs of set and wait.
+    /// Pairs of flag set and wait.
     pub flags: usize,
-    /// Barriers of memory.
+    /// Memory barriers (`dsb`).
     pub dsb: usize,
 }
 
-/// Counts barriers and flags.
+/// Counts the barriers and flags of a kernel.
 pub fn counts(kernel: &Kernel) -> Counts {
     let mut out = Counts::default();
     count(&kernel.body, false, &mut out);

@@ -1,11 +1,13 @@
-//! What operations touch, and on which pipe: the model that pass `flags` and the verifier share.
+//! Hazard model: what operations touch and on which pipe, shared by pass `flags` and the verifier.
 //!
-//! Owns the sites of a kernel (its operations with their places, accesses and loops) and the question whether two
-//! accesses can meet. What order a path establishes between them is [`super::order`].
+//! The module owns the sites of a kernel (its operations with their paths, accesses and loops), and
+//! decides whether two accesses can conflict. The order that a path establishes between them is the
+//! subject of [`super::order`].
 //!
-//! Memory is tiles (each as a whole), and tensors and areas of this rank by element. Accesses to a peer's window are no
-//! part of the model: the schedule's checker has shown that none of them meets another access between two fences, and
-//! fences become barriers of all pipes.
+//! Memory consists of tiles, each treated as a whole, and of the tensors and areas of this rank, by
+//! element. Accesses to a peer's window are not part of the model: the checker of schedules has
+//! shown that none of them conflicts with another access between two fences, and fences become
+//! barriers of all pipes.
 
 use super::path::Path;
 use super::{Gm, Kernel, Object, Op, Pipe, Stmt, TileId};
@@ -17,114 +19,117 @@ use std::ops::Range;
 /// An event of a pair of pipes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Event {
-    /// The pipe that signals.
+    /// The pipe that sets it.
     pub from: Pipe,
-    /// The pipe that waits.
+    /// The pipe that waits for it.
     pub to: Pipe,
-    /// Its number.
+    /// Number of the event among those of this pair of pipes.
     pub number: u8,
 }
 
-/// What an access touches.
+/// The object of an access.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Touched {
-    /// A copy of a tile: the first, or the second of one that takes turns.
+    /// A copy of a tile: the first one, or (`true`) the second one where tiles take turns.
     Tile(TileId, bool),
-    /// Elements of this rank's memory.
+    /// A run of elements of this rank's memory.
     Run {
-        /// Which memory.
+        /// The memory.
         object: Object,
         /// Slot of an area.
         slot: Expr,
-        /// First element.
+        /// Number of the first element.
         offset: Expr,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// A block of a matrix in this rank's memory: taken for all of a slot.
+    /// A block of a matrix in this rank's memory, treated as the whole slot.
     Block {
-        /// Which memory.
+        /// The memory.
         object: Object,
         /// Slot of an area.
         slot: Expr,
     },
-    /// An event: a wait uses it up, and the next set comes after that.
+    /// An event: a wait consumes it, and the next set must come after that.
     Event(Event),
 }
 
 /// One access of an operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
-    /// What.
+    /// The object.
     pub touched: Touched,
     /// Whether it writes.
     pub write: bool,
 }
 
-/// An operation of the kernel.
+/// An operation of the kernel with its position and accesses. An operation of a loop whose tiles
+/// take turns has two sites.
 #[derive(Debug)]
 pub struct Site<'k> {
-    /// Where it stands.
+    /// Path of the operation.
     pub path: Path,
     /// The operation.
     pub op: &'k Op,
-    /// What it touches.
+    /// Accesses of the operation.
     pub accesses: Vec<Access>,
-    /// Whether it is that of every other iteration of a loop whose tiles take turns.
+    /// Whether the site is that of every other iteration of a loop whose tiles take turns.
     pub other: bool,
 }
 
 /// A loop of the kernel.
 #[derive(Debug)]
 pub struct Loop {
-    /// For a loop over tiles: position, length and elements of a full tile. One whose tiles take turns does two tiles an iteration, the second
-    /// a full tile further.
+    /// For a loop over tiles: names of position and length, and the elements of a full tile. If
+    /// tiles take turns, an iteration of the model has two tiles, the second of which begins one
+    /// full tile later.
     tiles: Option<(Name, Name, i64)>,
-    /// Whether tiles take turns.
+    /// Whether the tiles of the loop take turns.
     twice: bool,
-    /// Names that have another value in another iteration.
+    /// Names that have a different value in each iteration.
     bound: BTreeSet<Name>,
 }
 
-/// The kernel's statements with operations numbered in the order of the text.
+/// The statements of a kernel, with its operations numbered as sites in text order.
 #[derive(Debug)]
 pub enum Node {
-    /// An operation, by site.
+    /// An operation, by the number of its site.
     Op(usize),
-    /// A loop: its number, its sites, what is repeated.
+    /// A loop: its number, its sites, its body.
     Loop(usize, Range<usize>, Vec<Node>),
-    /// What the last iteration may end before, with its sites.
+    /// The second tile of an iteration, which may be missing in the last one: its sites and
+    /// statements.
     Perhaps(Range<usize>, Vec<Node>),
-    /// Two ways, with the sites of both.
+    /// A branch: the sites of both sides, then each side.
     If(Range<usize>, Vec<Node>, Vec<Node>),
 }
 
-/// A kernel as the analysis sees it.
+/// A kernel as the analysis of order reads it.
 #[derive(Debug)]
 pub struct Program<'k> {
-    /// Operations in the order of the text.
+    /// Sites in text order.
     pub sites: Vec<Site<'k>>,
-    /// Loops in the order of the text.
+    /// Loops in text order.
     pub loops: Vec<Loop>,
-    /// Its statements.
+    /// Statements of the kernel.
     pub root: Vec<Node>,
-    /// Names that have one value in the whole kernel.
+    /// Names that have a single value in the whole kernel.
     fixed: BTreeSet<Name>,
 }
 
-/// How much has happened since an access.
+/// What has changed since an access happened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Age {
-    /// The same values of all names in its scope.
+    /// Nothing: all names in its scope have the same values.
     Fresh,
-    /// Another iteration of that loop, and nothing else.
+    /// Only the iteration of the loop with this number.
     Crossed(usize),
-    /// Its loop or branch is over.
+    /// The loop or branch of the access has ended.
     Any,
 }
 
 impl Op {
-    /// What it touches.
+    /// Returns the accesses of the operation.
     pub fn accesses(&self) -> Vec<Access> {
         let mut out = vec![];
         let mut tile = |t: TileId, write| out.push(Access { touched: Touched::Tile(t, false), write });
@@ -157,7 +162,8 @@ impl Op {
             Op::Index { dst, .. } => tile(*dst, true),
             Op::Choose { ids, .. } => tile(*ids, false),
             Op::LoadRow { tile: t, from, .. } => {
-                // Also where nothing is loaded: what the pipe does later comes after what it waited for.
+                // The tile counts as written even if nothing is loaded: the operation still waits,
+                // and what the pipe does later comes after it.
                 tile(*t, true);
                 out.extend(block(from, false));
             }
@@ -169,7 +175,7 @@ impl Op {
             Op::Multiply { dst, left, right, .. } => {
                 tile(*left, false);
                 tile(*right, false);
-                // With what it has or without: written in any case.
+                // The destination is written whether or not the products are added to it.
                 tile(*dst, true);
             }
             Op::LoadBlock { tile: t, from, .. } => {
@@ -189,7 +195,7 @@ impl Op {
         out
     }
 
-    /// The pipe on which its accesses happen.
+    /// Returns the pipe on which the accesses happen.
     pub fn acts_on(&self) -> Option<Pipe> {
         match self {
             Op::WaitFlag { to, .. } => Some(*to),
@@ -197,14 +203,14 @@ impl Op {
         }
     }
 
-    /// Whether it orders others: a flag, a barrier or a fence.
+    /// Checks whether the operation orders others: a flag, a barrier or a `dsb`.
     pub fn orders(&self) -> bool {
         matches!(self, Op::Barrier(_) | Op::Dsb | Op::SetFlag { .. } | Op::WaitFlag { .. })
     }
 }
 
 fn run(gm: &Gm, len: &Expr, write: bool) -> Option<Access> {
-    // A peer's memory: see the head of this file.
+    // The memory of a peer is not part of the model (see the header of this file).
     if gm.peer.is_some() {
         return None;
     }
@@ -220,7 +226,7 @@ fn block(gm: &Gm, write: bool) -> Option<Access> {
 }
 
 impl<'k> Program<'k> {
-    /// The kernel's operations and loops.
+    /// Builds the operations and loops of a kernel.
     pub fn new(kernel: &'k Kernel) -> Program<'k> {
         let mut fixed: BTreeSet<Name> = kernel.scalars.iter().cloned().collect();
         fixed.extend([super::RANK, super::CALL, super::CORE].map(Name::from));
@@ -258,7 +264,7 @@ impl<'k> Program<'k> {
                     let b = self.block(other, then.len(), path, inside);
                     out.push(Node::If(from..self.sites.len(), a, b));
                 }
-                // Tasks are looked at one by one; together they are one after another.
+                // Tasks are analysed one by one. Here they are treated as one after another.
                 Stmt::Task { body, .. } => out.extend(self.block(body, 0, path, inside)),
                 Stmt::Note { .. } => {}
             }
@@ -298,7 +304,7 @@ impl<'k> Program<'k> {
         });
     }
 
-    /// Whether an earlier access of that age and a later one can touch the same memory.
+    /// Checks whether an earlier access of the given age and a later one can touch the same memory.
     pub fn meet(&self, earlier: &Access, age: Age, later: &Access) -> bool {
         match (&earlier.touched, &later.touched) {
             (Touched::Tile(a, c), Touched::Tile(b, d)) => a == b && c == d,
@@ -324,7 +330,8 @@ impl<'k> Program<'k> {
                 if object != object2 {
                     return false;
                 }
-                // An expression may be compared if every name in it has the value it had.
+                // An expression may be compared if every name in it still has the value that it
+                // had.
                 let same = |e: &Expr| match age {
                     Age::Fresh => true,
                     Age::Crossed(l) => !mentions(e, |n| self.loops[l].bound.contains(n)),
@@ -342,8 +349,9 @@ impl<'k> Program<'k> {
                         return false;
                     }
                 }
-                // Tiles of one loop are disjoint: `base + pos` with one base, no longer than a tile. In different
-                // slots they are disjoint in any case. Where they take turns the second of two is a full tile further.
+                // The tiles of one loop are disjoint: each is at `base + pos` with the same base
+                // and is no longer than a tile. If they are in different slots, they are disjoint
+                // in any case. If tiles take turns, the second of two begins one full tile later.
                 let tiles = |l: &Loop, distance: &dyn Fn(i64, i64) -> bool| {
                     let Some((pos, piece, step)) = &l.tiles else { return false };
                     let at = Expr::Var(pos.clone());
@@ -370,13 +378,13 @@ impl<'k> Program<'k> {
     }
 }
 
-/// The length of the second of two tiles: no name of a kernel is written so.
+/// Returns the name for the length of the second of two tiles. No name of a kernel is written so.
 fn other_length(len: &Name) -> Name {
     format!("{len}'").into()
 }
 
 impl Site<'_> {
-    /// The same operation on the second copies, a tile further.
+    /// Turns the site into that of the second copies, one full tile later.
     fn turn(&mut self, (pos, len, step): &(Name, Name, i64)) {
         self.other = true;
         let next = |e: &Expr| {
@@ -399,7 +407,7 @@ impl Site<'_> {
         }
     }
 
-    /// The event of a flag.
+    /// Returns the event of a flag at this site.
     pub fn event(&self, from: Pipe, to: Pipe, number: u8) -> Event {
         Event { from, to, number: if self.other { number.saturating_add(super::TURN) } else { number } }
     }

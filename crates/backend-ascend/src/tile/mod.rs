@@ -1,10 +1,12 @@
-//! Tile level: a kernel for one core, or a program of tasks for several, as structured text.
+//! Tile level: a kernel for one core, or a program of tasks for several cores, as structured text.
 //!
-//! Owns what a kernel is: run-time scalars, tensors, areas of the window, signals, tiles in the unified buffer (UB), and
-//! statements over them. A kernel is lowered from a schedule, completed by the passes of this level (layout, buffers,
-//! flags, fences), verified, and printed as C++ by a printer that decides nothing. A program with products for the cube unit is cut
-//! into tasks ([`tasks`]), each of which is a kernel of its own. All numbers
-//! are expressions in the run-time scalars, `rank`, `call` and the variables in scope, so one kernel serves many sizes.
+//! The module owns the parts of a kernel: run-time scalars, tensors, areas of the window, signals,
+//! tiles in the unified buffer (UB), and statements over them. A kernel is lowered from a schedule,
+//! completed by the passes of this level (layout, double, buffers, fences, flags), verified, and
+//! printed as C++ by a printer that decides nothing. A program with matmuls for the cube unit is
+//! cut into tasks ([`tasks`]), each of which is a kernel of its own. All numbers are expressions in
+//! the run-time scalars, `rank`, `call`, `core` and the variables in scope, so one kernel serves
+//! many sizes.
 
 pub mod hazard;
 mod op;
@@ -36,124 +38,131 @@ pub struct SignalsId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TileId(pub u32);
 
-/// This rank's number in the domain, known to every kernel.
+/// Name of this rank's number in the domain; every kernel has it.
 pub const RANK: &str = "rank";
-/// The number of the launch on this domain, from 0, known to every kernel.
+/// Name of the number of the launch on this domain, counted from 0; every kernel has it.
 pub const CALL: &str = "call";
-/// The number of this core among those of the kernel, from 0, known to every kernel.
+/// Name of this core's number among the cores of the kernel, counted from 0; every kernel has it.
 pub const CORE: &str = "core";
-/// Run-time scalar: ranks of the domain.
+/// Name of a run-time scalar: the number of ranks of the domain.
 pub const NRANKS: &str = "nranks";
-/// Run-time scalar: elements of the program's variable size.
+/// Name of a run-time scalar: the number of elements of the program's variable size.
 pub const COUNT: &str = "count";
 
 /// A kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kernel {
-    /// Name.
+    /// Name of the kernel.
     pub name: Name,
-    /// What it runs on.
+    /// The kind of core that it runs on.
     pub core: Core,
-    /// Vector cores of a rank that run it together, at least 1. Tasks for cube cores run on one each.
+    /// Number of vector cores per rank that run it together, at least 1. Tasks for cube cores run
+    /// on one core each.
     pub cores: u32,
-    /// Run-time scalars, in the order of arguments; `call` is always one of them, `rank` never (it is the domain's).
+    /// Run-time scalars, in the order of arguments. `call` is always one of them and `rank` never
+    /// is, because the domain provides it.
     pub scalars: Vec<Name>,
     /// Tensors, in the order of arguments.
     pub tensors: Vec<Tensor>,
-    /// Tables; all of them are one `int32` tensor behind the others, one table after another.
+    /// Tables. As arguments, all of them together are one `int32` tensor after the other tensors,
+    /// one table after another.
     pub tables: Vec<Table>,
     /// Arrays of counters in the window.
     pub signals: Vec<Signals>,
     /// Areas of the window.
     pub areas: Vec<Area>,
-    /// Tiles in UB.
+    /// Tiles in the memories of the core.
     pub tiles: Vec<Tile>,
-    /// What it does.
+    /// Statements of the kernel.
     pub body: Vec<Stmt>,
 }
 
-/// What a kernel or a task runs on.
+/// The kind of core that a kernel or a task runs on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Core {
-    /// A vector core.
+    /// One vector core.
     Aiv,
-    /// A cube core.
+    /// One cube core.
     Aic,
-    /// Tasks, each for one core: the body is [`Stmt::Task`]s.
+    /// A program of tasks, each for one kind of core; the body consists of [`Stmt::Task`]s.
     Tasks,
 }
 
 /// How the kernel uses a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
-    /// Only read.
+    /// The kernel only reads it.
     In,
-    /// Every element is written before it is read.
+    /// The kernel writes every element before it reads it.
     Out,
 }
 
-/// An argument in device memory that peers cannot reach.
+/// A tensor argument in device memory that peers cannot reach.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tensor {
     /// Name.
     pub name: Name,
     /// Element type.
     pub dtype: DType,
-    /// Elements on a rank: an expression in scalars and `rank`.
+    /// Number of elements per rank: an expression in scalars and `rank`.
     pub len: Expr,
     /// How it is used.
     pub access: Access,
-    /// Number of the program's input or result that it is.
+    /// Number of the program's input or result that this tensor is.
     pub index: u32,
 }
 
-/// A constant table; its entries may depend on the rank count.
+/// A constant table. Its entries may depend on the number of ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
     /// Name.
     pub name: Name,
-    /// Entries for a rank count; a kernel that is for one rank count alone has that one.
+    /// Entries by number of ranks. A kernel for a single number of ranks has entries for that
+    /// number only.
     pub values: BTreeMap<u64, Vec<i64>>,
 }
 
-/// An array of 32-bit add-only counters, a 64-byte line each, zero when the domain is allocated.
+/// An array of 32-bit counters that are only added to. Each counter has a line of 64 bytes and is
+/// zero when the domain is allocated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Signals {
     /// Name.
     pub name: Name,
-    /// Counters.
+    /// Number of counters.
     pub count: Expr,
-    /// Most that one call adds to one of them.
+    /// Most that one call adds to one of the counters.
     pub per_call: Expr,
-    /// Byte offset in the window, once laid out.
+    /// Byte offset in the window; `None` before pass `layout`.
     pub at: Option<Expr>,
 }
 
-/// Who reaches an area.
+/// Which ranks access an area.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reach {
     /// Peers and this rank.
     Peers,
-    /// This rank alone: temporary memory.
+    /// This rank alone: the area is temporary memory.
     Own,
 }
 
-/// A part of every rank's window: `slots` slots of `capacity` elements, each slot starting on a line of 64 bytes.
+/// An area: a part of every rank's window with `slots` slots of `capacity` elements. Every slot
+/// starts on a line of 64 bytes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Area {
     /// Name.
     pub name: Name,
     /// Element type.
     pub dtype: DType,
-    /// Slots.
+    /// Number of slots.
     pub slots: Expr,
-    /// Elements a slot holds.
+    /// Elements per slot.
     pub capacity: Expr,
-    /// Who reaches it.
+    /// Which ranks access the area.
     pub reach: Reach,
-    /// Areas of one arena share their memory: the schedule has shown that they are never in use together.
+    /// Number of its arena. Areas of one arena share memory: the schedule ensures that they are
+    /// never in use at the same time.
     pub arena: u32,
-    /// Byte offset in the window, once laid out.
+    /// Byte offset in the window; `None` before pass `layout`.
     pub at: Option<Expr>,
 }
 
@@ -162,98 +171,102 @@ pub struct Area {
 pub enum Space {
     /// The unified buffer of a vector core.
     Ub,
-    /// What a cube core loads from global memory.
+    /// The memory into which a cube core loads from global memory.
     L1,
-    /// Left operands of the cube unit.
+    /// Memory of the left operands of the cube unit.
     L0a,
-    /// Right operands of the cube unit.
+    /// Memory of the right operands of the cube unit.
     L0b,
-    /// Sums of the cube unit.
+    /// Memory of the sums of the cube unit.
     L0c,
 }
 
-/// What is added to an event's number in every other iteration of a loop whose tiles take turns.
+/// Offset that is added to the number of an event in every other iteration of a loop whose tiles
+/// take turns.
 pub const TURN: u8 = 4;
 
-/// A tile: one row in UB, rows by columns in the memories of a cube core.
+/// A tile: one row in UB, or a block of rows and columns in a memory of a cube core.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tile {
     /// Name.
     pub name: Name,
     /// Element type.
     pub dtype: DType,
-    /// Where it is.
+    /// The memory that it is in.
     pub space: Space,
-    /// Rows; 1 in UB.
+    /// Number of rows; 1 in UB.
     pub rows: u32,
-    /// Elements of a row.
+    /// Elements per row.
     pub elements: u32,
-    /// 2 if loops over tiles take turns between two copies, the second behind the first; else 1.
+    /// Number of copies: 2 if loops over tiles take turns between two copies, which are adjacent in
+    /// memory; otherwise 1.
     pub copies: u32,
-    /// Byte address in its memory, once assigned.
+    /// Byte address in its memory; `None` before pass `buffers`.
     pub at: Option<u32>,
 }
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
-    /// `let name = value`: an integer for the rest of this block.
+    /// `let name = value`: names an integer for the rest of this block.
     Let {
         /// Name.
         name: Name,
         /// Value.
         value: Expr,
     },
-    /// `for var in lo..hi`
+    /// `for var in lo..hi`.
     For {
-        /// The step.
+        /// The loop variable.
         var: Name,
         /// First value.
         lo: Expr,
-        /// One past the last.
+        /// One past the last value.
         hi: Expr,
-        /// What is repeated.
+        /// Statements of an iteration.
         body: Vec<Stmt>,
     },
-    /// `if cond`, with `else`.
+    /// `if cond`, with or without `else`.
     If {
-        /// The predicate; truth is not 0.
+        /// The condition; it holds if it is not 0.
         cond: Expr,
-        /// Where it holds.
+        /// Statements for the case that it holds.
         then: Vec<Stmt>,
-        /// Where not.
+        /// Statements for the case that it does not hold.
         other: Vec<Stmt>,
     },
-    /// `tiles pos, len in total by step [twice]`: pos = 0, step, 2 step .. below total, len = min(step, total - pos).
+    /// `tiles pos, len in total by step [twice]`: a loop over tiles with pos = 0, step, 2 step ..
+    /// below total and len = min(step, total - pos).
     Tiles {
-        /// First element of the tile.
+        /// Name of the position of the tile's first element.
         pos: Name,
-        /// Elements of the tile.
+        /// Name of the number of elements of the tile.
         len: Name,
-        /// All elements; nothing happens for 0.
+        /// Number of all elements; if it is 0, the loop runs no iteration.
         total: Expr,
         /// Elements of a full tile.
         step: u32,
-        /// Tiles take turns between their two copies: every other iteration has the second one of each, and its flags have the events
-        /// behind those that are written ([`TURN`]).
+        /// Whether tiles take turns between their two copies. Every other iteration then uses the
+        /// second copy of each tile, and adds [`TURN`] to the numbers of the events in its flags.
         twice: bool,
-        /// What is done with a tile.
+        /// Statements for one tile.
         body: Vec<Stmt>,
     },
     /// `task name core`: a kernel of its own. Names from outside are not visible in it.
     Task {
-        /// Name, different from those of other tasks.
+        /// Name, different from the names of all other tasks.
         name: Name,
-        /// The core it is for: a vector core or a cube core.
+        /// The kind of core that it runs on: a vector core or a cube core.
         core: Core,
-        /// What it does.
+        /// Statements of the task.
         body: Vec<Stmt>,
     },
-    /// Where what follows comes from: a line of the program or algorithm, and the schedule's operation.
+    /// Origin of the statements that follow: a line of the program or algorithm, and the operation
+    /// of the schedule.
     Note {
-        /// `file:line`, empty where there is none.
+        /// `file:line`; empty if there is no such line.
         place: String,
-        /// The operation, as in `.kir`.
+        /// The operation, written as in `.kir`.
         text: String,
     },
     /// An operation.
@@ -261,32 +274,33 @@ pub enum Stmt {
 }
 
 impl Kernel {
-    /// Cores of a rank that run it together: blocks of one launch.
+    /// Returns the number of cores of a rank that run the kernel together, which is the number of
+    /// blocks of a launch.
     pub fn blocks(&self) -> u32 {
         if self.core == Core::Aic { 1 } else { self.cores }
     }
 
-    /// A tensor.
+    /// Returns a tensor.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.0 as usize]
     }
 
-    /// An area of the window.
+    /// Returns an area of the window.
     pub fn area(&self, id: AreaId) -> &Area {
         &self.areas[id.0 as usize]
     }
 
-    /// An array of signals.
+    /// Returns an array of signals.
     pub fn signals(&self, id: SignalsId) -> &Signals {
         &self.signals[id.0 as usize]
     }
 
-    /// A tile.
+    /// Returns a tile.
     pub fn tile(&self, id: TileId) -> &Tile {
         &self.tiles[id.0 as usize]
     }
 
-    /// Element type of a memory.
+    /// Returns the element type of a tensor or an area.
     pub fn dtype(&self, object: Object) -> DType {
         match object {
             Object::Tensor(t) => self.tensor(t).dtype,
@@ -296,7 +310,8 @@ impl Kernel {
 }
 
 impl Area {
-    /// Elements from the start of a slot to the start of the next: the capacity up to the next line of 64 bytes.
+    /// Returns the number of elements from the start of a slot to the start of the next one: the
+    /// capacity, rounded up to whole lines of 64 bytes.
     pub fn stride(&self) -> Expr {
         let line = (64 / self.dtype.bytes()) as i64;
         let up = Expr::bin(kbc_ir::expr::BinOp::Add, self.capacity.clone(), Expr::Int(line - 1));
@@ -306,10 +321,10 @@ impl Area {
 }
 
 impl Core {
-    /// All of them.
+    /// All kinds of cores.
     pub const ALL: [Core; 3] = [Core::Aiv, Core::Aic, Core::Tasks];
 
-    /// How it is written.
+    /// Returns the name in `.tile` text.
     pub fn name(self) -> &'static str {
         match self {
             Core::Aiv => "aiv",
@@ -318,7 +333,7 @@ impl Core {
         }
     }
 
-    /// Its pipes; none of several tasks together.
+    /// Returns the pipes of the core; empty for a program of tasks.
     pub fn pipes(self) -> &'static [Pipe] {
         match self {
             Core::Aiv => &[Pipe::S, Pipe::V, Pipe::Mte2, Pipe::Mte3],
@@ -329,10 +344,10 @@ impl Core {
 }
 
 impl Space {
-    /// All of them.
+    /// All memories.
     pub const ALL: [Space; 5] = [Space::Ub, Space::L1, Space::L0a, Space::L0b, Space::L0c];
 
-    /// How it is written.
+    /// Returns the name in `.tile` text.
     pub fn name(self) -> &'static str {
         match self {
             Space::Ub => "ub",
@@ -343,19 +358,19 @@ impl Space {
         }
     }
 
-    /// The core that has it.
+    /// Returns the kind of core that has this memory.
     pub fn core(self) -> Core {
         if self == Space::Ub { Core::Aiv } else { Core::Aic }
     }
 }
 
 impl Tile {
-    /// Bytes of a copy.
+    /// Returns the size of one copy in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.rows) * u64::from(self.elements) * self.dtype.bytes()
     }
 
-    /// Bytes of all copies.
+    /// Returns the size of all copies in bytes.
     pub fn all_bytes(&self) -> u64 {
         self.bytes().saturating_mul(self.copies.into())
     }

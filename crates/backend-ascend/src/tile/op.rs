@@ -1,84 +1,85 @@
-//! Operations of the tile level: what they name, and on which pipe they run.
+//! Operations of the tile level, their operands, and the pipe that executes each of them.
 
 use super::{AreaId, SignalsId, TensorId, TileId};
 use kbc_ir::expr::Expr;
 
-/// Memory outside UB.
+/// A memory outside the core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Object {
-    /// An argument.
+    /// A tensor argument.
     Tensor(TensorId),
     /// An area of a window.
     Area(AreaId),
 }
 
-/// The first element of a run outside UB.
+/// The place of the first element of a contiguous run outside the core.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Gm {
-    /// Which memory.
+    /// The memory.
     pub object: Object,
     /// Slot of an area; 0 for a tensor.
     pub slot: Expr,
-    /// Element in it.
+    /// Number of the element in the slot or tensor.
     pub offset: Expr,
-    /// Whose window, by rank in the domain; this rank's own memory if none.
+    /// Rank in the domain whose window is meant; `None` means this rank's own memory.
     pub peer: Option<Expr>,
 }
 
 /// The pipes that kernels use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Pipe {
-    /// Scalar.
+    /// Scalar pipe.
     S,
-    /// Vector.
+    /// Vector pipe.
     V,
-    /// Global memory to UB.
+    /// Transfers from global memory into the core: to UB, or to L1.
     Mte2,
-    /// UB to global memory.
+    /// Transfers from UB to global memory.
     Mte3,
-    /// L1 to L0A and L0B.
+    /// Transfers from L1 to L0A and L0B.
     Mte1,
     /// The cube unit.
     M,
-    /// L0C to global memory.
+    /// Transfers from L0C to global memory.
     Fix,
 }
 
-/// What a barrier waits for.
+/// The pipes that a barrier waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Barrier {
-    /// One pipe: what it was given later starts after what it was given before.
+    /// One pipe: what is issued to it later starts after what was issued to it before has
+    /// completed.
     Pipe(Pipe),
     /// All pipes.
     All,
 }
 
-/// Vector instructions over tiles of one dtype.
+/// Vector instructions; all tiles of an instruction have one element type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum VecOp {
-    /// `a + b`
+    /// `a + b`.
     Add,
-    /// `a - b`
+    /// `a - b`.
     Sub,
-    /// `a * b`
+    /// `a * b`.
     Mul,
-    /// `a / b`
+    /// `a / b`.
     Div,
-    /// The larger.
+    /// Maximum of `a` and `b`.
     Max,
-    /// The smaller.
+    /// Minimum of `a` and `b`.
     Min,
-    /// |a|
+    /// Absolute value.
     Abs,
-    /// e^a
+    /// Exponential, e^a.
     Exp,
     /// Natural logarithm.
     Log,
     /// Square root.
     Sqrt,
-    /// 1 / square root.
+    /// Reciprocal of the square root.
     Rsqrt,
-    /// All elements the number (no tile is read).
+    /// Sets every element to the number; reads no tile.
     Fill,
 }
 
@@ -87,14 +88,14 @@ pub enum VecOp {
 pub enum VArg {
     /// A tile.
     Tile(TileId),
-    /// A number of the tile's dtype; at most one, and the last.
+    /// A number of the tile's element type. An instruction has at most one, as its last operand.
     Num(f64),
 }
 
 /// Rounding of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rounding {
-    /// Every value of the source is one of the destination.
+    /// Every value of the source type is a value of the destination type.
     Exact,
     /// To nearest, ties to even.
     Nearest,
@@ -105,186 +106,191 @@ pub enum Rounding {
 /// An operation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
-    /// `len` elements into a tile (MTE2).
+    /// Loads `len` elements into a tile (MTE2).
     Load {
-        /// Written from its first element.
+        /// Destination, written from its first element.
         tile: TileId,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
-        /// Read.
+        /// Source.
         from: Gm,
     },
-    /// `len` elements out of a tile (MTE3).
+    /// Stores `len` elements of a tile (MTE3).
     Store {
-        /// Written.
+        /// Destination.
         to: Gm,
-        /// Read from its first element.
+        /// Source, read from its first element.
         tile: TileId,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// `dst = op(args)` on the first `len` elements (V).
+    /// Computes `dst = op(args)` on the first `len` elements (V).
     Vector {
-        /// Which.
+        /// The instruction.
         op: VecOp,
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Operands.
         args: Vec<VArg>,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// `dst = select(a cmp b, x, y)` on the first `len` elements (V), through a mask tile.
+    /// Computes `dst = select(a cmp b, x, y)` on the first `len` elements (V), with a mask tile.
     Select {
         /// Comparison.
         cmp: kbc_ir::scalar::CompareOp,
-        /// Written.
+        /// Destination.
         dst: TileId,
         /// Left side of the comparison.
         a: TileId,
         /// Right side of the comparison.
         b: TileId,
-        /// Taken where it holds.
+        /// Operand whose elements are taken where the comparison holds.
         x: TileId,
-        /// Taken where not.
+        /// Operand whose elements are taken where it does not hold.
         y: TileId,
-        /// Holds the bits of the comparison (u8).
+        /// Tile of u8 for the bits of the comparison.
         mask: TileId,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// Conversion of a whole tile (V): conversions with a run-time length are not trusted on the device.
+    /// Converts a whole tile (V). There is no run-time length, because conversions with one are not
+    /// trusted on the device.
     Convert {
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Source.
         src: TileId,
         /// Rounding.
         rounding: Rounding,
     },
-    /// `dst[0]` = the first `len` elements of `src` combined (V).
+    /// Reduces the first `len` elements of `src` to `dst[0]` (V).
     Reduce {
-        /// The combination: [`VecOp::Add`], [`VecOp::Max`] or [`VecOp::Min`].
+        /// The reduction: [`VecOp::Add`], [`VecOp::Max`] or [`VecOp::Min`].
         op: VecOp,
-        /// Written: its first element.
+        /// Destination; its first element is written.
         dst: TileId,
-        /// Read.
+        /// Source.
         src: TileId,
-        /// What the instruction works in.
+        /// Working space of the instruction.
         work: TileId,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// The first `len` elements of `dst` = `src[0]` (V).
+    /// Sets the first `len` elements of `dst` to `src[0]` (V).
     Spread {
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read: its first element.
+        /// Source; its first element is read.
         src: TileId,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// The first `len` elements of `dst` = an integer that is known when the kernel runs, as one of its type (V).
+    /// Sets the first `len` elements of `dst` to an integer that is known when the kernel runs, as
+    /// a value of the tile's type (V).
     Index {
-        /// Written.
+        /// Destination.
         dst: TileId,
         /// The integer.
         value: Expr,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
     },
-    /// The row that the next [`Op::LoadRow`]s take: an element of a tile, minus a number (S).
+    /// Chooses the row that the following [`Op::LoadRow`]s load: an element of a tile minus `first`
+    /// (S).
     Choose {
-        /// Read: i32 or i64.
+        /// Tile of row indices, i32 or i64.
         ids: TileId,
-        /// Which element.
+        /// Number of the element in the tile.
         index: Expr,
-        /// The number of row 0.
+        /// Index of the first row of the table, which is subtracted.
         first: Expr,
     },
-    /// `len` elements of the chosen row of a table into a tile (MTE2); the tile stays as it is where the table has no such row.
+    /// Loads `len` elements of the chosen row of a table into a tile (MTE2). If the table has no
+    /// such row, the tile keeps its contents.
     LoadRow {
-        /// Written from its first element, or not.
+        /// Destination, written from its first element or not at all.
         tile: TileId,
-        /// Elements.
+        /// Number of elements.
         len: Expr,
-        /// Where they are in row 0.
+        /// Place of the elements in row 0.
         from: Gm,
-        /// Elements from row to row.
+        /// Distance between the starts of consecutive rows, in elements.
         pitch: Expr,
-        /// Rows of the table.
+        /// Number of rows of the table.
         rows: Expr,
     },
-    /// A block of a matrix into a tile of L1 (MTE2): `rows` runs of `cols` elements, `pitch` elements apart.
+    /// Loads a block of a matrix into a tile of L1 (MTE2): `rows` runs of `cols` elements, the
+    /// starts of which are `pitch` elements apart.
     LoadBlock {
-        /// Written, from its first row and column.
+        /// Destination, written from its first row and column.
         tile: TileId,
-        /// Rows.
+        /// Number of rows.
         rows: Expr,
-        /// Columns.
+        /// Number of columns.
         cols: Expr,
-        /// The first element.
+        /// Place of the block's first element.
         from: Gm,
-        /// Elements from row to row.
+        /// Distance between the starts of consecutive rows, in elements.
         pitch: Expr,
     },
-    /// A block from L1 to L0A or L0B (MTE1).
+    /// Moves a block from L1 to L0A or L0B (MTE1).
     Move {
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Source.
         src: TileId,
-        /// Rows.
+        /// Number of rows.
         rows: Expr,
-        /// Columns.
+        /// Number of columns.
         cols: Expr,
     },
-    /// `dst = left * right`, or `dst += left * right` (M).
+    /// Computes `dst = left * right` or `dst += left * right`, a matmul of blocks (M).
     Multiply {
-        /// Written, m by n: in L0C.
+        /// Destination in L0C, m by n.
         dst: TileId,
-        /// m by k: in L0A.
+        /// Left operand in L0A, m by k.
         left: TileId,
-        /// k by n: in L0B.
+        /// Right operand in L0B, k by n.
         right: TileId,
-        /// Rows of the result.
+        /// Number of rows of the result.
         m: Expr,
-        /// Columns of the result.
+        /// Number of columns of the result.
         n: Expr,
-        /// Elements that are multiplied and added for one.
+        /// Number of terms of each sum.
         k: Expr,
-        /// Whether it is added to what `dst` has.
+        /// Whether the products are added to the sums in `dst`.
         add: bool,
     },
-    /// A block of sums into a matrix (FIX), converted to its type, nearest even.
+    /// Stores a block of sums to a matrix, rounded to its type, to nearest even (FIX).
     StoreBlock {
-        /// The first element.
+        /// Place of the block's first element.
         to: Gm,
-        /// Elements from row to row.
+        /// Distance between the starts of consecutive rows, in elements.
         pitch: Expr,
-        /// Read.
+        /// Source.
         tile: TileId,
-        /// Rows.
+        /// Number of rows.
         rows: Expr,
-        /// Columns.
+        /// Number of columns.
         cols: Expr,
     },
     /// Adds 1 to a counter of a rank (S).
     Notify {
-        /// Whose.
+        /// The rank.
         peer: Expr,
-        /// The array.
+        /// The array of counters.
         signals: SignalsId,
-        /// Which counter.
+        /// Number of the counter in the array.
         index: Expr,
     },
-    /// Until a counter of this rank has at least this value (S).
+    /// Waits until a counter of this rank is at least `value` (S).
     Wait {
-        /// The array.
+        /// The array of counters.
         signals: SignalsId,
-        /// Which counter.
+        /// Number of the counter in the array.
         index: Expr,
-        /// The value.
+        /// The value to wait for.
         value: Expr,
     },
     /// The schedule's `fence.release`; pass `fences` replaces it.
@@ -293,35 +299,37 @@ pub enum Op {
     Acquire,
     /// The schedule's `fence.complete`; pass `fences` replaces it.
     Complete,
-    /// Everything given to the pipes before is over before anything given to them later starts.
+    /// Everything issued to the pipes before has completed before anything issued to them later
+    /// starts.
     Barrier(Barrier),
-    /// Earlier writes are in memory where peers see them.
+    /// Earlier writes are in memory, where peers see them.
     Dsb,
-    /// `from` signals an event to `to` once everything given to it before is over.
+    /// Sets an event from pipe `from` to pipe `to` once everything issued to `from` before has
+    /// completed.
     SetFlag {
-        /// The pipe that signals.
+        /// The pipe that sets the event.
         from: Pipe,
-        /// The pipe that will wait.
+        /// The pipe that will wait for it.
         to: Pipe,
-        /// Event of that pair of pipes.
+        /// Number of the event among those of this pair of pipes.
         event: u8,
     },
-    /// `to` waits for the event before it starts anything given to it later.
+    /// Makes `to` wait for the event before it starts anything issued to it later.
     WaitFlag {
-        /// The pipe that signals.
+        /// The pipe that sets the event.
         from: Pipe,
         /// The pipe that waits.
         to: Pipe,
-        /// Event of that pair of pipes.
+        /// Number of the event among those of this pair of pipes.
         event: u8,
     },
 }
 
 impl Pipe {
-    /// All of them.
+    /// All pipes.
     pub const ALL: [Pipe; 7] = [Pipe::S, Pipe::V, Pipe::Mte2, Pipe::Mte3, Pipe::Mte1, Pipe::M, Pipe::Fix];
 
-    /// How it is written.
+    /// Returns the name in `.tile` text.
     pub fn name(self) -> &'static str {
         match self {
             Pipe::S => "S",
@@ -336,7 +344,7 @@ impl Pipe {
 }
 
 impl VecOp {
-    /// All of them.
+    /// All instructions.
     pub const ALL: [VecOp; 12] = [
         VecOp::Add,
         VecOp::Sub,
@@ -352,7 +360,7 @@ impl VecOp {
         VecOp::Fill,
     ];
 
-    /// How it is written.
+    /// Returns the name in `.tile` text.
     pub fn name(self) -> &'static str {
         match self {
             VecOp::Add => "add",
@@ -370,7 +378,7 @@ impl VecOp {
         }
     }
 
-    /// Operands.
+    /// Returns the number of operands.
     pub fn arity(self) -> usize {
         match self {
             VecOp::Add | VecOp::Sub | VecOp::Mul | VecOp::Div | VecOp::Max | VecOp::Min => 2,
@@ -380,7 +388,8 @@ impl VecOp {
 }
 
 impl Op {
-    /// The pipe that executes it; none for flags, barriers and fences, which order pipes.
+    /// Returns the pipe that executes the operation; `None` for flags, barriers and fences, which
+    /// order pipes.
     pub fn pipe(&self) -> Option<Pipe> {
         match self {
             Op::Load { .. } | Op::LoadRow { .. } | Op::LoadBlock { .. } => Some(Pipe::Mte2),

@@ -1,13 +1,20 @@
-//! The order that a kernel's flags, barriers and fences establish: an analysis over all its paths.
+//! Order analysis: the order that a kernel's flags, barriers and fences establish on all its paths.
 //!
-//! Owns the abstract state (which accesses may be behind, and which pipes start after them for certain), its joins and
-//! fix points over loops, and the findings. Pass `flags` inserts where it finds something, the verifier reports it.
+//! The module owns the abstract state (which accesses may have happened, and which pipes are
+//! certain to start after each of them), its joins and fixed points over loops, and the findings.
+//! Pass `flags` inserts synchronisation at the findings; the verifier reports them.
 //!
-//! Rules. A pipe executes in the order of the text and may start an operation before an earlier one is over. A flag
-//! from `p` to `q` is set once everything given to `p` is over, and `q` starts nothing given later before it is set. A
-//! barrier of a pipe does the same for that pipe, a barrier of all pipes for all. Loops may run no iteration. An event
-//! is set again only once its last wait is known to be over. A notify to this rank is one core's to another: those that it tells something
-//! rely on it for what others told this core, which is in memory for them only behind a barrier of all pipes and a `dsb` as well.
+//! The analysis uses these rules:
+//!
+//! * A pipe executes in text order, and may start an operation before an earlier one has completed.
+//! * A flag from `p` to `q` is set once everything issued to `p` before has completed, and `q`
+//!   starts nothing issued later before the flag is set.
+//! * A barrier of a pipe orders that pipe in the same way; a barrier of all pipes orders all.
+//! * A loop may run no iteration.
+//! * An event may be set again only once its last wait is known to have completed.
+//! * A notify to this rank is from one core to another. The notified cores rely on it also for data
+//!   that others reported to this core, and this data is in memory for them only after a barrier of
+//!   all pipes and a `dsb`.
 
 use super::hazard::{Access, Age, Event, Node, Program, Touched};
 use super::path::Path;
@@ -16,60 +23,60 @@ use kbc_ir::expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Something that a path lacks.
+/// A violation of the order on some path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fault {
-    /// An access that meets an earlier one and does not start after it for certain.
+    /// An access that conflicts with an earlier one and is not certain to start after it.
     Unordered {
-        /// Place of the earlier operation.
+        /// Path of the earlier operation.
         earlier: Path,
-        /// Its pipe.
+        /// Pipe of the earlier operation.
         from: Pipe,
-        /// The later one's pipe.
+        /// Pipe of the later operation.
         to: Pipe,
-        /// The earlier one writes.
+        /// Whether the earlier operation writes.
         wrote: bool,
-        /// The later one writes.
+        /// Whether the later operation writes.
         writes: bool,
-        /// Index of the access of the later operation.
+        /// Index of the access among those of the later operation.
         access: usize,
     },
-    /// A notify before which an access may be without barrier of all pipes and `dsb`.
+    /// A notify without a barrier of all pipes and a `dsb` between it and an earlier access.
     Unpublished {
-        /// The barrier is there and the `dsb` is missing.
+        /// Whether the barrier is there and only the `dsb` is missing.
         drained: bool,
     },
-    /// An operation on another pipe that may start before an earlier wait is over.
+    /// An operation on another pipe that may start before an earlier wait has completed.
     Unacquired {
-        /// Places of such waits.
+        /// Paths of these waits.
         waits: Vec<Path>,
     },
-    /// An event set twice without a wait.
+    /// An event that is set twice without a wait between.
     SetTwice(Event),
     /// A wait for an event that is not set.
     NotSet(Event),
-    /// An event set where its last wait may not be over.
+    /// An event that is set where its last wait may not have completed.
     SetEarly(Event),
-    /// Events set on one way to this place and not on another.
+    /// Events that are set on one path to this place and not on another.
     Differ(Vec<Event>),
-    /// Events set at the end.
+    /// Events that are still set at the end of the kernel.
     Left(Vec<Event>),
-    /// A fence that a pass had to replace.
+    /// A fence of the schedule, which pass `fences` should have replaced.
     Fence,
 }
 
-/// A fault and its place; the end of the kernel is the empty path.
+/// A fault and its place.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
-    /// Where.
+    /// Path of the operation; empty for the end of the kernel.
     pub at: Path,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// Pipes as bits.
+/// A set of pipes as bits.
 type Pipes = u8;
-/// The pipes of a core that touch memory.
+/// Returns the pipes of a core that touch memory.
 fn data(kernel: &Kernel) -> Pipes {
     let scalar = super::path::ops(kernel).iter().any(|(_, op)| matches!(op, Op::Choose { .. }));
     kernel.core.pipes().iter().filter(|p| **p != Pipe::S || scalar).fold(0, |all, p| all | bit(*p))
@@ -79,22 +86,24 @@ fn bit(pipe: Pipe) -> Pipes {
     1 << (pipe as u8)
 }
 
-/// An access that may be behind: site, index of the access, age.
+/// An access that may have happened: its site, its index among the accesses of the site, and its
+/// age.
 type Key = (usize, usize, Age);
 
-/// What is certain of an access.
+/// What is certain about an access on all paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Known {
-    /// Pipes whose later operations start after it.
+    /// Pipes whose later operations start after the access.
     after: Pipes,
-    /// Events whose wait gives this order to the pipe that waits.
+    /// Events after whose wait the waiting pipe is ordered after the access.
     carried: Events,
 }
 
-/// Events as bits: of each pipe that signals, eight for each pipe that waits.
+/// A set of events as bits: for each pipe that sets events, eight for each pipe that waits.
 type Events = [u64; Pipe::ALL.len()];
 
-/// How far accesses are on the way to what a notify may tell of.
+/// How far accesses are published, which a notify requires of them: not drained, drained by a
+/// barrier of all pipes, or visible in memory after a `dsb`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Publish {
     Dirty,
@@ -107,14 +116,16 @@ struct State {
     behind: BTreeMap<Key, Known>,
     set: BTreeSet<Event>,
     publish: Publish,
-    /// The same for what waits have told: a notify to another core of this rank tells of that, too.
+    /// The same for data that waits have reported: a notify to another core of this rank publishes
+    /// it too.
     told: Publish,
-    /// Waits after which other pipes have not been held back.
+    /// Sites of waits that no barrier of all pipes has followed yet.
     waits: BTreeSet<usize>,
 }
 
 impl Event {
-    /// Its bit among those of the pipe that signals; none for a number that no pair of pipes has.
+    /// Returns the bit of the event among those of the pipe that sets it; no bit if the number is
+    /// above those that a pair of pipes has.
     fn mask(self) -> u64 {
         if self.number < 8 { 1 << ((self.to as u32) * 8 + u32::from(self.number)) } else { 0 }
     }
@@ -132,7 +143,7 @@ impl Event {
     }
 }
 
-/// Everything that is wrong with the order of a kernel's operations: what holds for the end first, then by place.
+/// Returns all violations of the order in a kernel: first those at its end, then by place.
 pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
     let program = Program::new(kernel);
     let mut walk = Walk { program: &program, data: data(kernel), found: BTreeSet::new(), silent: false };
@@ -186,7 +197,8 @@ impl Walk<'_> {
         state
     }
 
-    /// A loop: the state at its head is what holds before every iteration, and after the last one.
+    /// Analyses a loop by a fixed point. The state at its head holds before every iteration and
+    /// after the last one.
     fn repeat(&mut self, id: usize, sites: &Range<usize>, body: &[Node], entry: State) -> State {
         let outer = std::mem::replace(&mut self.silent, true);
         let entered = entry.set.clone();
@@ -199,7 +211,7 @@ impl Walk<'_> {
             head = next;
         }
         self.silent = outer;
-        // What the first iteration does not find set, a later one does.
+        // The events that are set at entry and those that an iteration leaves set must be the same.
         if head.set != entered && !sites.is_empty() {
             let differ = head.set.symmetric_difference(&entered).copied().collect();
             self.report(sites.start, Fault::Differ(differ));
@@ -312,7 +324,7 @@ impl Walk<'_> {
                 if ordered || !(earlier.write || later.write) || !program.meet(earlier, key.2, later) {
                     continue;
                 }
-                // Reported once: what follows is judged as if it were ordered.
+                // Report each conflict once: from here on, treat the accesses as ordered.
                 known.after |= bit(pipe);
                 let (wrote, writes) = (earlier.write, later.write);
                 let from = there.op.acts_on().unwrap_or(Pipe::S);
@@ -320,8 +332,9 @@ impl Walk<'_> {
                 self.report(site, Fault::Unordered { earlier, from, to: pipe, wrote, writes, access: i });
             }
         }
-        // Every access to a tile meets a write of it, and the earlier ones to this tile are in order before this write: what starts
-        // after it starts after them.
+        // Every access to a tile conflicts with a write of it. The earlier accesses to this tile
+        // are ordered before this write, so whatever starts after the write starts after them as
+        // well.
         let tile = |a: &Access| if let Touched::Tile(t, other) = a.touched { Some((t, other)) } else { None };
         let written: Vec<(TileId, bool)> =
             here.accesses.iter().filter(|a| a.write).filter_map(tile).collect();
@@ -381,7 +394,8 @@ impl Walk<'_> {
             }
         }
         state.behind.insert((site, 0, Age::Fresh), Known { after: 0, carried: Events::default() });
-        // What every pipe that touches memory starts after can no longer be met.
+        // Drop accesses after which every pipe that touches memory is ordered: nothing can conflict
+        // with them. Waits are kept, because a later set must be ordered after them.
         let event = |key: &Key| matches!(self.program.sites[key.0].op, Op::WaitFlag { .. });
         let data = self.data;
         state.behind.retain(|key, known| known.after & data != data || event(key));
@@ -389,7 +403,7 @@ impl Walk<'_> {
 }
 
 impl State {
-    /// An access on one more path: what is certain on both.
+    /// Adds an access of another path: only what is certain on both paths remains certain.
     fn meet(&mut self, key: Key, known: Known) {
         self.behind
             .entry(key)
@@ -400,7 +414,7 @@ impl State {
             .or_insert(known);
     }
 
-    /// Gives the accesses of these sites another age.
+    /// Changes the age of the accesses of these sites.
     fn age(&mut self, sites: &Range<usize>, f: impl Fn(Age) -> Age) {
         let keys: Vec<Key> =
             self.behind.keys().filter(|k| sites.contains(&k.0) && f(k.2) != k.2).copied().collect();

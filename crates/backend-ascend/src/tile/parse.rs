@@ -1,8 +1,8 @@
-//! The text form of kernels, `.tile`: reading.
+//! Parser of kernels in their text form, `.tile`.
 //!
-//! Owns the inverse of [`super::text::print`], with the reader of `.kir` underneath: the same lines, names,
-//! expressions and codes (E310..E317). A reader refuses what it cannot represent; whether a kernel makes sense is
-//! the verifier's business.
+//! The module owns the inverse of [`super::text::print`]. It uses the reader of `.kir`: lines,
+//! names, expressions and error codes (E310 to E317) are the same. The parser rejects what a
+//! [`Kernel`] cannot represent; the verifier decides whether a kernel is sound.
 
 mod ops;
 
@@ -15,7 +15,10 @@ use ops::index;
 const DECLARATIONS: [&str; 9] =
     ["kernel", "scalar", "tensor", "table", "signals", "window", "scratch", "tile", "body"];
 
-/// Reads a kernel. Errors (E310..E317) of all lines come back together, sorted by place.
+/// Parses a kernel.
+///
+/// # Errors
+/// Returns the errors (E310 to E317) of all lines together, sorted by place.
 pub fn parse(text: &str, file: FileId) -> Result<Kernel, Diagnostics> {
     let mut out = Diagnostics::new();
     if u32::try_from(text.len()).is_err() {
@@ -151,8 +154,8 @@ impl<'d> Reader<'d> {
         c.finish()
     }
 
-    // In declarations the name is known even if the rest of the line is wrong, so that uses of it are not errors of
-    // their own.
+    // A name is declared even if the rest of its line is wrong, so that its uses cause no further
+    // errors.
 
     fn tensor(&mut self, c: &mut Cur, place: Span) -> R<()> {
         let label = c.percent("`%` and the tensor's name")?;
@@ -289,7 +292,7 @@ impl<'d> Reader<'d> {
 
     fn statements(&mut self, nodes: &[Node]) -> Vec<Stmt> {
         let mut list = vec![];
-        // Whether the line before is an `if`, be it read or not.
+        // Whether the previous line is an `if`, even one that could not be parsed.
         let mut open = false;
         for n in nodes {
             let mut c = Cur::new(&n.toks, n.span);
@@ -364,7 +367,8 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// Whether the line is `tile VERSION`, and what is wrong with it then; none if it is another line.
+/// Parses `tile VERSION`. Returns `None` for any other line, and an error inside if the rest of the
+/// line is wrong.
 fn version(n: &Node) -> Option<R<()>> {
     let mut c = Cur::new(&n.toks, n.span);
     if !c.eat_word("tile") {
@@ -389,7 +393,7 @@ fn twice(what: &str, name: &str, span: Span) -> Diagnostic {
     Diagnostic::error("E313", format!("{what} {name} is declared twice")).primary(span, "again here")
 }
 
-/// `at EXPR`, if it is there.
+/// Parses `at EXPR`, if present.
 fn offset(c: &mut Cur) -> R<Option<Expr>> {
     if c.eat_word("at") { expr(c).map(Some) } else { Ok(None) }
 }

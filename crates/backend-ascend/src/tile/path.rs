@@ -1,12 +1,12 @@
-//! Places in a kernel's body, and edits at them.
+//! Paths to the statements of a kernel's body, and edits at them.
 
 use super::{Kernel, Op, Stmt};
 
-/// Where a statement stands: its index in the kernel's body, in the body of that statement, and so on. Statements of
-/// an `else` are counted on from those of its `if`.
+/// The position of a statement: its index in the kernel's body, then the index in the body of that
+/// statement, and so on. Statements of an `else` are numbered after those of its `if`.
 pub type Path = Vec<u32>;
 
-/// The block of a place, and the index in it.
+/// Returns the block that contains a path, and the index in this block.
 fn block<'k>(body: &'k mut Vec<Stmt>, path: &[u32]) -> Option<(&'k mut Vec<Stmt>, usize)> {
     let (first, rest) = path.split_first()?;
     let i = *first as usize;
@@ -27,7 +27,7 @@ fn block<'k>(body: &'k mut Vec<Stmt>, path: &[u32]) -> Option<(&'k mut Vec<Stmt>
     }
 }
 
-/// The statement at a place.
+/// Returns the statement at a path.
 pub fn stmt<'k>(kernel: &'k Kernel, path: &[u32]) -> Option<&'k Stmt> {
     fn at<'k>(list: &'k [Stmt], path: &[u32]) -> Option<&'k Stmt> {
         let (first, rest) = path.split_first()?;
@@ -48,7 +48,7 @@ pub fn stmt<'k>(kernel: &'k Kernel, path: &[u32]) -> Option<&'k Stmt> {
     at(&kernel.body, path)
 }
 
-/// Puts statements in front of the one at a place.
+/// Inserts statements in front of the one at a path.
 pub fn insert(kernel: &mut Kernel, path: &[u32], add: impl IntoIterator<Item = Stmt>) {
     if let Some((list, i)) = block(&mut kernel.body, path) {
         let i = i.min(list.len());
@@ -56,19 +56,19 @@ pub fn insert(kernel: &mut Kernel, path: &[u32], add: impl IntoIterator<Item = S
     }
 }
 
-/// Replaces the statement at a place and returns it.
+/// Replaces the statement at a path and returns the old one.
 pub fn replace(kernel: &mut Kernel, path: &[u32], by: Stmt) -> Option<Stmt> {
     let (list, i) = block(&mut kernel.body, path)?;
     list.get_mut(i).map(|s| std::mem::replace(s, by))
 }
 
-/// Takes the statement at a place away.
+/// Removes and returns the statement at a path.
 pub fn remove(kernel: &mut Kernel, path: &[u32]) -> Option<Stmt> {
     let (list, i) = block(&mut kernel.body, path)?;
     (i < list.len()).then(|| list.remove(i))
 }
 
-/// Operations with their places, in the order of the text.
+/// Returns all operations with their paths, in text order.
 pub fn ops(kernel: &Kernel) -> Vec<(Path, &Op)> {
     let mut out = vec![];
     gather(&kernel.body, 0, &mut vec![], &mut out);
@@ -93,7 +93,8 @@ fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Pa
     }
 }
 
-/// The line of a statement in the kernel's text: the number of lines of the body in front of it.
+/// Returns the line of a statement in the kernel's text, as the number of lines of the body before
+/// it.
 pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
     fn lines(list: &[Stmt]) -> usize {
         list.iter()
@@ -126,12 +127,13 @@ pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
     at(&kernel.body, path)
 }
 
-/// A statement that says nothing, in the place of one that may turn out to be needed; [`sweep`] takes it away.
+/// Returns an empty statement, which holds the place of one that may turn out to be needed;
+/// [`sweep`] removes it.
 pub fn blank() -> Stmt {
     Stmt::Note { place: String::new(), text: String::new() }
 }
 
-/// Takes all blanks away.
+/// Removes all blanks.
 pub fn sweep(list: &mut Vec<Stmt>) {
     list.retain(|s| *s != blank());
     for s in list {
@@ -146,8 +148,9 @@ pub fn sweep(list: &mut Vec<Stmt>) {
     }
 }
 
-/// Where synchronisation for an operation goes that is needed only against operations outside some loop: in front of
-/// the outermost loop that has the later operation and not the earlier one; otherwise in front of the operation.
+/// Returns the path at which to insert synchronisation for `later` against `earlier`. If some loops
+/// contain `later` but not `earlier`, this is in front of the outermost of them; otherwise it is in
+/// front of `later`.
 pub fn outside(kernel: &Kernel, earlier: &[u32], later: &[u32]) -> Path {
     let common = earlier.iter().zip(later).take_while(|(a, b)| a == b).count();
     (common + 1..later.len())

@@ -1,41 +1,41 @@
-//! A program of tasks: kernels for one core each, in the order in which they are submitted.
+//! Programs of tasks: kernels for one core each, in the order in which they are submitted.
 //!
-//! Owns cutting a program into its tasks, what each of them touches, and which of them must be said to wait for which: the
-//! runtime orders a task behind those that wrote what it takes, and knows nothing of those that only read what it
-//! overwrites.
+//! The module owns the cut of a program into its tasks, the analysis of what each task touches, and
+//! the dependences that must be stated explicitly. The runtime orders a task after the tasks that
+//! wrote what it takes. It does not track the tasks that only read what it overwrites.
 
 use super::{Area, Core, Kernel, Object, Op, Reach, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A task of a program, or a kernel for one core as the only one.
+/// A task of a program. A kernel for one core is treated as its own only task.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Task {
-    /// Its place in the body of the program; none for a kernel that is no program of tasks.
+    /// Its index in the body of the program; `None` for a kernel that is not a program of tasks.
     pub at: Option<usize>,
-    /// Name.
+    /// Name of the task.
     pub name: Name,
-    /// The kernel: the program's declarations with the task's statements.
+    /// The task as a kernel: the declarations of the program with the statements of the task.
     pub kernel: Kernel,
-    /// What it touches.
+    /// What the task touches.
     pub uses: Uses,
 }
 
-/// What a task touches of memory outside its core.
+/// What a task touches in memory outside its core.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Uses {
-    /// Memory of this rank alone that it reads.
+    /// Memory of this rank alone that the task reads.
     pub reads: BTreeSet<Object>,
-    /// Memory of this rank alone that it writes.
+    /// Memory of this rank alone that the task writes.
     pub writes: BTreeSet<Object>,
-    /// Whether it touches what peers reach: counters, or areas of them.
+    /// Whether the task touches what peers reach: counters or areas of the window.
     pub shared: bool,
-    /// Whether it reads tables.
+    /// Whether the task reads tables.
     pub tables: bool,
 }
 
-/// The tasks of a kernel, in order.
+/// Returns the tasks of a kernel in order.
 pub fn split(kernel: &Kernel) -> Vec<Task> {
     if kernel.core != Core::Tasks {
         return vec![task(None, &kernel.name, kernel.clone())];
@@ -55,10 +55,10 @@ fn task(at: Option<usize>, name: &Name, kernel: Kernel) -> Task {
     Task { at, name: name.clone(), uses, kernel }
 }
 
-/// Runs `f` on every task as a kernel of its own, or on the kernel if it is for one core.
+/// Runs `f` on every task as a kernel of its own, or on the kernel itself if it is for one core.
 ///
 /// # Errors
-/// Those of `f`, the first.
+/// Returns the first error of `f`.
 pub fn each<E>(kernel: &mut Kernel, mut f: impl FnMut(&mut Kernel) -> Result<(), E>) -> Result<(), E> {
     if kernel.core != Core::Tasks {
         return f(kernel);
@@ -124,8 +124,9 @@ fn place(kernel: &Kernel, object: Object, list: &mut BTreeSet<Object>, shared: &
     }
 }
 
-/// For every task the earlier ones that read what it overwrites, and that the runtime would not wait for: it follows
-/// those that wrote what a task reads or writes, not those that read.
+/// Returns for every task the earlier tasks that read what it overwrites. The runtime does not
+/// order these: it orders a task after those that wrote what it reads or writes, not after those
+/// that read it.
 pub fn readers_before(tasks: &[Task]) -> Vec<Vec<usize>> {
     let mut readers: BTreeMap<Object, Vec<usize>> = BTreeMap::new();
     let mut out = vec![];

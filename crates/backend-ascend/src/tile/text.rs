@@ -1,13 +1,13 @@
-//! The text form of kernels, `.tile`: printing.
+//! Printer of kernels in their text form, `.tile`.
 //!
-//! Owns how a kernel is written; reading is [`super::parse`]. Lines, names and expressions are those of `.kir`
-//! (`kbc_ir::text`). What a pass has not decided yet (an offset, an address) is not written. The forms are
-//! `docs/tile.md`.
+//! The module owns how a kernel is written; [`super::parse`] reads it. Lines, names and expressions
+//! are those of `.kir` (`kbc_ir::text`). What no pass has decided yet (an offset, an address) is
+//! not written. `docs/tile.md` describes the text.
 
 use super::*;
 use kbc_ir::text::reader::{labels, quoted, show, string};
 
-/// Version of the format, in its first line.
+/// Version of the format, as the first line states it.
 pub const VERSION: u64 = 1;
 
 struct Printer<'k> {
@@ -32,7 +32,7 @@ impl<'k> Printer<'k> {
     }
 }
 
-/// The kernel as text.
+/// Prints a kernel.
 pub fn print(kernel: &Kernel) -> String {
     let mut p = Printer::new(kernel);
     p.head();
@@ -40,12 +40,12 @@ pub fn print(kernel: &Kernel) -> String {
     p.out
 }
 
-/// One operation as it stands in the text of its kernel.
+/// Prints one operation as it appears in the text of its kernel.
 pub fn print_op(kernel: &Kernel, op: &Op) -> String {
     Printer::new(kernel).operation(op)
 }
 
-/// What an id is called; an id of nothing prints as a name that nothing has.
+/// Returns the printed name of an id. An id without an object prints as a name that no object has.
 fn name_of(sigil: char, names: &[String], id: u32) -> String {
     match names.get(id as usize) {
         Some(n) => format!("{sigil}{n}"),
@@ -282,10 +282,10 @@ impl Printer<'_> {
 }
 
 impl Rounding {
-    /// All of them.
+    /// All roundings.
     pub const ALL: [Rounding; 3] = [Rounding::Exact, Rounding::Nearest, Rounding::Zero];
 
-    /// How it is written.
+    /// Returns the name in `.tile` text.
     pub fn name(self) -> &'static str {
         match self {
             Rounding::Exact => "exact",

@@ -1,8 +1,10 @@
-//! What one rank does in one launch: the concrete operations of a kernel, with every number computed.
+//! Traces: the concrete operations of one rank in one launch of a kernel, with all numbers
+//! computed.
 //!
-//! Owns execution of control flow and the checks on the way: no operation leaves its memory, its array, its tile or
-//! the domain (E459). Data is not its business, nor is what other ranks do. Traces are compared with each other: two
-//! kernels that give the same trace at the same sizes do the same there.
+//! The module owns the execution of control flow and the checks on the way: no operation may leave
+//! its memory, its array of counters, its tile or the domain (E459). A trace contains neither data
+//! nor what other ranks do. Traces are compared with each other: two kernels with the same traces
+//! at the same sizes do the same at these sizes.
 
 mod code;
 mod event;
@@ -18,38 +20,43 @@ use std::collections::BTreeSet;
 
 type R<T> = Result<T, Diagnostic>;
 
-/// One launch on one rank.
+/// Parameters of one launch on one core of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
-    /// Ranks of the domain.
+    /// Number of ranks of the domain.
     pub nranks: i64,
-    /// This rank.
+    /// Number of this rank.
     pub rank: i64,
-    /// This core of the rank.
+    /// Number of this core of the rank.
     pub core: i64,
-    /// Launches before.
+    /// Number of earlier launches on the domain.
     pub call: i64,
-    /// Further scalars: `count` and others.
+    /// Values of the other scalars: `count` and others.
     pub scalars: BTreeMap<Name, i64>,
 }
 
 /// How loops over tiles are traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loops {
-    /// Tile after tile.
+    /// Every tile is in the trace.
     Unrolled,
-    /// The first two and the last two tiles, behind [`Event::Tiles`], so that traces of large counts stay short. A loop
-    /// whose numbers are not affine in position and length of the tile, or whose control flow depends on them, is
-    /// unrolled all the same: so equal traces mean equal loops, and what is in range at these tiles is so at all.
+    /// The trace has [`Event::Tiles`], then the first two and the last two tiles, so that traces of
+    /// large counts stay short. A loop is unrolled all the same if its numbers are not affine in
+    /// position and length of the tile, or if its control flow depends on them. Therefore equal
+    /// traces mean equal loops, and what is in range at these tiles is in range at all tiles.
     Ends,
 }
 
-/// What a rank does in a launch. Errors: E456, E459; E431 for more than `limit` events.
+/// Computes the trace of a rank in a launch.
+///
+/// # Errors
+/// Returns E456 for a name without a value, E459 for an operation that is out of range, and E431
+/// for more than `limit` events.
 pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
     Program::new(kernel)?.trace(launch, loops, limit)
 }
 
-/// A kernel made ready for traces of many ranks.
+/// A kernel with resolved names, from which the traces of many ranks are computed.
 pub struct Program<'k> {
     kernel: &'k Kernel,
     slots: usize,
@@ -60,7 +67,10 @@ pub struct Program<'k> {
 }
 
 impl<'k> Program<'k> {
-    /// Resolves names. Errors: E456 for a name without a value.
+    /// Resolves the names of a kernel.
+    ///
+    /// # Errors
+    /// Returns E456 for a name without a value.
     pub fn new(kernel: &'k Kernel) -> R<Program<'k>> {
         let mut r = Resolver::new(kernel);
         for name in [NRANKS, RANK, CALL, CORE] {
@@ -78,7 +88,10 @@ impl<'k> Program<'k> {
         Ok(Program { kernel, slots: r.slots(), body, tensors, areas, signals })
     }
 
-    /// What a rank does in a launch. Errors: E456, E459; E431 for more than `limit` events.
+    /// Computes the trace of a rank in a launch.
+    ///
+    /// # Errors
+    /// Returns E459 for an operation that is out of range, and E431 for more than `limit` events.
     pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
         let mut values = vec![0; self.slots];
         values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
@@ -130,7 +143,7 @@ impl<'k> Program<'k> {
     }
 }
 
-/// The numbers of a transfer.
+/// Returns the first four values: the numbers of a transfer.
 fn first([a, b, c, d, ..]: [i64; 6]) -> [i64; 4] {
     [a, b, c, d]
 }
@@ -156,12 +169,12 @@ struct Run<'p, 'k> {
     launch: &'p Launch,
     loops: Loops,
     limit: usize,
-    /// Steps that may still be done, so that a loop without events ends, too.
+    /// Number of steps that may still be executed, so that a loop without events ends too.
     work: usize,
     values: Vec<i64>,
     tables: Vec<&'p [i64]>,
     sizes: Sizes,
-    /// Tiles of sums that have a value.
+    /// Tiles of L0C that hold sums.
     sums: BTreeSet<TileId>,
     out: Vec<Event>,
 }
@@ -298,9 +311,9 @@ impl Run<'_, '_> {
                 let [len, pitch, rows, slot, offset, peer] = values;
                 self.fits(op, len, [*tile].into_iter())?;
                 let from = match rows > 0 {
-                    // Whichever row it is.
+                    // In range for every row that may be chosen.
                     true => self.block(op, from, [rows, len, pitch], [slot, offset, peer])?,
-                    // Nothing is read.
+                    // The table has no rows, so nothing is read.
                     false => {
                         Place { object: from.object, slot, offset, peer: from.peer.as_ref().map(|_| peer) }
                     }
@@ -333,7 +346,7 @@ impl Run<'_, '_> {
             Op::StoreBlock { to, tile, .. } => {
                 let [rows, cols, pitch, slot, offset, peer] = values;
                 self.fits_block(op, *tile, [rows, cols])?;
-                // Of a product over nothing there would be no sums.
+                // A matmul over an empty dimension would leave no sums.
                 if !self.sums.remove(tile) {
                     return Err(self.at(op, "nothing was summed up"));
                 }
@@ -403,7 +416,7 @@ impl Run<'_, '_> {
         Err(self.at(op, &format!("{rows} x {cols} elements of a tile of {r} x {c}")))
     }
 
-    /// The place of a block of a matrix.
+    /// Returns the place of a block of a matrix, after checking that the block is in its memory.
     fn block(&self, op: &Op, g: &Gm, size: [i64; 3], place: [i64; 3]) -> R<Place> {
         let [rows, cols, pitch] = size;
         let [slot, offset, peer] = place;
@@ -421,7 +434,7 @@ impl Run<'_, '_> {
         Ok((len, self.place(op, g, len, [slot, offset, peer])?))
     }
 
-    /// The place of `len` elements, which are all in their memory.
+    /// Returns the place of `len` elements, after checking that all of them are in their memory.
     fn place(&self, op: &Op, g: &Gm, len: i64, [slot, offset, peer]: [i64; 3]) -> R<Place> {
         let peer = g.peer.as_ref().map(|_| peer);
         let (slots, capacity) = match g.object {

@@ -1,4 +1,5 @@
-//! A package made by hand: an all-reduce of f32 over any of three rank counts, any count, into slots of the receiver.
+//! A hand-made package: an all-reduce of f32 over any of three rank counts, with any element count,
+//! into slots of the receiver.
 
 use kbc_backend_ascend::cpp::Source;
 use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, Program};
@@ -18,7 +19,7 @@ pub fn count() -> Expr {
     Expr::var("count")
 }
 
-/// The kernel, without its body: a package reads arguments and layout.
+/// Returns the kernel without its body: a package needs only arguments and layout.
 pub fn kernel() -> Kernel {
     let others = || ranks() - Expr::Int(1);
     let tensor =
@@ -79,7 +80,7 @@ pub fn graph(n: u64) -> Graph {
 }
 
 pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
-    // Made once a test: it may stay.
+    // A test makes only one, so the memory may leak.
     let sources = vec![Source { name: kernel.name.to_string(), core: Core::Aiv, text: text.into() }].leak();
     let global = |name: &str, ty| Global { name: name.into(), ty, sizes: vec![count()] };
     Package {

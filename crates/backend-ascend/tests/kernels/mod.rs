@@ -1,4 +1,4 @@
-//! Kernels that tests of the tile level are made from, and a short form of their statements.
+//! Kernels for tests of the tile level, and a short form of their statements.
 
 #![allow(dead_code, reason = "every test takes what it needs")]
 
@@ -49,7 +49,7 @@ pub fn tile(name: &str, dtype: DType, elements: u32) -> Tile {
     Tile { name: name.into(), dtype, space: Space::Ub, rows: 1, elements, copies: 1, at: None }
 }
 
-/// Scalars, tensors `x` and `out`, two tiles; no window.
+/// Returns a kernel with scalars, tensors `x` and `out` and two tiles, without a window.
 pub fn frame(body: Vec<Stmt>) -> Kernel {
     Kernel {
         name: "k".into(),
@@ -65,7 +65,7 @@ pub fn frame(body: Vec<Stmt>) -> Kernel {
     }
 }
 
-/// The direct all-reduce: everybody puts to everybody and adds up.
+/// Returns the direct all-reduce: every rank puts to every other and adds what it receives.
 pub fn direct() -> Kernel {
     let n1 = || v("nranks") - int(1);
     let slot = |s: Expr| v("call").modulo(2) * n1() + s;
@@ -115,7 +115,7 @@ pub fn area(name: &str, slots: Expr, reach: Reach, arena: u32) -> Area {
     Area { name: name.into(), dtype: DType::F32, slots, capacity: v("count"), reach, arena, at: None }
 }
 
-/// A ring step: what came is added and passed on, a chunk of `q` elements each.
+/// Returns a ring step: a chunk of `q` elements arrives, is added and is passed on.
 pub fn ring() -> Kernel {
     let q = || (v("count") + v("nranks") - int(1)) / v("nranks");
     let chunk = |e: Expr| e.modulo(v("nranks")) * q();
@@ -155,7 +155,8 @@ pub fn ring() -> Kernel {
     k
 }
 
-/// Everybody fetches from everybody, tells that it has read, and waits for the readers of its own.
+/// Returns a kernel in which every rank gets from every other, reports that it has read, and waits
+/// for its own readers.
 pub fn gets() -> Kernel {
     let peer = || (v("rank") + v("k")).modulo(v("nranks"));
     let mut get = gm(W0, int(0), v("i"));
@@ -195,7 +196,7 @@ pub fn gets() -> Kernel {
     k
 }
 
-/// A chain of vector instructions, with a conversion before and after.
+/// Returns a chain of vector instructions with conversions before and after.
 pub fn vectors() -> Kernel {
     let [h, g, f, r] = [0, 1, 2, 3].map(TileId);
     let num = |op, dst, a, n| {
@@ -224,17 +225,17 @@ pub fn vectors() -> Kernel {
     k
 }
 
-/// All of them.
+/// Returns all kernels.
 pub fn all() -> Vec<(&'static str, Kernel)> {
     vec![("direct", direct()), ("ring", ring()), ("gets", gets()), ("vectors", vectors())]
 }
 
-/// `bin` of two expressions, for sizes.
+/// Returns the maximum of two expressions, for sizes.
 pub fn max(a: Expr, b: Expr) -> Expr {
     Expr::bin(BinOp::Max, a, b)
 }
 
-/// Statements in a short form, one a line.
+/// Returns the statements in a short form, one per line.
 pub fn short(kernel: &Kernel) -> String {
     let mut out = String::new();
     list(kernel, &kernel.body, 0, &mut out);

@@ -1,20 +1,25 @@
-//! A schedule under the weakest memory it may meet.
+//! Adversarial execution: runs a schedule under the weakest memory that it may meet.
 //!
-//! The interpreter lets every operation take effect at once. Here nothing does that need not:
+//! The interpreter lets every operation take effect at once. Here every effect is delayed as far as
+//! the memory model allows:
 //!
-//! * a `put` reads its source and lands at any two moments between its issue and its stream's next `fence.release`;
-//!   without one, arbitrarily late; a `get` likewise until `fence.complete`;
-//! * a `copy`, `reduce`, local operation or completed `get` happens when something of its stream depends on it, at the
-//!   latest at the next `fence.release` or `record` (or at the end of the call, where the host looks): a notify without
-//!   a release says nothing of reads either;
-//! * a `notify` lands any time after its issue, and after what its stream released before it;
-//! * what peers wrote is seen by a stream when it has waited for a notify of the *writer* after a release that covers
-//!   the write, and then said `fence.acquire`; until then every read gets old or new elements at random.
+//! * A `put` reads its source and lands at any two moments between its issue and its stream's next
+//!   `fence.release`; without one, arbitrarily late. The same holds for a `get` until
+//!   `fence.complete`.
+//! * A `copy`, `reduce`, local operation or completed `get` happens when something of its stream
+//!   depends on it, at the latest at the next `fence.release` or `record` (or at the end of the
+//!   call, where the host looks). A notify without a release therefore gives no information about
+//!   reads either.
+//! * A `notify` lands any time after its issue, and after what its stream released before it.
+//! * A stream sees what peers wrote once it has waited for a notify of the *writer* that follows a
+//!   release of the write, and has then issued `fence.acquire`. Until then every read gets old or
+//!   new elements at random.
 //!
-//! Calls follow each other on the same windows, ranks run ahead into later calls, and the host compares every element
-//! of every result on every rank after every call with what the interpreter got. The host's own accesses are complete
-//! when it makes them. Owns the runs and the report; the
-//! memory is `view`, the machine `world`, who moves next [`Policy`].
+//! Calls follow each other on the same windows, ranks run ahead into later calls, and the host
+//! compares every element of every result on every rank after every call with the interpreter's.
+//! The host's own accesses are complete when it makes them. The module owns the runs and the
+//! report; `view` is the memory, `world` the machine, and [`Policy`] chooses which stream or
+//! transfer advances next.
 
 mod policy;
 mod view;
@@ -32,20 +37,21 @@ use kbc_ir::walk::Program;
 use kbc_numerics::tensor::{Tensor, Value};
 use world::World;
 
-/// Runs within which a schedule that lacks one essential fence, wait, notify or credit fails; the corpus test holds
-/// the executor to it.
+/// Number of runs within which a schedule that lacks one essential fence, wait, notify or credit
+/// fails. The corpus test enforces this.
 pub const SEEDS: u64 = 200;
 
-/// How to attack.
+/// Options of an attack.
 #[derive(Clone, Debug)]
 pub struct AdversaryOptions {
-    /// Calls in a row; a reuse race over k slots needs k + 1 of them to show.
+    /// Number of consecutive calls. A reuse race over k slots needs k + 1 of them to become
+    /// visible.
     pub calls: u32,
     /// First seed.
     pub seed: u64,
-    /// Number of seeds; seed s uses policy s mod the number of policies.
+    /// Number of seeds. Seed s uses policy s mod the number of policies.
     pub runs: u64,
-    /// The adversaries.
+    /// The policies of the adversaries.
     pub policies: Vec<Policy>,
 }
 
@@ -58,45 +64,46 @@ impl Default for AdversaryOptions {
 /// An element that differs from the expected one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
-    /// In which call.
+    /// Its call.
     pub call: i64,
-    /// On which rank.
+    /// Its rank.
     pub rank: u64,
     /// The buffer: a result, or one that the host read.
     pub buffer: BufferId,
-    /// Where in the global tensor, or in the local one of a buffer that is no result.
+    /// Its index in the global tensor, or in the local tensor of a buffer that is not a result.
     pub index: Vec<u64>,
-    /// What the interpreter got.
+    /// The interpreter's value.
     pub expected: Value,
-    /// What this run got.
+    /// The value of this run.
     pub got: Value,
 }
 
-/// A run that went wrong.
+/// A run that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its seed, which repeats it.
+    /// Its seed, which reproduces it.
     pub seed: u64,
-    /// Its adversary.
+    /// Its policy.
     pub policy: Policy,
-    /// The element, if a result was wrong; otherwise the run met a fault (a deadlock, a read of nothing).
+    /// The element, if a result was wrong. Otherwise the run met a fault (a deadlock, a read of
+    /// unwritten memory).
     pub difference: Option<Difference>,
-    /// The whole story.
+    /// The full diagnostic.
     pub diagnostic: Diagnostic,
 }
 
-/// What came out of all runs.
+/// The result of all runs.
 #[derive(Clone, Debug)]
 pub struct AdversaryReport {
-    /// Runs made; fewer than asked for if one failed.
+    /// Number of runs made; fewer than requested if one failed.
     pub runs: u64,
-    /// Elements compared over all runs.
+    /// Number of elements compared over all runs.
     pub elements: u64,
     /// The first failure.
     pub failure: Option<Failure>,
 }
 
-/// Why one run ended.
+/// The reason why one run ended.
 enum Trouble {
     Fault(Box<Diagnostic>),
     Differs(Box<Difference>, Box<Diagnostic>),
@@ -108,12 +115,13 @@ impl From<Diagnostic> for Trouble {
     }
 }
 
-/// Runs a schedule under the adversaries and compares with `expected`, or with what the interpreter gets if there is
-/// none. `inputs` as for [`interp::run`]; let them differ from call to call.
+/// Runs a schedule under the adversaries and compares the results with `expected`, or with those of
+/// the interpreter if there is none. `inputs` are as for [`interp::run`] and should differ from
+/// call to call.
 ///
-/// Errors: those of the interpreter (the schedule does not even run in peace), and inputs that do not fit. A failure
-/// under an adversary is not an error of this function but its result: a difference (E366), or any code of
-/// [`interp::run`].
+/// Errors are those of the interpreter (the schedule fails even in an undisturbed run), and inputs
+/// that do not fit. A failure under an adversary is not an error of this function but its result: a
+/// difference (E366), or any code of [`interp::run`].
 pub fn adversarial(
     schedule: &Schedule,
     inputs: &[Vec<Tensor>],

@@ -1,23 +1,23 @@
-//! Who moves next: the three adversaries.
+//! Policies: how the three adversaries choose which stream or transfer advances next.
 
 use kbc_numerics::rng::Rng;
 
-/// How an adversary chooses among the things that may happen.
+/// The policy by which an adversary chooses among possible moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Anything, with equal chances.
+    /// Any move, with equal chances.
     Uniform,
-    /// One rank, or what it sends, or what is sent to it, moves only when nothing else can.
+    /// One rank, or what it sends, or what is sent to it, advances only when nothing else can.
     Crawl,
-    /// What became possible last comes first, so that old transfers stay under way for long.
+    /// The move that became possible last comes first, so old transfers stay in transit for long.
     LastInFirstOut,
 }
 
 impl Policy {
-    /// All of them, in the order in which seeds use them.
+    /// All policies, in the order in which seeds use them.
     pub const ALL: [Policy; 3] = [Policy::Uniform, Policy::Crawl, Policy::LastInFirstOut];
 
-    /// Name, for reports.
+    /// Returns the name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Uniform => "uniform",
@@ -27,20 +27,20 @@ impl Policy {
     }
 }
 
-/// What may happen next.
+/// A possible move.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Move {
-    /// A stream goes on.
+    /// A stream advances.
     Thread(usize),
     /// A transfer reads its source or lands.
     Flight(usize),
     /// A notify lands.
     Note(usize),
-    /// The oldest postponed local operation of a stream is carried out.
+    /// The oldest postponed local operation of a stream is executed.
     Postponed(usize),
 }
 
-/// A possible move with what a policy looks at.
+/// A possible move with the facts that a policy uses.
 pub(super) struct Candidate {
     pub(super) what: Move,
     /// When it became possible.
@@ -50,13 +50,14 @@ pub(super) struct Candidate {
     pub(super) to: u64,
 }
 
-/// A policy with what it drew for one run.
+/// A policy with its random choices for one run.
 pub(super) struct Chooser {
     policy: Policy,
     victim: u64,
-    /// What of the victim crawls: 1 its streams, 2 what it sends, 4 what is sent to it.
+    /// Bits for the parts of the victim that are slow: 1 its streams, 2 what it sends, 4 what is
+    /// sent to it.
     slow: usize,
-    /// How much rarer than equal chances transfers move.
+    /// Factor by which transfers advance less often than with equal chances.
     lazy: usize,
 }
 
@@ -79,7 +80,7 @@ impl Chooser {
         }
     }
 
-    /// The index of one of the candidates; there is at least one.
+    /// Returns the index of one of the candidates, of which there is at least one.
     pub(super) fn choose(&self, all: &[Candidate], rng: &mut Rng) -> usize {
         let among = |rng: &mut Rng, keep: &dyn Fn(&Candidate) -> bool| -> Option<usize> {
             let n = all.iter().filter(|c| keep(c)).count();

@@ -1,33 +1,34 @@
 //! One memory of one rank as different readers see it.
 //!
-//! A write that a reader has no right to see yet is a *veil*: beside the new elements the place keeps the old ones,
-//! and that reader gets one or the other at random. Owns elements and veils; who has acquired what is
-//! [`super::world`]'s to say.
+//! A write that a reader is not entitled to see yet is a *veil*: beside the new elements the place
+//! keeps the old ones, and that reader gets one or the other at random. The module owns elements
+//! and veils. [`super::world`] decides who has acquired what.
 
 use crate::host::Early;
 use crate::store::{Cells, Ranges};
 use kbc_numerics::rng::Rng;
 use kbc_numerics::tensor::Data;
 
-/// Writes that a place remembers at most; older ones are taken as seen by everybody.
+/// Maximum number of writes that a place remembers. Older ones are treated as visible to every
+/// reader.
 const REMEMBERED: usize = 64;
 
-/// Who wrote, and the number of the writer's release that covers it.
+/// The writer, and the number of the writer's release that covers the write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     /// The rank.
     pub(super) rank: u64,
     /// Its thread.
     pub(super) thread: usize,
-    /// Counted from 1.
+    /// The release, counted from 1.
     pub(super) release: u64,
 }
 
-/// A write that not everybody must see, and what was there before.
+/// A write that not every reader must see, and the old elements.
 struct Veil {
     start: u64,
     old: Data,
-    /// Which of the old elements held something.
+    /// The old elements that held something.
     held: Ranges,
     writer: Writer,
 }
@@ -37,7 +38,7 @@ impl Veil {
         self.start + self.old.len() as u64
     }
 
-    /// The part of it inside `lo .. hi`, if any.
+    /// Returns its part inside `lo .. hi`, if any.
     fn part(&self, lo: u64, hi: u64) -> Option<Veil> {
         let (lo, hi) = (lo.max(self.start), hi.min(self.end()));
         (lo < hi).then(|| Veil {
@@ -54,18 +55,19 @@ pub(super) struct Place {
     cells: Cells,
     veils: Vec<Veil>,
     pub(super) early: Early,
-    /// Whether peers `get` from it: then the rank's own writes are veiled too, for them.
+    /// Whether peers `get` from it. If so, the rank's own writes are also veiled for them.
     remote_readers: bool,
 }
 
 impl Place {
-    /// Holding these elements.
+    /// Creates a place that holds these elements.
     pub(super) fn new(cells: Cells, remote_readers: bool) -> Place {
         Place { cells, veils: vec![], early: Early::default(), remote_readers }
     }
 
-    /// What a reader sees, or the first element that holds nothing for it. `fresh` says which writes it must see; of
-    /// the others it sees the new or the old elements: all, none, or each at random.
+    /// Returns what a reader sees, or the first element that holds nothing for it. `fresh` states
+    /// which writes it must see. Of the others it sees the new or the old elements: all, none, or
+    /// each at random.
     pub(super) fn read(
         &self,
         start: u64,
@@ -80,7 +82,7 @@ impl Place {
         }
         let (mut data, held) = self.cells.peek(start, len);
         let mut holds: Vec<bool> = (0..len).map(|i| held.contains(i)).collect();
-        // Elements for which no newer write was chosen yet.
+        // Elements for which no newer write has been chosen yet.
         let mut open = vec![true; len as usize];
         for v in self.veils.iter().rev().filter(covers) {
             let (lo, hi) = (v.start.max(start), v.end().min(end));
@@ -109,7 +111,7 @@ impl Place {
         }
     }
 
-    /// The rank itself writes; it sees that at once.
+    /// Performs a write by the rank itself, which the rank sees at once.
     pub(super) fn write(&mut self, start: u64, data: &Data, writer: Writer) {
         if self.remote_readers {
             self.veil(start, data, writer);
@@ -120,7 +122,7 @@ impl Place {
         debug_assert!(same_type, "types were compared before");
     }
 
-    /// A peer's write lands.
+    /// Performs a peer's write that lands.
     pub(super) fn land(&mut self, start: u64, data: &Data, writer: Writer) {
         self.veil(start, data, writer);
         let same_type = self.cells.write(start, data);
@@ -138,7 +140,8 @@ impl Place {
         self.veils.push(Veil { start, old, held, writer });
     }
 
-    /// Removes the veils among the first `upto` over some elements: nobody sees what is under them any more.
+    /// Removes the veils among the first `upto` over some elements: no reader sees what is under
+    /// them any more.
     fn lift(&mut self, lo: u64, hi: u64, upto: usize) {
         let newer = self.veils.split_off(upto);
         let older = std::mem::take(&mut self.veils);
@@ -149,8 +152,9 @@ impl Place {
         self.veils.extend(newer);
     }
 
-    /// The rank has acquired: writes that all its streams must see now have no veil any more. Where peers read, veils
-    /// stay: a peer must hear of a write from its writer, whatever the rank between them knows.
+    /// Handles an acquire of the rank: writes that all its streams must see now lose their veils.
+    /// Where peers read, veils stay, because a peer must be notified of a write by its writer,
+    /// whatever the rank between them knows.
     pub(super) fn acquired(&mut self, seen_by_all: impl Fn(&Writer) -> bool) {
         if self.remote_readers {
             return;
@@ -164,7 +168,7 @@ impl Place {
             let (lo, hi) = (self.veils[i].start, self.veils[i].end());
             let before = self.veils.len();
             self.lift(lo, hi, i + 1);
-            // What `lift` cut out of the older ones may have left pieces; those after them move.
+            // `lift` may have cut older veils into pieces, which shifts the veils after them.
             i = (i + 1 + self.veils.len()).saturating_sub(before);
         }
     }
@@ -174,7 +178,7 @@ impl Place {
         self.veils.is_empty()
     }
 
-    /// A call begins on the rank: everything but what was written for that call is forgotten.
+    /// Begins a call on the rank: everything except what was written for that call is forgotten.
     pub(super) fn begin_call(&mut self, call: i64) {
         let kept = self.early.begin(call);
         self.veils.retain_mut(|v| {

@@ -1,5 +1,5 @@
-//! The machine of the adversarial executor: transfers under way, notifies under way, postponed operations, and what
-//! each stream has heard and acquired.
+//! Machine of the adversarial executor: transfers in transit, notifies in transit, postponed
+//! operations, and what each stream has heard and acquired.
 
 mod host;
 
@@ -20,7 +20,7 @@ use kbc_numerics::rng::Rng;
 use kbc_numerics::tensor::Data;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// For each thread, up to which of its releases its writes are known to have landed.
+/// For each thread, the last of its releases whose writes are known to have landed.
 #[derive(Clone, Default)]
 struct Known(BTreeMap<usize, u64>);
 
@@ -39,19 +39,20 @@ impl Known {
     }
 }
 
-/// What a stream knows of the writes of others.
+/// A stream's knowledge of the writes of others.
 #[derive(Clone, Default)]
 struct Knowledge {
-    /// Told by notifies that it waited for; visible after its next acquire.
+    /// Reported by notifies for which it waited; visible after its next acquire.
     heard: Known,
-    /// Visible.
+    /// Visible writes.
     acquired: Known,
 }
 
-/// A put or get under way.
+/// A put or get in transit.
 struct Flight {
     get: bool,
-    /// A get after its `fence.complete`: over as soon as anything depends on it.
+    /// Whether it is a get after its `fence.complete`, which ends as soon as anything depends on
+    /// it.
     complete: bool,
     thread: usize,
     src: (u64, Run),
@@ -63,18 +64,19 @@ struct Flight {
     born: u64,
 }
 
-/// What is told on its way.
+/// A kind of notification in transit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     /// A notify of a counter.
     Counter(u32),
     /// A message of a queue arrives.
     Message(Queue),
-    /// A slot of it is free again.
+    /// A slot of the queue is free again.
     Credit(Queue),
 }
 
-/// Operations of a thread of the rank up to a number, and its completed gets up to a time.
+/// Work that must be executed first: operations of a thread of the rank up to a number, and its
+/// completed gets up to a time.
 #[derive(Clone, Copy)]
 struct Debt {
     thread: usize,
@@ -82,7 +84,7 @@ struct Debt {
     clock: u64,
 }
 
-/// A notify, a message of a queue or a credit under way.
+/// A notify, a message of a queue or a credit in transit.
 struct Note {
     thread: usize,
     to: u64,
@@ -91,12 +93,12 @@ struct Note {
     born: u64,
 }
 
-/// A local operation that its stream issued and that is not carried out yet.
+/// A local operation that its stream has issued and that has not been executed yet.
 struct Postponed<'p> {
     effect: Effect<'p>,
     /// When it was issued.
     born: u64,
-    /// The call that it belongs to.
+    /// The call to which it belongs.
     call: i64,
 }
 
@@ -107,7 +109,7 @@ pub(super) struct World<'p> {
     expected: &'p RunResult,
     flow: Flow<'p>,
     memory: Vec<BTreeMap<Mem, Place>>,
-    /// Buffers and windows that peers `get` from.
+    /// Buffers and windows from which peers `get`.
     got_from: BTreeSet<(bool, u32)>,
     flights: Vec<Flight>,
     notes: Vec<Note>,
@@ -116,24 +118,25 @@ pub(super) struct World<'p> {
     postponed: Vec<VecDeque<Postponed<'p>>>,
     released: Vec<u64>,
     knowledge: Vec<Knowledge>,
-    /// For each rank and counter, what the notifies that landed there told, in order.
+    /// For each rank and counter, the knowledge that the notifies landed there transfer, in order.
     told: BTreeMap<(u64, u32), Vec<(usize, u64)>>,
-    /// What each `record` of a rank told, by event and call, and what its stream had yet to carry out then.
+    /// For each `record` of a rank, by event and call: the knowledge that it transfers, and the
+    /// work that its stream had yet to execute then.
     recorded: BTreeMap<(u64, u32, i64), (Knowledge, Vec<Debt>)>,
-    /// Of each thread, what it has awaited: to be carried out before its own local work, or its next release, but not
-    /// before it notifies, because an event is no fence.
+    /// For each thread, the work that it has awaited. It is executed before the thread's own local
+    /// work or next release, but not necessarily before it notifies, because an event is no fence.
     debts: Vec<Vec<Debt>>,
-    /// Postponed operations of each thread that were issued, and carried out.
+    /// Number of postponed operations of each thread that were issued, and that were executed.
     issued: Vec<u64>,
     carried: Vec<u64>,
     ready: Vec<usize>,
-    /// When each thread last moved.
+    /// When each thread last advanced.
     moved: Vec<u64>,
     clock: u64,
     rng: Rng,
     chooser: Chooser,
     compared: u64,
-    /// Host reads of each rank in its call so far.
+    /// Number of host reads of each rank in its current call.
     reads: Vec<usize>,
 }
 
@@ -177,7 +180,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Runs all calls; the number of elements compared.
+    /// Runs all calls. Returns the number of elements compared.
     pub(super) fn run(mut self) -> Result<u64, Trouble> {
         if self.flow.calls > 0 {
             for rank in 0..self.program.ranks() {
@@ -189,7 +192,7 @@ impl<'p> World<'p> {
         let mut moves = vec![];
         loop {
             self.candidates(&mut moves);
-            // Transfers that nobody waits for need not end.
+            // Transfers for which no stream waits need not end.
             if moves.is_empty() || self.flow.threads.iter().all(|t| t.call >= self.flow.calls) {
                 break;
             }
@@ -232,7 +235,7 @@ impl<'p> World<'p> {
         self.clock
     }
 
-    /// Streams of a rank that wait may be able to go on.
+    /// Wakes the waiting streams of a rank, which may be able to continue.
     fn wake(&mut self, rank: u64) {
         for t in self.flow.of_rank(rank) {
             if !self.ready.contains(&t) && self.flow.ready(t) {
@@ -308,7 +311,7 @@ impl<'p> World<'p> {
             Act::Notify { peer, counter } => self.tell(t, peer, Word::Counter(counter)),
             Act::Send { src, peer, queue } => {
                 queue_type(self.program, queue, src.mem, span)?;
-                // It tells of all that the stream has done.
+                // A send reports everything that the stream has done.
                 self.carry_out(t, usize::MAX)?;
                 self.finish(t, |f| f.complete)?;
                 let data = self.read(t, rank, Run::of(&src), span)?;
@@ -361,7 +364,8 @@ impl<'p> World<'p> {
             Act::Await(event) => {
                 if let Some((k, debts)) = self.recorded.get(&(rank, event, self.flow.threads[t].call)) {
                     self.debts[t].extend(debts.iter().filter(|d| d.thread != t));
-                    // Also what that stream had acquired: a stream acquires for itself.
+                    // This includes what that stream had acquired, because a stream acquires for
+                    // itself.
                     let heard = &mut self.knowledge[t].heard;
                     heard.join(&k.heard);
                     heard.join(&k.acquired);
@@ -372,7 +376,8 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    /// Carries out what other streams of the rank had done when they recorded what this one has awaited.
+    /// Executes what other streams of the rank had done when they recorded the events that this
+    /// stream has awaited.
     fn pay(&mut self, t: usize) -> Result<(), Diagnostic> {
         for d in std::mem::take(&mut self.debts[t]) {
             let left = d.issued.saturating_sub(self.carried[d.thread]);
@@ -387,8 +392,8 @@ impl<'p> World<'p> {
         self.notes.push(Note { thread: t, to, word, release: self.released[t], born });
     }
 
-    /// Carries out postponed operations and completed gets of a stream that an operation with these accesses depends
-    /// on.
+    /// Executes the postponed operations and completed gets of a stream on which an operation with
+    /// these accesses depends.
     fn settle(&mut self, t: usize, reads: &[Run], write: Option<&Run>) -> Result<(), Diagnostic> {
         let depends = |e: &Effect<'_>| {
             reads.iter().any(|r| r.meets(&e.write))
@@ -404,7 +409,7 @@ impl<'p> World<'p> {
         })
     }
 
-    /// Carries out the first so many postponed operations of a stream.
+    /// Executes the first `upto` postponed operations of a stream.
     fn carry_out(&mut self, t: usize, upto: usize) -> Result<(), Diagnostic> {
         for _ in 0..upto {
             let Some(Postponed { effect, born: _, call }) = self.postponed[t].pop_front() else { break };
@@ -423,7 +428,7 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    /// A stream writes elements of its own rank, in a call that the rank's host may not have begun.
+    /// Writes elements of a stream's own rank, in a call that the rank's host may not have begun.
     fn write(&mut self, t: usize, (rank, run): (u64, Run), data: &Data, call: i64) {
         let writer = self.writer(t);
         let ahead = call > self.flow.host_call(rank);
@@ -434,7 +439,7 @@ impl<'p> World<'p> {
         place.write(run.start, data, writer);
     }
 
-    /// A writer at this moment: covered by its next release.
+    /// Returns the writer at this moment: its next release covers the write.
     fn writer(&self, t: usize) -> Writer {
         Writer { rank: self.flow.threads[t].rank, thread: t, release: self.released[t] + 1 }
     }
@@ -449,7 +454,7 @@ impl<'p> World<'p> {
         self.memory[rank as usize].entry(mem).or_insert_with(new)
     }
 
-    /// What a stream sees of a memory of a rank.
+    /// Returns what a stream sees of a memory of a rank.
     fn read(&mut self, t: usize, rank: u64, run: Run, span: Span) -> Result<Data, Diagnostic> {
         self.look(t, rank, run).map_err(|i| {
             nothing_there(self.program.schedule, rank, run.mem, i)
@@ -470,7 +475,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Puts a transfer under way, in two halves now and then.
+    /// Puts a transfer in transit, occasionally in two halves.
     fn issue(
         &mut self,
         t: usize,
@@ -507,7 +512,7 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    /// A transfer reads its source, or lands.
+    /// Lets a transfer read its source, or land.
     fn flight(&mut self, at: usize) -> Result<(), Diagnostic> {
         let f = &self.flights[at];
         let (t, span, (rank, run)) = (f.thread, f.span, f.src);
@@ -518,7 +523,7 @@ impl<'p> World<'p> {
         }
         let f = self.flights.swap_remove(at);
         let (rank, run) = f.dst;
-        // A get is complete, and the source of a later release, whenever it lands.
+        // A get is complete, and belongs to a later release, whenever it lands.
         let writer = if f.get { self.writer(t) } else { Writer { release: f.release, ..self.writer(t) } };
         let ahead = f.call > self.flow.host_call(rank);
         let place = self.place(rank, run.mem);
@@ -535,7 +540,7 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    /// Ends those transfers of a stream, in any order.
+    /// Ends the selected transfers of a stream, in any order.
     fn finish(&mut self, t: usize, which: impl Fn(&Flight) -> bool) -> Result<(), Diagnostic> {
         loop {
             let of: Vec<usize> = (0..self.flights.len())
@@ -549,7 +554,8 @@ impl<'p> World<'p> {
         }
     }
 
-    /// A notify, message or credit lands; those of one stream to one counter or queue keep their order.
+    /// Lets a notify, message or credit land. Those of one stream to one counter or queue keep
+    /// their order.
     fn note(&mut self, at: usize) {
         let key = |n: &Note| (n.thread, n.to, n.word);
         let chosen = key(&self.notes[at]);
@@ -581,7 +587,7 @@ impl<'p> World<'p> {
     }
 }
 
-/// Buffers (false, number) and windows (true, number) that some `get` reads on a peer.
+/// Returns the buffers (false, number) and windows (true, number) that some `get` reads on a peer.
 fn got_from(s: &Schedule) -> BTreeSet<(bool, u32)> {
     fn visit(list: &[SStmt], operands: &[kbc_ir::schedule::Operand], out: &mut BTreeSet<(bool, u32)>) {
         for st in list {

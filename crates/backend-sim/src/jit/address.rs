@@ -1,14 +1,15 @@
-//! Where an operation reads and writes: peers, chunks, slots and counters as machine code.
+//! Addresses as machine code: the peers, chunks, slots and counters of operations.
 //!
-//! Owns the closed forms of `kbc_ir::walk` (`Cursor::peer`, `chunk`, `pair`, `counter`, `Program::boundary`), with the
-//! same checks; a failed check is a fault. Numbers are [`super::number`].
+//! The module owns the closed forms of `kbc_ir::walk` (`Cursor::peer`, `chunk`, `pair`, `counter`,
+//! `Program::boundary`), with the same checks; a failed check is a fault. [`super::number`] emits
+//! the numbers.
 
 use super::number::{Emit, Num};
 use super::tables::Entry;
 use kbc_ir::types::CutRule;
 use kbc_ir::walk::code::{C, CRef};
 
-/// Elements of a memory in emitted code. Memories are numbered: buffers, then windows.
+/// Elements of a memory in emitted code. Memories are numbered: buffers first, then windows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) mem: u32,
@@ -16,18 +17,18 @@ pub(super) struct Place {
     pub(super) len: Num,
 }
 
-/// How a line is cut on a rank: [`CutRule`].
+/// How a line is cut on a rank; corresponds to [`CutRule`].
 enum Blocks {
     Even,
     Ceil,
-    /// At multiples of so many elements.
+    /// At multiples of this number of elements.
     Lines(i64),
-    /// A table of all boundaries on all ranks, and the number of this rank's first.
+    /// A table of all boundaries on all ranks, and the index of this rank's first boundary.
     Listed(Entry, Num),
 }
 
 impl Emit<'_, '_, '_> {
-    /// The linear number of a peer.
+    /// Emits the linear number of a peer.
     pub(super) fn peer(&mut self, region: usize, coords: &[C], base: usize) -> Num {
         let sizes = &self.program.schedule.regions[region].coords;
         if coords.len() != sizes.len() {
@@ -51,7 +52,8 @@ impl Emit<'_, '_, '_> {
         out.within(0, self.program.ranks() as i64 - 1)
     }
 
-    /// First element of chunk `num` of `den` of `n` elements in `parts` blocks: `Program::boundary`.
+    /// Emits the first element of chunk `num` of `den` of `n` elements in `parts` blocks, as
+    /// `Program::boundary` computes it.
     fn boundary(&mut self, (parts, rule): (u64, &Blocks), size: (Num, Num), num: Num, den: Num) -> Num {
         let (extent, unit) = size;
         let parts_n = Num::int(parts as i64);
@@ -69,7 +71,7 @@ impl Emit<'_, '_, '_> {
         let next = self.min(next, parts_n);
         let end = self.cut(rule, extent, next, parts);
         let end = self.mul(end, unit);
-        // With rest 0 this adds nothing.
+        // If the remainder is 0, this adds nothing.
         let length = self.sub(end, start).within(0, i64::MAX);
         let inside = self.mul(length, rest);
         let inside = self.div_up(inside, den);
@@ -82,7 +84,7 @@ impl Emit<'_, '_, '_> {
         self.div(up, b)
     }
 
-    /// Boundary i of n elements in k parts: `CutRule::boundary`.
+    /// Emits boundary i of n elements in k parts, as `CutRule::boundary` computes it.
     fn cut(&mut self, rule: &Blocks, n: Num, i: Num, k: u64) -> Num {
         let k = Num::int(k as i64);
         match rule {
@@ -110,7 +112,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// A chunk of an operand as rank `on` sees it.
+    /// Emits a chunk of an operand as rank `on` sees it.
     fn chunk(&mut self, region: usize, operand: u32, path: &[[C; 3]], on: Num) -> Place {
         let (mut num, mut cnt, mut den) = (Num::int(0), Num::int(1), Num::int(1));
         for (i, [index, len, of]) in path.iter().enumerate() {
@@ -138,7 +140,7 @@ impl Emit<'_, '_, '_> {
         let blocks = match line.rule {
             CutRule::Even => Blocks::Even,
             CutRule::Ceil => Blocks::Ceil,
-            // Beyond 32 bits the operation's bounds refuse it, as every size.
+            // Beyond 32 bits the bounds of the operation reject it, as they do every size.
             CutRule::Lines(unit) => Blocks::Lines(unit.clamp(1, u64::from(u32::MAX)) as i64),
             CutRule::Lengths(_) => {
                 let bounds = self.tables.bounds(region, operand, line, program);
@@ -155,7 +157,8 @@ impl Emit<'_, '_, '_> {
         Place { mem: *buffer, start: lo, len }
     }
 
-    /// Two sides of one transfer, `a` on one rank and `b` on another; a slot takes its length from the other side.
+    /// Emits two sides of one transfer, `a` on one rank and `b` on another. A slot takes its length
+    /// from the other side.
     pub(super) fn pair(&mut self, region: usize, a: (&CRef, Num), b: (&CRef, Num)) -> (Place, Place) {
         let mut side = |(r, on): (&CRef, Num)| match r {
             CRef::Chunk { operand, path } => Some(self.chunk(region, *operand, path, on)),
@@ -187,7 +190,8 @@ impl Emit<'_, '_, '_> {
         (a, b)
     }
 
-    /// The side of a `send` or `recv` that is memory; none where a slot stands there, which has no size of its own.
+    /// Emits the side of a `send` or `recv` that is memory. Returns None for a slot, which has no
+    /// size of its own.
     pub(super) fn message(&mut self, region: usize, side: &CRef, queue: u32, me: Num) -> Option<Place> {
         let CRef::Chunk { operand, path } = side else { return None };
         let place = self.chunk(region, *operand, path, me);
@@ -196,7 +200,7 @@ impl Emit<'_, '_, '_> {
         Some(Place { len, ..place })
     }
 
-    /// The number of a queue.
+    /// Emits the number of a queue.
     pub(super) fn queue(&mut self, queue: u32, index: &C) -> Num {
         let count = self.program.schedule.queues[queue as usize].count as i64;
         let i = self.expr(index);
@@ -204,7 +208,7 @@ impl Emit<'_, '_, '_> {
         self.add(i, Num::int(i64::from(self.program.queue_base[queue as usize])))
     }
 
-    /// The number of a counter.
+    /// Emits the number of a counter.
     pub(super) fn counter(&mut self, signal: u32, index: &C) -> Num {
         let count = self.program.schedule.signals[signal as usize].count as i64;
         let i = self.expr(index);

@@ -1,7 +1,9 @@
-//! The host functions that compiled code calls: memory of ranks, signals, blocks of halves, scalar functions, matmul.
+//! Host functions that compiled code calls: memory of ranks, signals, blocks of halves, scalar
+//! functions, matmul.
 //!
-//! Owns the boundary: everything here is called by machine code with pointers that [`super::world`] and
-//! [`super::plan`] made. Arithmetic is [`kbc_numerics::numbers`], [`kbc_numerics::scalar_eval`] and [`kbc_numerics::gemm`].
+//! The module owns the boundary: machine code calls everything here with pointers that
+//! [`super::world`] and [`super::plan`] made. The arithmetic is that of [`kbc_numerics::numbers`],
+//! [`kbc_numerics::scalar_eval`] and [`kbc_numerics::gemm`].
 
 #![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
 
@@ -15,10 +17,11 @@ use kbc_numerics::{gemm, numbers, scalar_eval};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// # Safety
-/// `ctx` is the context of a role's function that is running; nothing else uses its world meanwhile.
+/// `ctx` is the context of a role's function that is running, and nothing else uses its world
+/// meanwhile.
 unsafe fn world<'w>(ctx: *mut Ctx) -> (&'w mut Ctx, &'w mut World<'static>) {
-    // SAFETY: the caller's promise; context and world are different objects, and the driver touches neither while
-    // compiled code runs.
+    // SAFETY: the caller guarantees the condition above; context and world are different objects,
+    // and the driver touches neither while compiled code runs.
     unsafe {
         let ctx = &mut *ctx;
         let world = &mut *ctx.world;
@@ -47,7 +50,8 @@ pub(super) extern "C" fn transfer(
     let call = unsafe { *ctx.env };
     w.written(to, to_start, len, (remote != 0).then_some(call));
     let (src, dst, bytes) = (w.at(from, from_start), w.at(to, to_start), w.bytes(from, len));
-    // SAFETY: both ranges lie inside memories of the world (code has checked them against buffers and slots).
+    // SAFETY: both ranges lie inside memories of the world (compiled code has checked them against
+    // buffers and slots).
     unsafe { std::ptr::copy(src, dst, bytes) };
     0
 }
@@ -83,7 +87,8 @@ pub(super) extern "C" fn notify(ctx: *mut Ctx, peer: i64, counter: i64) -> u8 {
 }
 
 pub(super) extern "C" fn record(ctx: *mut Ctx, event: i64) -> u8 {
-    // SAFETY: called by a role's function with its own context; a frame has at least the slot of the call.
+    // SAFETY: called by a role's function with its own context; a frame has at least the slot of
+    // the call.
     let (ctx, w) = unsafe { world(ctx) };
     // SAFETY: as above.
     let call = unsafe { *ctx.env };
@@ -120,14 +125,15 @@ pub(super) extern "C" fn recv(ctx: *mut Ctx, peer: i64, queue: i64, mem: i64, st
 }
 
 pub(super) extern "C" fn host_read(ctx: *mut Ctx, buffer: i64) -> u8 {
-    // SAFETY: called by a role's function with its own context; a frame has at least the slot of the call.
+    // SAFETY: called by a role's function with its own context; a frame has at least the slot of
+    // the call.
     let (ctx, w) = unsafe { world(ctx) };
     // SAFETY: as above.
     let call = unsafe { *ctx.env };
     u8::from(w.host_read(ctx.rank as u64, call, BufferId(buffer as u32)).is_none())
 }
 
-/// The operands of a local operation on this rank, 0 where it cannot be carried out.
+/// Returns the plan of a local operation on this rank, or null if the operation cannot be executed.
 pub(super) extern "C" fn plan(ctx: *mut Ctx, number: i64) -> *const i64 {
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
@@ -140,21 +146,23 @@ pub(super) extern "C" fn copy(dst: *mut u8, src: *const u8, bytes: i64) {
 }
 
 /// # Safety
-/// `n` elements from `src` on, `stride` bytes apart, can be read.
+/// `n` elements, `stride` bytes apart, can be read from `src` on.
 unsafe fn strided<T: Copy>(src: *const u8, stride: i64, n: usize) -> impl Iterator<Item = T> {
-    // SAFETY: the caller's promise; elements may be unaligned only where a plan says so, which none does.
+    // SAFETY: the caller guarantees that the elements can be read. They may be unaligned only if a
+    // plan says so, which no plan does.
     (0..n).map(move |i| unsafe { *src.offset(i as isize * stride as isize).cast::<T>() })
 }
 
 pub(super) extern "C" fn gather_word(dst: *mut u32, src: *const u8, stride: i64, n: i64) {
-    // SAFETY: kernels gather a block of an operand into their room.
+    // SAFETY: kernels gather a block of an operand into their scratch memory.
     unsafe {
         let out = from_raw_parts_mut(dst, n as usize);
         out.iter_mut().zip(strided::<u32>(src, stride, n as usize)).for_each(|(o, x)| *o = x);
     }
 }
 
-/// Runs a loop with the wider vectors of this processor, if it has them: the same operations on the same numbers.
+/// Runs a loop with the wider vectors of this processor, if it has them: the same operations on the
+/// same numbers.
 macro_rules! widest {
     ($name:ident($src:ident: &[$s:ty], $dst:ident: &mut [$d:ty]) $body:block) => {
         fn $name($src: &[$s], $dst: &mut [$d]) {
@@ -177,14 +185,14 @@ widest!(bf16_to_f32(src: &[bf16], dst: &mut [f32]) {
 });
 widest!(f32_to_bf16(src: &[f32], dst: &mut [bf16]) {
     for (o, x) in dst.iter_mut().zip(src) {
-        // Nearest even; a NaN keeps a bit of its payload.
+        // Rounds to nearest even; a NaN keeps a bit of its payload.
         let bits = x.to_bits();
         let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
         *o = bf16::from_bits(if x.is_nan() { bits >> 16 | 0x40 } else { rounded } as u16);
     }
 });
 
-/// Eight at a time, by the instructions that `half` uses for as many.
+/// Conversion of eight elements at a time, with the instructions that `half` uses for that number.
 #[cfg(target_arch = "x86_64")]
 mod f16c {
     use half::f16;
@@ -193,7 +201,7 @@ mod f16c {
     #[target_feature(enable = "avx,f16c")]
     pub(super) fn up(src: &[f16], dst: &mut [f32]) {
         for (d, s) in dst.chunks_exact_mut(8).zip(src.chunks_exact(8)) {
-            // SAFETY: both have room for eight, and nothing is asked of their alignment.
+            // SAFETY: both have room for eight elements, and the instructions require no alignment.
             unsafe { _mm256_storeu_ps(d.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(s.as_ptr().cast()))) };
         }
         let whole = src.len().min(dst.len()) / 8 * 8;
@@ -203,7 +211,7 @@ mod f16c {
     #[target_feature(enable = "avx,f16c")]
     pub(super) fn down(src: &[f32], dst: &mut [f16]) {
         for (d, s) in dst.chunks_exact_mut(8).zip(src.chunks_exact(8)) {
-            // SAFETY: both have room for eight, and nothing is asked of their alignment.
+            // SAFETY: both have room for eight elements, and the instructions require no alignment.
             unsafe {
                 let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(s.as_ptr()));
                 _mm_storeu_si128(d.as_mut_ptr().cast(), halves);
@@ -239,7 +247,7 @@ fn f32_to_f16(src: &[f32], dst: &mut [f16]) {
 macro_rules! halves {
     ($t:ty, $up:path, $down:path, $widen:ident, $narrow:ident, $round:ident, $ints:ident, $of:path) => {
         pub(super) extern "C" fn $widen(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
-            // SAFETY: kernels widen a block of an operand into their room.
+            // SAFETY: kernels widen a block of an operand into their scratch memory.
             unsafe {
                 let out = from_raw_parts_mut(dst, n as usize);
                 if stride == size_of::<$t>() as i64 {
@@ -251,16 +259,16 @@ macro_rules! halves {
             }
         }
         pub(super) extern "C" fn $narrow(dst: *mut $t, src: *const f32, n: i64) {
-            // SAFETY: kernels narrow a block of their room into a result.
+            // SAFETY: kernels narrow a block of their scratch memory into a result.
             unsafe { $down(from_raw_parts(src, n as usize), from_raw_parts_mut(dst, n as usize)) };
         }
         pub(super) extern "C" fn $round(block: *mut f32, n: i64) {
-            // SAFETY: kernels round a block of their room.
+            // SAFETY: kernels round a block of their scratch memory.
             let block = unsafe { from_raw_parts_mut(block, n as usize) };
             block.iter_mut().for_each(|x| *x = <$t>::from_f32(*x).to_f32());
         }
         pub(super) extern "C" fn $ints(dst: *mut $t, src: *const i64, n: i64) {
-            // SAFETY: kernels convert a block of their room into a result.
+            // SAFETY: kernels convert a block of their scratch memory into a result.
             unsafe {
                 let src = from_raw_parts(src, n as usize);
                 from_raw_parts_mut(dst, n as usize).iter_mut().zip(src).for_each(|(o, x)| *o = $of(*x));
@@ -298,15 +306,16 @@ pub(super) mod product {
     pub(in super::super) const BATCHES: usize = 6;
     /// Whether the elements are i32.
     pub(in super::super) const INTEGER: usize = 7;
-    /// Where halves are widened from and narrowed to, and how many they are.
+    /// Addresses from which halves are widened and to which they are narrowed, and their number.
     pub(in super::super) const HALVES: [(usize, usize); 3] = [(8, 9), (10, 11), (12, 13)];
-    /// For each batch the number of its left and of its right matrix.
+    /// For each batch, the numbers of its left and of its right matrix.
     pub(in super::super) const PAIRS: usize = 14;
 }
 
 pub(super) extern "C" fn matmul(plan: *const i64) -> i64 {
     use product::*;
-    // SAFETY: a plan of a matmul has these words, and the pointers cover the matrices that its pairs name.
+    // SAFETY: a plan of a matmul has these words, and the pointers cover the matrices that its
+    // pairs name.
     unsafe {
         let word = |i: usize| *plan.add(i);
         let (m, k, n) = (word(M) as usize, word(K) as usize, word(N) as usize);
@@ -337,7 +346,7 @@ pub(super) extern "C" fn matmul(plan: *const i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// Every f16, and for each the f32 around it and around the middle of it and the next one.
+    /// Converts every f16, and for each the f32 around it and around the midpoint to the next f16.
     #[test]
     fn blocks_of_f16_convert_as_single_ones_do() {
         let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).chain([f16::ONE; 5]).collect();
@@ -356,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Every bf16, and for each the f32 around the middle of it and the next one.
+    /// Converts every bf16, and for each the f32 around the midpoint to the next bf16.
     #[test]
     fn blocks_of_bf16_convert_as_single_ones_do() {
         let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();

@@ -1,7 +1,8 @@
 //! Elementwise expressions as machine code, on one element or on four.
 //!
-//! Owns the translation of [`Scalar`] under the rules of [`kbc_numerics::numbers`]: f32 for floating-point types, wrapping
-//! i32, minima and maxima that propagate NaN and order zeros, functions of one argument by the shared routines.
+//! The module owns the translation of [`Scalar`] under the rules of [`kbc_numerics::numbers`]: f32
+//! for floating-point types, wrapping i32, minima and maxima that propagate NaN and order zeros,
+//! functions of one argument by the shared routines.
 
 use super::loops::Kernel;
 use super::module::Helper;
@@ -26,12 +27,12 @@ pub(super) fn vectorises(e: &Scalar, dtype: DType) -> bool {
     }
 }
 
-/// Whether a type has a number; a fraction is no i32.
+/// Whether a type has a number. A fraction is not an i32.
 fn exists(v: f64, dtype: DType) -> bool {
     dtype != DType::I32 || f64::from(v as i32) == v
 }
 
-/// Whether an expression names only operands it has.
+/// Whether an expression names only operands that exist.
 pub(super) fn defined(e: &Scalar, params: usize) -> bool {
     let go = |e: &Scalar| defined(e, params);
     match e {
@@ -43,7 +44,7 @@ pub(super) fn defined(e: &Scalar, params: usize) -> bool {
     }
 }
 
-/// The type of one element, or of four, in which a type computes.
+/// Returns the Cranelift type of one element, or of four, in which `dtype` is computed.
 pub(super) fn lanes(dtype: DType, four: bool) -> Type {
     match (dtype == DType::I32, four) {
         (true, true) => types::I32X4,
@@ -76,7 +77,7 @@ fn int_cc(op: CompareOp) -> IntCC {
 }
 
 impl Kernel<'_, '_> {
-    /// A number of the type that `dtype` computes in, rounded to `dtype` first.
+    /// Emits a number of the type in which `dtype` is computed, rounded to `dtype` first.
     pub(super) fn number(&mut self, v: f64, dtype: DType, four: bool) -> Value {
         let one = match dtype {
             DType::I32 => self.b.ins().iconst(types::I32, i64::from(v as i32)),
@@ -85,12 +86,12 @@ impl Kernel<'_, '_> {
         self.spread(one, dtype, four)
     }
 
-    /// One element, or four times the same.
+    /// Emits one element, or four copies of it.
     pub(super) fn spread(&mut self, one: Value, dtype: DType, four: bool) -> Value {
         if four { self.b.ins().splat(lanes(dtype, true), one) } else { one }
     }
 
-    /// `a OP b` of a reduction.
+    /// Emits `a OP b` of a reduction.
     pub(super) fn combined(&mut self, op: ReduceOp, dtype: DType, a: Value, b: Value) -> Value {
         let ins = self.b.ins();
         match (op, dtype == DType::I32) {
@@ -140,7 +141,7 @@ impl Kernel<'_, '_> {
         }
     }
 
-    /// `a / b` in i32, toward zero, wrapping; the kernel ends with a fault where b is 0.
+    /// Emits `a / b` in i32, toward zero, wrapping. The kernel ends with a fault if b is 0.
     fn divided(&mut self, a: Value, b: Value) -> Value {
         let (stop, go) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(b, go, &[], stop, &[]);
@@ -154,7 +155,7 @@ impl Kernel<'_, '_> {
         self.b.ins().select(minus, negative, q)
     }
 
-    /// The kernel ends with a fault if it comes here; what follows has some value.
+    /// Ends the kernel with a fault if control arrives here. The value returned is arbitrary.
     fn refused(&mut self) -> Value {
         let (stop, go) = (self.b.create_block(), self.b.create_block());
         let never = self.b.ins().iconst(types::I32, 0);
@@ -165,7 +166,7 @@ impl Kernel<'_, '_> {
         never
     }
 
-    /// The value of an expression on one element of each operand, or on four.
+    /// Emits the value of an expression on one element of each operand, or on four.
     pub(super) fn value(&mut self, e: &Scalar, args: &[Value], dtype: DType, four: bool) -> Value {
         match e {
             Scalar::Num(v) if !exists(*v, dtype) => self.refused(),
@@ -183,7 +184,8 @@ impl Kernel<'_, '_> {
                 self.bin(*op, dtype, x, y)
             }
             Scalar::Pow(a, 0) => {
-                // What is raised is computed: it may divide by zero.
+                // The operand of `x^0` is computed although the result is 1, because it may divide
+                // by zero.
                 self.value(a, args, dtype, four);
                 self.number(1.0, dtype, four)
             }
@@ -202,7 +204,7 @@ impl Kernel<'_, '_> {
                     let mask = self.b.ins().bitcast(lanes(dtype, true), little(), holds);
                     return self.b.ins().bitselect(mask, x, y);
                 }
-                // The side that is not taken is not evaluated: it may divide by zero.
+                // The side that is not taken is not evaluated, because it may divide by zero.
                 let (yes, no, join) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
                 let out = self.b.append_block_param(join, lanes(dtype, false));
                 self.b.ins().brif(holds, yes, &[], no, &[]);

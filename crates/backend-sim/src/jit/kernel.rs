@@ -1,8 +1,9 @@
-//! Kernels that compute element by element: reductions into a chunk, and chains of elementwise functions.
+//! Elementwise kernels: reductions into a chunk, and chains of elementwise functions.
 //!
-//! Owns fusion: elementwise operations that follow each other on one shape become one loop, and results that nobody
-//! else reads are not written. f32 and i32 are computed four at a time in place; halves go through rooms of f32, a
-//! block at a time, and are rounded where a result would have been stored.
+//! The module owns fusion: consecutive elementwise operations on one shape become one loop, and
+//! results that nothing else reads are not written. f32 and i32 are computed four at a time in
+//! place. Halves go through scratch memory of f32, a block at a time, and are rounded where a
+//! result would have been stored.
 
 use super::element::{defined, lanes, vectorises};
 use super::loops::{BLOCK, Kernel, kernel};
@@ -17,12 +18,12 @@ use kbc_ir::walk::Program;
 use kbc_ir::walk::code::{COp, CStmt};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a type computes at all.
+/// Whether arithmetic exists for a type.
 pub(super) fn computes(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32)
 }
 
-/// How halves are widened and narrowed; none for other types.
+/// Returns the helpers that widen, narrow and round halves, or None for other types.
 pub(super) fn halves(dtype: DType) -> Option<(Helper, Helper, Helper)> {
     match dtype {
         DType::F16 => Some((Helper::WidenF16, Helper::NarrowF16, Helper::RoundF16)),
@@ -31,10 +32,10 @@ pub(super) fn halves(dtype: DType) -> Option<(Helper, Helper, Helper)> {
     }
 }
 
-/// Vectors of four that a turn of a loop works on.
+/// Number of vectors of four that a loop iteration processes.
 const UNROLL: i32 = 4;
 
-/// `dst[i] = dst[i] OP src[i]`; parameters `dst, src, n, room`.
+/// Compiles `dst[i] = dst[i] OP src[i]`; the parameters are `dst, src, n, room`.
 pub(super) fn combine(code: &mut Code, op: ReduceOp, dtype: DType) -> Result<FuncId, String> {
     code.room = code.room.max(2 * BLOCK as usize);
     kernel(code, format!("combine {op:?} {dtype:?}"), 4, |k| {
@@ -68,7 +69,7 @@ fn combine_words(k: &mut Kernel<'_, '_>, op: ReduceOp, dtype: DType, dst: Value,
     k.each(whole, n, 1, |k, at| go(k, at, false));
 }
 
-/// Where a stage of a chain takes an operand from.
+/// The source of an operand of a stage in a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
     /// An operand of the chain.
@@ -82,18 +83,18 @@ pub(super) enum Input {
 pub(super) struct Stage {
     body: Scalar,
     inputs: Vec<Input>,
-    /// What it writes.
+    /// The buffer that it writes.
     pub(super) dst: BufferId,
-    /// Whether anybody else reads that.
+    /// Whether anything outside the chain reads that buffer.
     pub(super) stored: bool,
 }
 
-/// Elementwise functions on one shape, one after another.
+/// Consecutive elementwise functions on one shape.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     /// Element type of everything.
     pub(super) dtype: DType,
-    /// Dimensions of the shape, at least one.
+    /// Number of dimensions of the shape, at least one.
     pub(super) dims: usize,
     /// Operands from outside, and whether each is repeated along the last dimension.
     pub(super) args: Vec<(BufferId, bool)>,
@@ -101,14 +102,14 @@ pub(super) struct Chain {
     pub(super) stages: Vec<Stage>,
 }
 
-/// Who reads what outside its chain.
+/// Which operations read which buffers outside their chain.
 pub(super) struct Uses {
     exposed: BTreeSet<u32>,
     readers: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 impl Uses {
-    /// Over the whole schedule.
+    /// Collects the uses over the whole schedule.
     pub(super) fn of(program: &Program<'_>) -> Uses {
         let mut uses = Uses { exposed: BTreeSet::new(), readers: BTreeMap::new() };
         for (i, b) in program.schedule.buffers.iter().enumerate() {
@@ -149,15 +150,15 @@ impl Uses {
     }
 }
 
-/// Whether an operand of these sizes is the same all along the last dimension of a result.
+/// Whether an operand of these sizes is constant along the last dimension of a result.
 fn repeated(arg: &[Expr], dst: &[Expr]) -> bool {
     let one = |e: &Expr| *e == Expr::Int(1);
     arg.iter().all(one) || (arg.last().is_some_and(one) && !dst.last().is_some_and(one))
 }
 
 impl Chain {
-    /// The longest chain at the beginning of a list of statements, and the numbers of its operations; none if the
-    /// first statement is not elementwise, or never has a value.
+    /// Returns the longest chain at the beginning of a list of statements, and the numbers of its
+    /// operations, or None if the first statement is not elementwise or never has a value.
     pub(super) fn first(s: &Schedule, uses: &Uses, list: &[CStmt]) -> Option<(Chain, Vec<u32>)> {
         let mut chain: Option<Chain> = None;
         let mut numbers = vec![];
@@ -206,14 +207,15 @@ impl Chain {
         let mut chain = chain?;
         let all: BTreeSet<u32> = numbers.iter().copied().collect();
         for (i, stage) in chain.stages.iter_mut().enumerate() {
-            // What the chain reads before it writes it comes from an earlier turn of a loop, or an earlier call.
+            // What the chain reads before writing it comes from an earlier iteration of a loop, or
+            // an earlier call.
             let carried = chain.args.iter().any(|a| a.0 == stage.dst);
             stage.stored = (carried || !uses.private(stage.dst, &all)) && latest[&stage.dst.0] == i;
         }
         Some((chain, numbers))
     }
 
-    /// Compiles it; parameters `plan, room`.
+    /// Compiles the chain; the parameters are `plan, room`.
     pub(super) fn compile(&self, code: &mut Code) -> Result<FuncId, String> {
         let slots = self.args.len() + self.stages.len();
         code.room = code.room.max(slots * BLOCK as usize);
@@ -221,7 +223,7 @@ impl Chain {
         let stages: Vec<_> = self.stages.iter().map(|s| (&s.body, &s.inputs, s.stored)).collect();
         let name = format!("chain {:?} {} {repeated:?} {stages:?}", self.dtype, self.dims);
         kernel(code, name, 2, |k| {
-            // First words of the operands: pointer, then a stride for each dimension.
+            // First words of the operands: the pointer, then a stride for each dimension.
             let first = |operand: usize| self.dims + operand * (self.dims + 1);
             let count = self.args.len() + self.stages.iter().filter(|s| s.stored).count();
             let bases: Vec<Value> = (0..count).map(|o| k.word(first(o))).collect();
@@ -249,14 +251,14 @@ impl Chain {
         });
     }
 
-    /// The last dimension.
+    /// Emits the loop over the last dimension.
     fn row(&self, k: &mut Kernel<'_, '_>, n: Value, bases: &[Value], first: &dyn Fn(usize) -> usize) {
         let bytes = self.dtype.bytes() as i64;
         let strides: Vec<Value> = (0..self.args.len()).map(|o| k.word(first(o) + self.dims)).collect();
         let room = k.params[1];
         let slot = |k: &mut Kernel<'_, '_>, i: usize| k.b.ins().iadd_imm_s(room, 4 * BLOCK * i as i64);
         let half = halves(self.dtype);
-        // Where every operand lies in a row, the row is one block.
+        // If every operand lies in a row, the row is one block.
         let mut size = k.int(BLOCK);
         if half.is_none() {
             let mut direct = n;
@@ -339,7 +341,7 @@ impl Chain {
         k.b.switch_to_block(after);
     }
 
-    /// Loads operand `o` for the elements from `at` on.
+    /// Emits loads of operand `o` for the elements from `at` on.
     fn operand(
         &self,
         k: &mut Kernel<'_, '_>,
@@ -358,7 +360,7 @@ impl Chain {
         k.load(lanes(dtype, four), place, 16 * step)
     }
 
-    /// All stages in registers.
+    /// Emits all stages in registers.
     fn fused(&self, k: &mut Kernel<'_, '_>, len: Value, places: &[Value], results: &[Option<Value>]) {
         let go = |k: &mut Kernel<'_, '_>, at: Value, four: bool, steps: i32| {
             for step in 0..steps {
@@ -391,7 +393,7 @@ impl Chain {
         }
     }
 
-    /// One stage of halves, from rooms to a room.
+    /// Emits one stage of halves, from scratch blocks to a scratch block.
     fn staged(&self, k: &mut Kernel<'_, '_>, i: usize, len: Value, places: &[Value], out: Value) {
         let stage = &self.stages[i];
         let room = k.params[1];
@@ -408,7 +410,7 @@ impl Chain {
                     }
                 })
                 .collect();
-            // Numbers are rounded to the dtype, everything else is computed in f32.
+            // Numbers are rounded to the dtype; everything else is computed in f32.
             let v = k.value(&stage.body, &inputs, self.dtype, four);
             let place = k.at(out, at, 4);
             k.store(v, place, 0);

@@ -1,7 +1,8 @@
-//! Kernels of whole-tensor operations: reduction of a dimension, casts, matrix products, and moving elements about.
+//! Kernels of whole-tensor operations: reduction of a dimension, casts, matmuls, and movement of
+//! elements.
 //!
-//! Owns which kernel an operation gets. Elementwise functions are [`super::kernel`]; where operands are on a rank is
-//! [`super::plan`].
+//! The module chooses the kernel of an operation. [`super::kernel`] compiles elementwise functions;
+//! [`super::plan`] determines where operands are on a rank.
 
 use super::calls::product;
 use super::element::lanes;
@@ -17,7 +18,8 @@ use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_ir::walk::Program;
 use kbc_numerics::numbers::{identity_f32, identity_i32};
 
-/// The kernel of operation `number`; none if it can have no value on any rank. Parameters `plan, room`.
+/// Returns the kernel of operation `number`, or None if the operation has no value on any rank. The
+/// parameters are `plan, room`.
 pub(super) fn kernel_of(
     code: &mut Code,
     program: &Program<'_>,
@@ -101,7 +103,8 @@ fn matmul(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
     })
 }
 
-/// By index, from the first element; halves in rooms of f32 that the plan gives.
+/// Compiles a reduction, by index, beginning with the first element. Halves are in blocks of f32
+/// that the plan provides.
 fn reduce(
     code: &mut Code,
     op: ReduceOp,
@@ -197,7 +200,7 @@ fn fold(
     k.store(result, to, 0);
 }
 
-/// Whether an integer type is signed, and its Cranelift type.
+/// Returns whether an integer type is signed, and its Cranelift type.
 fn integer(dtype: DType) -> Option<(Type, bool)> {
     match dtype {
         DType::I8 => Some((types::I8, true)),
@@ -224,7 +227,7 @@ fn cast(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
             let (mut s, d) = (k.at(src, at, wide), k.at(dst, at, narrow));
             if let Some((widen, ..)) = halves(from) {
                 let stride = k.int(wide);
-                // Widening is the whole cast if the result is f32.
+                // If the result is f32, widening is the whole cast.
                 let place = if to == DType::F32 { d } else { room };
                 k.call(widen, &[place, s, stride, len]);
                 s = place;
@@ -236,7 +239,7 @@ fn cast(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
                 k.call(round, &[d, s, len]);
                 return;
             }
-            // Integers on their way to halves are rounded once, from 64 bits.
+            // Integers that are cast to halves are rounded once, from 64 bits.
             let ints = k.b.ins().iadd_imm_s(room, 4 * BLOCK);
             let size = if from.is_float() { 4 } else { wide };
             let zero = k.int(0);
@@ -281,7 +284,7 @@ fn cast(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
     })
 }
 
-/// The nearest number that a type has.
+/// Emits the nearest number that a type has.
 fn limited(k: &mut Kernel<'_, '_>, v: Value, t: Type, signed: bool) -> Value {
     if t == types::I64 {
         return v;
@@ -299,7 +302,7 @@ fn truncated(k: &mut Kernel<'_, '_>, v: Value, t: Type, out: Value) {
     k.store(v, out, 0);
 }
 
-/// Boundary i of n in k parts: `CutRule::boundary`.
+/// Emits boundary i of n in k parts, as `CutRule::boundary` computes it.
 fn boundary(k: &mut Kernel<'_, '_>, rule: &CutRule, n: Value, i: Value, parts: u64) -> Value {
     let (of, up) = (k.int(parts as i64), parts as i64 - 1);
     match rule {
@@ -338,7 +341,7 @@ fn boundary(k: &mut Kernel<'_, '_>, rule: &CutRule, n: Value, i: Value, parts: u
     }
 }
 
-/// Tensor `[outer, n, inner]` to the line of the parts of n, or back.
+/// Compiles the copy of a tensor `[outer, n, inner]` to the line of the parts of n, or back.
 fn relayout(code: &mut Code, parts: u64, rule: &CutRule, pack: bool) -> Result<FuncId, String> {
     kernel(code, format!("relayout {parts} {rule:?} {pack}"), 2, |k| {
         let (src, dst) = (k.word(SRC), k.word(DST));
@@ -384,7 +387,7 @@ fn slice(code: &mut Code) -> Result<FuncId, String> {
     })
 }
 
-/// The integer type as wide as an element.
+/// Returns the integer type as wide as an element.
 fn bits(dtype: DType) -> Type {
     match dtype.bytes() {
         1 => types::I8,
@@ -394,7 +397,7 @@ fn bits(dtype: DType) -> Type {
     }
 }
 
-/// The same bits in every element.
+/// Compiles a fill with the same bits in every element.
 fn repeated(code: &mut Code, dtype: DType) -> Result<FuncId, String> {
     kernel(code, format!("fill {}", dtype.bytes()), 2, |k| {
         let (v, dst, n) = (k.word(SRC), k.word(DST), k.word(OUTER));
@@ -411,9 +414,9 @@ fn narrowed(k: &mut Kernel<'_, '_>, v: Value, t: Type) -> Value {
     if t == types::I64 { v } else { k.b.ins().ireduce(t, v) }
 }
 
-/// The index along a dimension, from the first one of this rank on.
+/// Compiles a fill with the index along a dimension, from the first index of this rank on.
 fn places(code: &mut Code, dtype: DType) -> Result<FuncId, String> {
-    // An integer, and the half that it becomes.
+    // Scratch for an integer, and for the half that it becomes.
     code.room = code.room.max(4);
     kernel(code, format!("places {dtype:?}"), 2, |k| {
         let (dst, outer, n) = (k.word(DST), k.word(OUTER), k.word(SIZE));
@@ -447,7 +450,7 @@ fn places(code: &mut Code, dtype: DType) -> Result<FuncId, String> {
     })
 }
 
-/// For each number, its row of the table, or the row of zeros.
+/// Compiles an embedding: for each number, its row of the table, or the row of zeros.
 fn embedding(code: &mut Code, ids: DType) -> Result<FuncId, String> {
     kernel(code, format!("embedding {ids:?}"), 2, |k| {
         let (src, dst, count) = (k.word(SRC), k.word(DST), k.word(OUTER));
@@ -466,7 +469,7 @@ fn embedding(code: &mut Code, ids: DType) -> Result<FuncId, String> {
             let row = k.b.ins().isub(id, first);
             let offset = k.b.ins().imul(row, bytes);
             let found = k.b.ins().iadd(src, offset);
-            // Numbers before the first row are large without their sign.
+            // As unsigned integers, numbers before the first row are large.
             let here = k.b.ins().icmp(IntCC::UnsignedLessThan, row, rows);
             let from = k.b.ins().select(here, found, zeros);
             let to = k.b.ins().imul(i, bytes);
@@ -476,13 +479,15 @@ fn embedding(code: &mut Code, ids: DType) -> Result<FuncId, String> {
     })
 }
 
-/// Dimensions before the run that the operand and its transpose have in common.
+/// Returns the number of dimensions before the run that the operand and its transpose have in
+/// common.
 pub(super) fn moving(perm: &[u32]) -> usize {
     let kept = perm.iter().enumerate().rev().take_while(|(i, d)| *i == **d as usize).count();
     perm.len() - kept
 }
 
-/// In order of the result: runs where the last dimensions stay, single elements where they do not.
+/// Compiles a transpose in the order of the result: in runs if the last dimensions stay, otherwise
+/// element by element.
 fn transpose(code: &mut Code, perm: &[u32], dtype: DType) -> Result<FuncId, String> {
     let outer = moving(perm);
     let single = outer == perm.len() && outer > 0;
@@ -511,7 +516,8 @@ fn transpose(code: &mut Code, perm: &[u32], dtype: DType) -> Result<FuncId, Stri
     })
 }
 
-/// Loops over dimensions `d .. outer` of the result: `body` gets the place in the operand and the number of the run.
+/// Emits loops over dimensions `d .. outer` of the result. `body` gets the position in the operand
+/// and the number of the run.
 fn nest(
     k: &mut Kernel<'_, '_>,
     (d, outer): (usize, usize),

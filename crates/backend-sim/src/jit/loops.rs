@@ -1,6 +1,7 @@
-//! A kernel while it is written: its function, counted loops, and calls of host functions.
+//! A kernel under construction: its function, counted loops, and calls of host functions.
 //!
-//! Owns what kernels have in common; what they compute is [`super::kernel`] and [`super::local`].
+//! The module owns what kernels have in common. [`super::kernel`] and [`super::local`] define what
+//! they compute.
 
 use super::abi;
 use super::module::{Code, Helper};
@@ -10,8 +11,8 @@ use cranelift::module::{FuncId, Module};
 use cranelift::prelude::*;
 use std::collections::BTreeMap;
 
-/// Elements that go through a kernel's room together: halves are widened, and strided operands gathered, so many at
-/// a time.
+/// Number of elements that go through a kernel's scratch memory together: halves are widened, and
+/// strided operands gathered, this many at a time.
 pub(super) const BLOCK: i64 = 1024;
 
 /// A function under construction.
@@ -23,7 +24,8 @@ pub(super) struct Kernel<'a, 'f> {
     used: BTreeMap<Helper, FuncRef>,
 }
 
-/// Writes a kernel, unless there is one of that name: `params` of 64 bits, and 0 or 1 (it met a fault) as result.
+/// Compiles a kernel, unless one of that name exists. It has `params` parameters of 64 bits, and
+/// the result 0, or 1 if it met a fault.
 pub(super) fn kernel(
     code: &mut Code,
     name: String,
@@ -58,7 +60,7 @@ pub(super) fn kernel(
 }
 
 impl Kernel<'_, '_> {
-    /// Returns.
+    /// Emits a return.
     pub(super) fn leave(&mut self, status: i64) {
         let status = self.b.ins().iconst(types::I64, status);
         self.b.ins().return_(&[status]);
@@ -68,7 +70,7 @@ impl Kernel<'_, '_> {
         self.b.ins().iconst(types::I64, v)
     }
 
-    /// Word `i` of the plan, which is the first parameter.
+    /// Loads word `i` of the plan, which is the first parameter.
     pub(super) fn word(&mut self, i: usize) -> Value {
         let plan = self.params[0];
         self.b.ins().load(types::I64, abi::trusted().with_readonly(), plan, 8 * i as i32)
@@ -82,7 +84,7 @@ impl Kernel<'_, '_> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// `for i in from..to step by`: the last turn may start up to `by - 1` before `to`.
+    /// Emits `for i in from..to step by`. The last iteration may start up to `by - 1` before `to`.
     pub(super) fn each(&mut self, from: Value, to: Value, by: i64, body: impl FnOnce(&mut Self, Value)) {
         let (head, inside, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let at = self.b.append_block_param(head, types::I64);
@@ -97,7 +99,7 @@ impl Kernel<'_, '_> {
         self.b.switch_to_block(after);
     }
 
-    /// Runs `wide` on as many whole groups of `by` as there are in `0..n`, and `single` on the rest.
+    /// Runs `wide` on all whole groups of `by` in `0..n`, and `single` on the rest.
     pub(super) fn strips(
         &mut self,
         n: Value,
@@ -122,7 +124,7 @@ impl Kernel<'_, '_> {
         });
     }
 
-    /// `base + index * bytes`.
+    /// Emits `base + index * bytes`.
     pub(super) fn at(&mut self, base: Value, index: Value, bytes: i64) -> Value {
         let offset = self.b.ins().imul_imm_s(index, bytes);
         self.b.ins().iadd(base, offset)

@@ -1,13 +1,15 @@
-//! The JIT: schedules as machine code, bit for bit what the interpreter does.
+//! JIT compiler: executes schedules as machine code, bit for bit like the interpreter.
 //!
-//! Each stream of each role of a region becomes one resumable function ([`role`]): control flow, peers, chunk
-//! addresses and slots in machine code ([`number`], [`address`]), every check of the walk included. Elementwise work
-//! is kernels: reductions into chunks and fused chains ([`kernel`], [`element`]), whole-tensor operations ([`local`]).
-//! Halves go through f32 a block at a time, functions like `exp` and the matrix product are the interpreter's own
-//! routines ([`calls`]). An operation that cannot be compiled is an error (E374), never interpreted.
+//! Each stream of each role of a region becomes one resumable function ([`role`]). It has control
+//! flow, peers, chunk addresses and slots in machine code ([`number`], [`address`]), including
+//! every check of the walk. Elementwise work consists of kernels: reductions into chunks and fused
+//! chains ([`kernel`], [`element`]), whole-tensor operations ([`local`]). Halves go through f32 a
+//! block at a time; functions like `exp` and the matmul are the interpreter's own routines
+//! ([`calls`]). An operation that cannot be compiled is an error (E374) and is never interpreted.
 //!
-//! Owns [`compile`] and [`Compiled::run`]. A run that meets a fault is explained by the interpreter, which defines
-//! what is wrong; if it disagrees that is a bug here, and said (E992).
+//! The module owns [`compile`] and [`Compiled::run`]. If a run meets a fault, the interpreter
+//! explains it, because it defines what is wrong. If it disagrees, the JIT has a bug, which is
+//! reported as E992.
 
 mod abi;
 mod address;
@@ -39,10 +41,10 @@ use std::collections::BTreeMap;
 use tables::Tables;
 use world::{Entries, Entry, Stop, World};
 
-/// What was compiled.
+/// Statistics of a compilation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Functions: one a stream of a role of a region, one a kernel.
+    /// Number of functions: one per stream of a role of a region, and one per kernel.
     pub functions: u64,
     /// Bytes of machine code.
     pub bytes: u64,
@@ -57,7 +59,7 @@ pub struct Compiled<'s> {
     entries: Entries,
     room: usize,
     stats: Stats,
-    // Keeps the code alive; freed when this is dropped.
+    // Keeps the code alive; freed when this value is dropped.
     module: Option<cranelift::jit::JITModule>,
 }
 
@@ -67,8 +69,9 @@ fn refused(why: String) -> Diagnostic {
         .help("run it with `--engine interp`")
 }
 
-/// Compiles a schedule; one with a host's program is to be spelled out first ([`kbc_ir::host::spelled`]). Errors: E301
-/// (names without a value), E374 (what cannot be compiled).
+/// Compiles a schedule. The host's program, if there is one, must be expanded first
+/// ([`kbc_ir::host::spelled`]). Errors: E301 (names without a value), E374 (an operation that
+/// cannot be compiled).
 pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
     let program = Program::compile(schedule)?;
     let mut tables = Tables::default();
@@ -111,8 +114,8 @@ pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
 fn entry(code: &Code, id: cranelift::module::FuncId, frame: usize) -> Entry {
     let pointer = code.module.get_finalized_function(id);
     #[allow(unsafe_code, reason = "a pointer to finished code becomes a function")]
-    // SAFETY: the function was defined with this signature, and the module outlives every entry (`Compiled` owns
-    // both).
+    // SAFETY: the function was defined with this signature, and the module outlives every entry
+    // (`Compiled` owns both).
     let function = unsafe { std::mem::transmute::<*const u8, abi::RoleFn>(pointer) };
     Entry { function, frame }
 }
@@ -141,21 +144,23 @@ fn chains(code: &mut Code, s: &Schedule, uses: &kernel::Uses, list: &[CStmt]) {
 }
 
 impl Compiled<'_> {
-    /// What was compiled.
+    /// Returns the statistics of the compilation.
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Runs it on all ranks: the same inputs, options, results and errors as [`interp::run`]. With a seed, which
-    /// stream runs and for how long is drawn; results do not depend on it.
+    /// Runs the schedule on all ranks, with the same inputs, options, results and errors as
+    /// [`interp::run`]. With a seed, the stream that runs and the length of its turn are drawn;
+    /// results do not depend on it.
     pub fn run(&self, inputs: &[Vec<Tensor>], options: &RunOptions) -> Result<RunResult, Diagnostics> {
         self.attempt(inputs, options).map_err(|f| f.diagnostics)
     }
 
-    /// [`Compiled::run`], telling for each rank that did not come to its end why.
+    /// Does the same as [`Compiled::run`], and reports for each rank that did not reach its end the
+    /// reason.
     ///
     /// # Errors
-    /// Those of [`interp::attempt`].
+    /// Returns those of [`interp::attempt`].
     pub fn attempt(
         &self,
         inputs: &[Vec<Tensor>],
@@ -176,7 +181,8 @@ impl Compiled<'_> {
         }
     }
 
-    /// The same, without the interpreter: none where a run met a fault or came to a standstill.
+    /// Does the same without the interpreter. Returns None if a run met a fault or came to a
+    /// standstill.
     pub fn run_alone(
         &self,
         inputs: &[Vec<Tensor>],
@@ -198,7 +204,8 @@ impl Drop for Compiled<'_> {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
             #[allow(unsafe_code, reason = "code is freed by hand")]
-            // SAFETY: the entries go with this value, and nobody else has pointers into the code.
+            // SAFETY: the entries are dropped with this value, and nothing else has pointers into
+            // the code.
             unsafe {
                 module.free_memory();
             }

@@ -1,7 +1,7 @@
-//! The machine-code module: declaring, defining and finding functions; what was compiled.
+//! Machine-code module: declares, defines and finds functions, and counts what was compiled.
 //!
-//! Owns cranelift's module and the table of host functions that code may call. What the functions do is
-//! [`super::calls`].
+//! It owns Cranelift's module and the table of host functions that compiled code may call.
+//! [`super::calls`] defines those functions.
 
 use super::calls;
 use super::plan::Recipe;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 macro_rules! helpers {
     ($($variant:ident = $symbol:literal, $function:path, ($($param:ident),*) $(-> $ret:ident)?;)*) => {
-        /// A host function that code calls.
+        /// A host function that compiled code calls.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub(super) enum Helper { $($variant),* }
 
@@ -67,22 +67,23 @@ helpers! {
     Cos = "kbc_cos", calls::cos, (F32) -> F32;
 }
 
-/// Above so many operations, bodies are translated quickly rather than well: what they do is to call kernels.
+/// Number of operations above which bodies are compiled quickly instead of optimised, because they
+/// mostly call kernels.
 pub(super) const QUICK: u32 = 4_000;
 
 /// Functions compiled so far.
 pub(super) struct Code {
     pub(super) module: JITModule,
     helpers: BTreeMap<Helper, FuncId>,
-    /// Kernels by what they do.
+    /// Kernels, by name.
     pub(super) kernels: BTreeMap<String, FuncId>,
-    /// For the first operation of a fused chain, how many operations it replaces.
+    /// For the first operation of a fused chain, the number of operations that it replaces.
     pub(super) chains: BTreeMap<u32, usize>,
-    /// How operations that are compiled get their operands, by number.
+    /// How compiled operations get their operands, by number of the operation.
     pub(super) recipes: BTreeMap<u32, Recipe>,
-    /// f32 that the blocks of the greediest kernel need.
+    /// Maximum number of f32 that the blocks of a kernel need.
     pub(super) room: usize,
-    /// Functions defined.
+    /// Number of functions defined.
     pub(super) functions: u64,
     /// Bytes of machine code.
     pub(super) bytes: u64,

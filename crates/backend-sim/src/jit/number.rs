@@ -1,8 +1,8 @@
 //! Index expressions as machine code, with the faults of the walk.
 //!
-//! Owns 64-bit integers whose range is known: a check that a range makes superfluous is not emitted. What is left
-//! branches to the fault exit of the function; the interpreter then says what is wrong, in its own words. Chunks and
-//! peers are [`super::address`].
+//! The module owns 64-bit integers with a known range. A check that the range makes superfluous is
+//! not emitted. The remaining checks branch to the fault exit of the function; the interpreter then
+//! explains what is wrong. [`super::address`] emits chunks and peers.
 
 use super::abi::{self, Frame};
 use super::tables::Tables;
@@ -32,12 +32,12 @@ impl Num {
         Num::of(value, i64::MIN, i64::MAX)
     }
 
-    /// The constant it is, if it is one.
+    /// Returns its value, if it is a constant.
     pub(super) fn constant(self) -> Option<i64> {
         (self.lo == self.hi).then_some(self.lo)
     }
 
-    /// The same value, known to lie within narrower limits.
+    /// Returns the same value, known to lie within narrower limits.
     pub(super) fn within(self, lo: i64, hi: i64) -> Num {
         Num { lo: self.lo.max(lo), hi: self.hi.min(hi).max(self.lo.max(lo)), ..self }
     }
@@ -52,9 +52,9 @@ pub(super) struct Emit<'a, 'f, 'p> {
     pub(super) ctx: Value,
     /// The frame of the stream: environment, base of the group, ends of loops.
     pub(super) env: Value,
-    /// Where faults go.
+    /// The block to which faults branch.
     pub(super) fault: Block,
-    /// What is known of each slot of the frame.
+    /// The known range of each slot of the frame.
     pub(super) ranges: Vec<(i64, i64)>,
 }
 
@@ -67,7 +67,7 @@ fn fits(lo: i128, hi: i128) -> bool {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The number as a value.
+    /// Returns the number as an SSA value.
     pub(super) fn ssa(&mut self, n: Num) -> Value {
         match (n.constant(), n.value) {
             (None, Some(v)) => v,
@@ -76,14 +76,14 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Goes to the fault exit where `wrong` (an `I8`) is not 0.
+    /// Branches to the fault exit if `wrong` (an `I8`) is not 0.
     pub(super) fn refuse(&mut self, wrong: Value) {
         let next = self.b.create_block();
         self.b.ins().brif(wrong, self.fault, &[], next, &[]);
         self.b.switch_to_block(next);
     }
 
-    /// Goes to the fault exit, always; what follows is not reached.
+    /// Always jumps to the fault exit; the code after it is unreachable.
     pub(super) fn refuse_always(&mut self) {
         self.b.ins().jump(self.fault, &[]);
         let dead = self.b.create_block();
@@ -96,7 +96,7 @@ impl Emit<'_, '_, '_> {
         self.refuse(wrong);
     }
 
-    /// Makes sure that `lo <= n <= hi`.
+    /// Checks that `lo <= n <= hi`.
     pub(super) fn bounded(&mut self, n: Num, lo: i64, hi: i64) -> Num {
         if n.lo < lo {
             self.refuse_if(IntCC::SignedLessThan, n, lo);
@@ -107,7 +107,7 @@ impl Emit<'_, '_, '_> {
         n.within(lo, hi)
     }
 
-    /// Makes sure that `a <= b`.
+    /// Checks that `a <= b`.
     pub(super) fn at_most(&mut self, a: Num, b: Num) {
         if a.hi > b.lo {
             let (x, y) = (self.ssa(a), self.ssa(b));
@@ -116,7 +116,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// A slot of the frame.
+    /// Loads a slot of the frame.
     pub(super) fn slot(&mut self, slot: usize) -> Num {
         let (lo, hi) = self.ranges[slot];
         let v = self.b.ins().load(types::I64, abi::trusted(), self.env, Frame::offset(slot));
@@ -128,7 +128,7 @@ impl Emit<'_, '_, '_> {
         self.b.ins().store(abi::trusted(), v, self.env, Frame::offset(slot));
     }
 
-    /// Entry `index` of a table of the compiled schedule; the index is known to be inside.
+    /// Loads entry `index` of a table of the compiled schedule. The index is known to be inside.
     pub(super) fn entry(&mut self, table: usize, index: Num, (lo, hi): (i64, i64)) -> Num {
         if lo == hi {
             return Num::int(lo);
@@ -154,7 +154,7 @@ impl Emit<'_, '_, '_> {
         self.arith(BinOp::Mul, a, b)
     }
 
-    /// Addition, subtraction, multiplication; overflow is a fault.
+    /// Emits an addition, subtraction or multiplication. Overflow is a fault.
     fn arith(&mut self, op: BinOp, a: Num, b: Num) -> Num {
         match (op, a.constant(), b.constant()) {
             (_, Some(x), Some(y)) => {
@@ -194,11 +194,12 @@ impl Emit<'_, '_, '_> {
             self.refuse(over);
             v
         };
-        // A constant range of a value that is not one: keep the value, it is right.
+        // If the range is constant although the value is computed, the computed value is kept,
+        // which is correct.
         Num { value: Some(value), lo: clamp(lo), hi: clamp(hi) }
     }
 
-    /// Quotient and remainder, rounded down; a zero divisor and overflow are faults.
+    /// Emits quotient and remainder, rounded down. A zero divisor and overflow are faults.
     fn divide(&mut self, a: Num, b: Num, remainder: bool) -> Num {
         if b.lo <= 0 && b.hi >= 0 {
             self.refuse_if(IntCC::Equal, b, 0);
@@ -359,7 +360,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// The value of an expression.
+    /// Emits the value of an expression.
     pub(super) fn expr(&mut self, e: &C) -> Num {
         match e {
             C::Int(v) => Num::int(*v),
@@ -424,7 +425,7 @@ impl Emit<'_, '_, '_> {
         self.truth(v)
     }
 
-    /// One of two values; only the one that is chosen is computed.
+    /// Emits a choice of two values; only the chosen one is computed.
     fn either(
         &mut self,
         c: Num,

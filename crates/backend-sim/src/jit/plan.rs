@@ -1,8 +1,10 @@
-//! What a local operation works on, on one rank: pointers, sizes and strides as the words its kernel reads.
+//! Plans of local operations: the pointers, sizes and strides on one rank, as the words that a
+//! kernel reads.
 //!
-//! Owns recipes (what an operation is, the same on every rank) and plans (where its operands are on one rank). Which
-//! elements an operation touches is [`kbc_numerics::local::footprint`], as for the interpreter; an operation that does not
-//! fit its operands has no plan, and the interpreter says why.
+//! The module owns recipes (the operation, the same on every rank) and plans (its operands on one
+//! rank). As for the interpreter, [`kbc_numerics::local::footprint`] determines which elements an
+//! operation touches. An operation that does not fit its operands has no plan, and the interpreter
+//! explains why.
 
 use super::calls::product;
 use super::kernel::Chain;
@@ -16,43 +18,43 @@ use kbc_numerics::local::{self, Footprint};
 use kbc_numerics::numbers;
 use kbc_numerics::tensor::count;
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Recipe {
     /// A chain of elementwise functions, fused.
     Chain(Chain),
-    /// Anything else.
+    /// Any other operation.
     Single(LocalOp),
 }
 
 /// Operands of an operation on one rank.
 pub(super) struct Plan {
-    /// Read; all of it must hold something.
+    /// Elements that are read; all of them must hold something.
     pub(super) reads: Vec<Run>,
-    /// Written.
+    /// Elements that are written.
     pub(super) writes: Vec<Run>,
-    /// What the kernel reads.
+    /// The words that the kernel reads.
     pub(super) words: Vec<i64>,
-    /// Room for the kernel, in which some of the words point.
+    /// Scratch memory of the kernel, to which some of the words point.
     _room: Vec<Vec<f32>>,
 }
 
-/// Words of the other kernels: source, destination, then what their kind needs.
+/// Words of the other kernels: source, destination, then those that their kind needs.
 pub(super) const SRC: usize = 0;
 pub(super) const DST: usize = 1;
 /// Number of elements, or of outer blocks.
 pub(super) const OUTER: usize = 2;
 /// Size of the dimension that is cut or reduced.
 pub(super) const SIZE: usize = 3;
-/// Elements (or bytes, where elements only move) for one element of that dimension.
+/// Elements (or bytes, if elements only move) per element of that dimension.
 pub(super) const INNER: usize = 4;
-/// First and number of the elements of that dimension that are taken (slice).
+/// First element and number of elements of that dimension that are taken (slice).
 pub(super) const FIRST: usize = 5;
 pub(super) const TAKEN: usize = 6;
 /// Numbers of rows, and a row of zeros (embedding).
 pub(super) const IDS: usize = 6;
 pub(super) const ZEROS: usize = 7;
-/// Rooms of a reduction of halves: the source and the result in f32.
+/// Scratch memory of a reduction of halves: the source and the result in f32.
 pub(super) const ROOM_SRC: usize = 5;
 pub(super) const ROOM_DST: usize = 6;
 
@@ -61,7 +63,7 @@ fn run(b: BufferId, (start, len): (u64, u64)) -> Run {
 }
 
 impl Plan {
-    /// The plan of a recipe on a rank; none where it does not fit its operands.
+    /// Returns the plan of a recipe on a rank, or None if it does not fit its operands.
     pub(super) fn of(world: &World<'_>, recipe: &Recipe, rank: u64) -> Option<Plan> {
         match recipe {
             Recipe::Chain(chain) => Plan::chain(world, chain, rank),
@@ -227,7 +229,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// What a fill writes, where, and the bits or the first index of it.
+    /// Returns the destination of a fill and the bits or the first index that it writes.
     fn fill(
         world: &World<'_>,
         rank: u64,
@@ -250,7 +252,8 @@ impl Plan {
     }
 }
 
-/// Byte strides of an operand in each dimension of a result, 0 where it is repeated; none if it does not broadcast.
+/// Returns the byte strides of an operand in each dimension of a result, 0 where it is repeated, or
+/// None if it does not broadcast.
 fn strides(sizes: &[u64], shape: &[u64], bytes: u64) -> Option<Vec<i64>> {
     let lead = shape.len().checked_sub(sizes.len())?;
     let mut out = vec![0; shape.len()];
@@ -266,10 +269,11 @@ fn strides(sizes: &[u64], shape: &[u64], bytes: u64) -> Option<Vec<i64>> {
     Some(out)
 }
 
-/// Joins neighbouring dimensions that every operand runs through in one, innermost first, and fills up to `dims`
-/// dimensions with ones in front. An operand that its kernel takes as repeated along the last dimension stays so.
+/// Joins neighbouring dimensions that every operand traverses contiguously, innermost first, and
+/// adds dimensions of size 1 in front up to `dims` dimensions. An operand that its kernel treats as
+/// repeated along the last dimension stays repeated.
 fn merge(shape: &[u64], operands: &[(i64, Vec<i64>, bool)], dims: usize) -> (Vec<i64>, Vec<Vec<i64>>) {
-    // Innermost first: size and stride of each operand.
+    // Innermost first: size, and stride of each operand.
     let mut out: Vec<(u64, Vec<i64>)> = vec![];
     for d in (0..shape.len()).rev() {
         let next: Vec<i64> = operands.iter().map(|o| o.1[d]).collect();

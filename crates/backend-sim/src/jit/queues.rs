@@ -1,7 +1,8 @@
-//! The queues between ranks while compiled code runs: messages that were sent and not yet received.
+//! Queues between ranks while compiled code runs: the messages that were sent and not yet received.
 //!
-//! Owns their bytes. A slot is free again when its message is received, as in the interpreter; who waits for a slot or
-//! a message is [`super::world`]'s business, and that both ends move the same type is checked when code is made.
+//! The module owns their bytes. As in the interpreter, a slot is free again when its message is
+//! received. [`super::world`] decides which stream waits for a slot or a message; that both ends
+//! move the same type is checked at compile time.
 
 use crate::flow::Queue;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,12 +11,12 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Default)]
 pub(super) struct Queues {
     held: BTreeMap<Queue, VecDeque<Vec<u8>>>,
-    /// Storage of messages that were received, for those to come.
+    /// Storage of received messages, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
 impl Queues {
-    /// Messages in a queue.
+    /// Returns the number of messages in a queue.
     pub(super) fn len(&self, queue: Queue) -> usize {
         self.held.get(&queue).map_or(0, VecDeque::len)
     }
@@ -32,7 +33,7 @@ impl Queues {
         self.held.get_mut(&queue)?.pop_front()
     }
 
-    /// Keeps the storage of a message that was received.
+    /// Keeps the storage of a received message for reuse.
     pub(super) fn done_with(&mut self, mut message: Vec<u8>) {
         message.clear();
         self.spare.push(message);

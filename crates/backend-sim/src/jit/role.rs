@@ -1,9 +1,9 @@
-//! One stream of one role in one region as a resumable function.
+//! Role functions: one stream of one role in one region as a resumable function.
 //!
-//! Owns control flow. Everything that must outlive a wait stands in the frame, so a function stops by returning and
-//! goes on by jumping to the operation it stopped at: each operation is a state. Before it the function gives way if
-//! its budget is spent. Addresses are [`super::address`], elementwise loops [`super::kernel`], what the host does
-//! [`super::calls`].
+//! The module owns control flow. Everything that must outlive a wait is in the frame, so a function
+//! stops by returning and resumes by jumping to the operation at which it stopped: each operation
+//! is a state. At each state the function yields if its budget is spent. [`super::address`] emits
+//! addresses, [`super::kernel`] elementwise loops, [`super::calls`] the work of the host.
 
 use super::abi::{self, AWAITS, DONE, EMPTY, FAULT, FULL, Frame, WAITS, YIELDS};
 use super::address::Place;
@@ -21,10 +21,10 @@ use kbc_ir::walk::code::{COp, CStmt};
 use kbc_ir::walk::{Mem, Program};
 use std::collections::BTreeMap;
 
-/// What compiling one stream gave.
+/// The result of compiling one stream.
 pub(super) struct Body {
     pub(super) function: FuncId,
-    /// Slots of its frame.
+    /// Number of slots of its frame.
     pub(super) frame: usize,
 }
 
@@ -40,7 +40,8 @@ struct Builder<'a, 'f, 'p> {
     used: BTreeMap<u32, FuncRef>,
 }
 
-/// Compiles a body. Slots of the frame beyond the environment are numbered from `Program::env_len` on.
+/// Compiles a body. Slots of the frame beyond the environment are numbered from `Program::env_len`
+/// on.
 pub(super) fn body(
     code: &mut Code,
     program: &Program<'_>,
@@ -98,7 +99,7 @@ impl Builder<'_, '_, '_> {
         self.e.b.ins().return_(&[status]);
     }
 
-    /// Jumps to the operation it stopped at.
+    /// Emits a jump to the operation at which the function stopped.
     fn dispatch(&mut self, state: Value) {
         let mut switch = cranelift::frontend::Switch::new();
         for (i, block) in self.states.iter().enumerate() {
@@ -117,7 +118,8 @@ impl Builder<'_, '_, '_> {
         *self.used.entry(id.as_u32()).or_insert_with(|| code.module.declare_func_in_func(id, b.func))
     }
 
-    /// Calls a helper whose first parameter is the context and that gives 0 where all is well.
+    /// Emits a call of a helper whose first parameter is the context and that returns 0 on success.
+    /// Any other result is a fault.
     fn call(&mut self, helper: Helper, args: &[Num]) {
         let wrong = self.call_for(helper, args);
         self.e.refuse(wrong);
@@ -210,7 +212,7 @@ impl Builder<'_, '_, '_> {
         Ok(())
     }
 
-    /// A point where the function can go on, and where it gives way if its budget is spent.
+    /// Emits a resume point, at which the function yields if its budget is spent.
     fn state(&mut self) {
         let here = self.e.b.create_block();
         self.states.push(here);
@@ -227,7 +229,7 @@ impl Builder<'_, '_, '_> {
         self.e.b.ins().store(flags, less, ctx, abi::BUDGET);
     }
 
-    /// Returns such that the last state is where it goes on.
+    /// Emits a return such that the function resumes at the last state.
     fn suspend(&mut self, status: i64) {
         let state = self.e.b.ins().iconst(types::I64, self.states.len() as i64);
         self.e.b.ins().store(abi::trusted(), state, self.e.ctx, abi::STATE);
@@ -373,7 +375,7 @@ impl Builder<'_, '_, '_> {
             Form::Clearing { .. } => Some(i64::MAX),
         };
         if let Some(most) = most {
-            // What the form does not have: below zero, or no sense.
+            // Values that the form does not have: below zero, or neither sense.
             let wrong = self.e.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, v, most);
             self.e.refuse(wrong);
         }
@@ -405,7 +407,7 @@ impl Builder<'_, '_, '_> {
         self.pass_or(enough, AWAITS, event, call);
     }
 
-    /// Goes on once the helper says that a queue lets the operation pass.
+    /// Continues once the helper reports that a queue lets the operation pass.
     fn wait_queue(&mut self, passes: Helper, status: i64, peer: Num, number: Num) {
         let enough = self.call_for(passes, &[peer, number]);
         let (number, peer) = (self.e.ssa(number), self.e.ssa(peer));

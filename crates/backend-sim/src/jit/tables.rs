@@ -1,6 +1,8 @@
-//! Numbers that differ from rank to rank, evaluated once by the walk and looked up by compiled code.
+//! Tables of numbers that differ from rank to rank, evaluated once by the walk and looked up by
+//! compiled code.
 //!
-//! Owns the tables and their numbering. An entry without a value is -1, which every user refuses.
+//! The module owns the tables and their numbering. An entry without a value is -1, which every user
+//! rejects.
 
 use kbc_ir::schedule::BufferId;
 use kbc_ir::types::CutRule;
@@ -42,12 +44,12 @@ impl Tables {
         Entry { table, range }
     }
 
-    /// A table of the schedule.
+    /// Returns the table with number `number` of the schedule.
     pub(super) fn constant(&mut self, number: u16, program: &Program<'_>) -> usize {
         self.get(Key::Constant(number), || program.schedule.tables[number as usize].values.clone()).table
     }
 
-    /// Elements of a buffer on each rank.
+    /// Returns the number of elements of a buffer on each rank.
     pub(super) fn elements(&mut self, buffer: u32, program: &Program<'_>) -> Entry {
         self.get(Key::Elements(buffer), || {
             let of = |r| program.elements(BufferId(buffer), r).ok().and_then(|n| i64::try_from(n).ok());
@@ -62,17 +64,18 @@ impl Tables {
         })
     }
 
-    /// Extent of an operand's line on each rank.
+    /// Returns the extent of an operand's line on each rank.
     pub(super) fn extent(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
         self.per_rank(Key::Extent(region, operand), &line.extent, p)
     }
 
-    /// Unit of an operand's line on each rank.
+    /// Returns the unit of an operand's line on each rank.
     pub(super) fn unit(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
         self.per_rank(Key::Unit(region, operand), &line.unit, p)
     }
 
-    /// All boundaries of the blocks of an operand's line, rank after rank, where the rule lists lengths.
+    /// Returns all boundaries of the blocks of an operand's line, rank after rank, if the rule
+    /// lists lengths.
     pub(super) fn bounds(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
         self.get(Key::Bounds(region, operand), || {
             let value = |e: &C, r| p.eval(e, &p.mesh_env(r)).ok().and_then(|v| u64::try_from(v).ok());
@@ -89,7 +92,7 @@ impl Tables {
         })
     }
 
-    /// Where the tables start, as code finds them.
+    /// Returns the start addresses of the tables for compiled code.
     pub(super) fn pointers(&self) -> Vec<*const i64> {
         self.values.iter().map(|v| v.as_ptr()).collect()
     }

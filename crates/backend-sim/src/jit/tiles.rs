@@ -1,8 +1,9 @@
-//! Tile kernels as machine code: their loops, and in them products, functions and sums of tiles.
+//! Tile kernels as machine code: their loops, and in them matmuls, functions and sums of tiles.
 //!
-//! Owns the code of a kernel and the words it reads. Tiles are in rooms of f32 (i32), one for each value and each
-//! intermediate result, halves widened; loads of f32 and i32 are read in place. What is computed, in which order, is
-//! [`kbc_numerics::tiles`], bit for bit.
+//! The module owns the code of a kernel and the words that it reads. Tiles are in scratch memory of
+//! f32 (or i32), one block for each value and each intermediate result, with halves widened; loads
+//! of f32 and i32 are read in place. [`kbc_numerics::tiles`] defines what is computed and in which
+//! order, and the code gives the same bits.
 
 use super::element::{defined, lanes, vectorises};
 use super::kernel::halves;
@@ -16,12 +17,12 @@ use kbc_ir::tiles::{Index, Node, Stmt, Tile, TileKernel};
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 
-/// Rows of a product that are computed together, and vectors of four in each.
+/// Number of rows of a matmul that are computed together, and number of vectors of four in each.
 const ROWS: usize = 4;
 const VECTORS: usize = 2;
 
-/// The words of a kernel: pointers of its operands and its result, elements of each variable, then for each side the byte
-/// stride of each dimension.
+/// Returns the words of a kernel: pointers of its operands and its result, number of elements of
+/// each variable, then for each side the byte stride of each dimension.
 pub(super) fn words(kernel: &TileKernel, pointers: &[i64], extents: &[u64], shapes: &[&[u64]]) -> Vec<i64> {
     let mut out = pointers.to_vec();
     out.extend(extents.iter().map(|n| *n as i64));
@@ -33,7 +34,7 @@ pub(super) fn words(kernel: &TileKernel, pointers: &[i64], extents: &[u64], shap
     out
 }
 
-/// The code of a kernel; none for one that has no value. Parameters `plan, room`.
+/// Compiles a kernel; the parameters are `plan, room`. Returns None for a kernel that has no value.
 pub(super) fn compile(code: &mut Code, nest: &TileKernel) -> Result<Option<FuncId>, String> {
     let Ok(facts) = nest.facts() else { return Ok(None) };
     if nest.functions().iter().any(|f| !defined(&f.body, f.params.len())) {
@@ -55,14 +56,14 @@ pub(super) fn compile(code: &mut Code, nest: &TileKernel) -> Result<Option<FuncI
     .map(Some)
 }
 
-/// How far apart the elements of a dimension are, in bytes.
+/// Distance between the elements of a dimension, in bytes.
 #[derive(Clone, Copy)]
 enum Stride {
     Known(i64),
     Word(Value),
 }
 
-/// A tile: where its first element is.
+/// The location of a tile: address of its first element, and strides.
 #[derive(Clone)]
 struct Spot {
     base: Value,
@@ -71,7 +72,8 @@ struct Spot {
 }
 
 impl Spot {
-    /// Its dimension under dimension `d` of `of`, aligned from the right; none where it is repeated.
+    /// Returns its dimension that is aligned with dimension `d` of `of`, counted from the right, or
+    /// None where it is repeated.
     fn under(&self, d: usize, of: usize) -> Option<usize> {
         let at = (d + self.index.len()).checked_sub(of)?;
         matches!(self.index[at], Index::Var(_)).then_some(at)
@@ -83,14 +85,14 @@ struct Writer<'a> {
     nodes: &'a [Node],
     /// The number of the next statement or expression.
     next: usize,
-    /// Of each variable, the first element and the length of the tile at hand.
+    /// For each variable, the first element and the length of the current tile.
     ranges: Vec<(Option<Value>, Option<Value>)>,
     values: BTreeMap<u32, Spot>,
-    /// Elements of rooms so far.
+    /// Number of elements of scratch memory used so far.
     room: i64,
 }
 
-/// What is done in one row: it gets the pointers of all spots there.
+/// The work on one row, which gets the pointers of all locations there.
 type Row<'r> = &'r mut dyn FnMut(&mut Kernel<'_, '_>, &[Value]);
 
 impl<'a> Writer<'a> {
@@ -132,7 +134,7 @@ impl<'a> Writer<'a> {
             }
             Stmt::Let { value, is } => {
                 let (mut spot, dtype) = self.tile(k, is);
-                // A sum may change behind this.
+                // A sum may change after this statement, so its value is copied.
                 if matches!(is, Tile::Value(_) | Tile::Cast(..)) {
                     let copy = self.take(k, &spot.index);
                     self.map(k, &same(), dtype, &[spot], &copy);
@@ -190,7 +192,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// A tile of an operand, or (behind the last) of the result.
+    /// Returns the tile of an operand, or (after the last operand) of the result.
     fn side(&mut self, k: &mut Kernel<'_, '_>, side: usize, index: &[Index]) -> Spot {
         let sides = self.nest.params.len() + 1;
         let before: usize = self.nest.params[..side].iter().map(|p| p.dims).sum();
@@ -209,7 +211,7 @@ impl<'a> Writer<'a> {
         Spot { base, strides, index: index.to_vec() }
     }
 
-    /// Room for a tile.
+    /// Reserves scratch memory for a tile.
     fn take(&mut self, k: &mut Kernel<'_, '_>, index: &[Index]) -> Spot {
         let tile = |i: &Index| match i {
             Index::Var(v) => self.nest.vars[*v as usize].tile as i64,
@@ -224,7 +226,7 @@ impl<'a> Writer<'a> {
         Spot { base, strides, index: index.to_vec() }
     }
 
-    /// Elements of the last dimension.
+    /// Returns the number of elements of the last dimension.
     fn last(&self, k: &mut Kernel<'_, '_>, index: &[Index]) -> Value {
         match index.last() {
             Some(i) => self.len(k, *i),
@@ -232,14 +234,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Loops over all dimensions but the last; `row` gets the pointers of the spots there.
+    /// Emits loops over all dimensions but the last; `row` gets the pointers of the locations
+    /// there.
     fn rows(&self, k: &mut Kernel<'_, '_>, index: &[Index], spots: &[&Spot], row: Row<'_>) {
         let bases: Vec<Value> = spots.iter().map(|s| s.base).collect();
         let outer = index.len().saturating_sub(1);
         self.each(k, index, (0, outer), (spots, &bases), row);
     }
 
-    /// Loops over dimensions `d..end` of `index`.
+    /// Emits loops over dimensions `d..end` of `index`.
     fn each(
         &self,
         k: &mut Kernel<'_, '_>,
@@ -265,7 +268,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// The tile of an expression, and its element type.
+    /// Emits the tile of an expression. Returns it with its element type.
     fn tile(&mut self, k: &mut Kernel<'_, '_>, t: &Tile) -> (Spot, DType) {
         let node = self.node();
         let spot = match t {
@@ -319,7 +322,7 @@ impl<'a> Writer<'a> {
         (spot, node.dtype)
     }
 
-    /// `out = f(args)`, element by element; `out` may be one of them.
+    /// Emits `out = f(args)`, element by element; `out` may be one of the arguments.
     fn map(&self, k: &mut Kernel<'_, '_>, f: &ScalarFn, dtype: DType, args: &[Spot], out: &Spot) {
         let n = self.last(k, &out.index);
         let all: Vec<&Spot> = std::iter::once(out).chain(args).collect();
@@ -355,7 +358,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// `c += a b`, in the dimensions before the last two each with its own.
+    /// Emits `c += a b`; dimensions before the last two select the matrices.
     fn product(&self, k: &mut Kernel<'_, '_>, dtype: DType, spots: [&Spot; 3]) {
         let [c, a, _] = spots;
         let lead = c.index.len() - 2;
@@ -368,12 +371,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The function that gives what it gets.
+/// Returns the identity function.
 fn same() -> ScalarFn {
     ScalarFn { name: "x".into(), params: vec!["x".into()], body: Scalar::Arg(0) }
 }
 
-/// `base + i * stride`
+/// Emits `base + i * stride`.
 fn moved(k: &mut Kernel<'_, '_>, base: Value, i: Value, stride: Stride) -> Value {
     match stride {
         Stride::Known(bytes) => k.at(base, i, bytes),
@@ -384,7 +387,8 @@ fn moved(k: &mut Kernel<'_, '_>, base: Value, i: Value, stride: Stride) -> Value
     }
 }
 
-/// One product of matrices whose rows lie `strides` apart: blocks of rows and columns stay in registers along k.
+/// Emits one matmul of matrices whose rows are `strides` apart. Blocks of rows and columns stay in
+/// registers along k.
 fn matrix(
     k: &mut Kernel<'_, '_>,
     dtype: DType,
@@ -413,7 +417,8 @@ fn matrix(
     k.each(whole, m, 1, |k, i| rows(k, i, 1));
 }
 
-/// Some rows (of the result and of the left side) times the columns from `j` on: vectors of four, or one.
+/// Emits some rows (of the result and of the left side) times the columns from `j` on, as vectors
+/// of four or one by one.
 fn block(
     k: &mut Kernel<'_, '_>,
     dtype: DType,

@@ -1,8 +1,10 @@
-//! The ranks while compiled code runs: their memories, signals and streams, and who moves next.
+//! State of all ranks while compiled code runs: their memories, signals and streams, and the choice
+//! of the next stream.
 //!
-//! Owns what outlives a function's return. A stream runs until it waits; a notify, a record or a message puts those it
-//! satisfies back in line. Inputs, results and what is forgotten between calls are [`crate::host`], as for the
-//! interpreter.
+//! The module owns what outlives a function's return. A stream runs until it waits; a notify, a
+//! record or a message puts the streams whose waits it satisfies back in the queue. As for the
+//! interpreter, [`crate::host`] handles inputs, results and the buffers that are forgotten between
+//! calls.
 
 #![allow(
     unsafe_code,
@@ -26,14 +28,14 @@ use kbc_numerics::rng::Rng;
 use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The function of a stream in a region, and the slots of its frame.
+/// The function of a stream in a region, and the number of slots of its frame.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) function: RoleFn,
     pub(super) frame: usize,
 }
 
-/// What is run: for each region and role the streams that have a body.
+/// The functions to run: for each region and role, the streams that have a body.
 pub(super) type Entries = Vec<Vec<Vec<(u32, Entry)>>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,14 +65,14 @@ pub(super) struct World<'p> {
     pub(super) program: &'p Program<'p>,
     recipes: &'p BTreeMap<u32, Recipe>,
     entries: &'p Entries,
-    /// For each region and rank its role.
+    /// The role of each rank in each region.
     roles: Vec<Vec<Option<usize>>>,
     host: Host<'p>,
     mems: usize,
     /// Element size of each memory.
     sizes: Vec<usize>,
     dtypes: Vec<DType>,
-    /// One piece of storage a rank, and where each memory of each rank begins.
+    /// One piece of storage per rank, and the start of each memory of each rank.
     _storage: Vec<Vec<u64>>,
     bases: Vec<*mut u8>,
     init: Vec<Ranges>,
@@ -86,13 +88,13 @@ pub(super) struct World<'p> {
     result: RunResult,
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 pub(super) enum Stop {
-    /// The interpreter knows why.
+    /// A fault, which the interpreter explains.
     Fault,
     /// Too much memory.
     TooLarge,
-    /// The host refused data.
+    /// The host rejected data.
     Host(Diagnostic),
 }
 
@@ -101,7 +103,7 @@ fn padded(bytes: u64) -> u64 {
 }
 
 impl<'p> World<'p> {
-    /// Everybody before call 0.
+    /// Creates the state before call 0.
     pub(super) fn new(
         program: &'p Program<'p>,
         recipes: &'p BTreeMap<u32, Recipe>,
@@ -134,7 +136,7 @@ impl<'p> World<'p> {
         let mut storage: Vec<Vec<u64>> = vec![];
         let mut bases = vec![];
         for r in 0..ranks {
-            // Eight words more, so that the first memory can begin on a line.
+            // Eight more words, so that the first memory can begin on a cache line.
             storage.push(vec![0u64; of_rank(r) as usize / 8 + 8]);
             let start = storage.last_mut().map_or(std::ptr::null_mut(), |v| v.as_mut_ptr().cast::<u8>());
             let mut at = start.align_offset(64);
@@ -173,7 +175,7 @@ impl<'p> World<'p> {
         let ranks = ranks as usize;
         let mut init = vec![Ranges::default(); ranks * mems];
         for (w, window) in s.windows.iter().enumerate().filter(|(_, w)| w.zero) {
-            // The storage is zeros to begin with.
+            // The storage is zero at first.
             let all = window.slots * window.capacity;
             (0..ranks).for_each(|r| init[r * mems + buffers + w].add(0, all));
         }
@@ -202,7 +204,7 @@ impl<'p> World<'p> {
         })
     }
 
-    /// Runs everything; the results, unless somebody met a fault or waits for ever.
+    /// Runs everything. Returns the results, unless a rank met a fault or waits forever.
     pub(super) fn run(
         mut self,
         tables: &[*const i64],
@@ -227,7 +229,7 @@ impl<'p> World<'p> {
         if self.threads.iter().all(|t| t.call >= self.calls) { Ok(self.result) } else { Err(Stop::Fault) }
     }
 
-    /// Moves one stream until it waits, gives way or is done.
+    /// Advances one stream until it waits, yields or ends.
     fn go(
         &mut self,
         thread: usize,
@@ -278,9 +280,10 @@ impl<'p> World<'p> {
             ctx.counters = self.counters[rank as usize * counters..].as_mut_ptr();
             ctx.recorded = self.recorded[rank as usize * events..].as_ptr();
             ctx.world = (&raw mut *self).cast();
-            // SAFETY: the function was compiled for this program, and the context is what it expects: tables and
-            // frame are as large as it was compiled for, counters and events begin with this rank's. While it runs,
-            // this function touches neither the context nor itself.
+            // SAFETY: the function was compiled for this program, and the context is what it
+            // expects: tables and frame are as large as it was compiled for, and counters and
+            // events begin with those of this rank. While it runs, this function touches neither
+            // the context nor itself.
             let status = unsafe { (entry.function)(&raw mut ctx) };
             let t = &mut self.threads[thread];
             match status {
@@ -313,13 +316,14 @@ impl<'p> World<'p> {
             match b.role {
                 BufferRole::Input(n) => {
                     let data = self.host.fill(BufferId(i as u32), n, rank, call).map_err(Stop::Host)?;
-                    // SAFETY: the host made sure that the data has as many elements as the buffer.
+                    // SAFETY: the host has checked that the data has as many elements as the
+                    // buffer.
                     unsafe { store(&data, self.bases[at]) };
                     self.init[at].add(0, data.len() as u64);
                 }
                 _ if b.zero => {
                     let n = self.program.elements(BufferId(i as u32), rank).unwrap_or(0);
-                    // SAFETY: the buffer has so many elements, and zeros are elements of every type.
+                    // SAFETY: the buffer has `n` elements, and zeros are elements of every type.
                     unsafe { std::ptr::write_bytes(self.bases[at], 0, n as usize * self.sizes[i]) };
                     self.init[at].add(0, n);
                 }
@@ -343,7 +347,7 @@ impl<'p> World<'p> {
             if self.init[at].first_gap(0, n).is_some() {
                 return Err(Stop::Fault);
             }
-            // SAFETY: the host made sure that the result has as many elements as the buffer.
+            // SAFETY: the host has checked that the result has as many elements as the buffer.
             let data = unsafe { fetch(self.dtypes[b.0 as usize], self.bases[at], n as usize) };
             parts.push(self.host.part(b, bounds, data).map_err(Stop::Host)?);
         }
@@ -351,7 +355,7 @@ impl<'p> World<'p> {
         if call + 1 < self.calls { self.begin_call(rank, call + 1) } else { Ok(()) }
     }
 
-    /// What the host reads of a buffer in a call is kept; none if some element holds nothing.
+    /// Keeps what the host reads of a buffer in a call. Returns None if some element holds nothing.
     pub(super) fn host_read(&mut self, rank: u64, call: i64, buffer: BufferId) -> Option<()> {
         let dims = self.program.dims(buffer, rank).ok()?;
         let (n, at) = (dims.iter().product(), rank as usize * self.mems + buffer.0 as usize);
@@ -365,7 +369,7 @@ impl<'p> World<'p> {
         Some(())
     }
 
-    /// Number of a memory of a rank.
+    /// Returns the number of a memory of a rank.
     pub(super) fn place(&self, rank: i64, mem: i64) -> usize {
         rank as usize * self.mems + mem as usize
     }
@@ -375,7 +379,7 @@ impl<'p> World<'p> {
         self.init[place].first_gap(start as u64, len as u64).is_none()
     }
 
-    /// Notes that elements were written, by a peer in a call or by the rank itself.
+    /// Records that elements were written, by a peer in a call or by the rank itself.
     pub(super) fn written(&mut self, place: usize, start: i64, len: i64, by_call: Option<i64>) {
         let (start, len) = (start as u64, len as u64);
         if len == 0 {
@@ -390,39 +394,39 @@ impl<'p> World<'p> {
         self.init[place].add(start, len);
     }
 
-    /// Where an element is.
+    /// Returns the address of an element.
     pub(super) fn at(&self, place: usize, start: i64) -> *mut u8 {
         self.bases[place].wrapping_add(start as usize * self.sizes[place % self.mems])
     }
 
-    /// Bytes of so many elements.
+    /// Returns the number of bytes of `len` elements.
     pub(super) fn bytes(&self, place: usize, len: i64) -> usize {
         len as usize * self.sizes[place % self.mems]
     }
 
-    /// A copy that stays until the next one.
+    /// Makes a copy that lives until the next one.
     pub(super) fn aside(&mut self, src: *const u8, bytes: usize) -> *const u8 {
-        // SAFETY: the caller names elements of one of our memories.
+        // SAFETY: the caller names elements of one of this world's memories.
         self.aside = unsafe { std::slice::from_raw_parts(src, bytes) }.to_vec();
         self.aside.as_ptr()
     }
 
-    /// Where a buffer of a rank begins.
+    /// Returns the address of a buffer of a rank.
     pub(super) fn pointer(&self, rank: u64, b: BufferId) -> i64 {
         self.bases[rank as usize * self.mems + b.0 as usize] as i64
     }
 
-    /// Element type of a buffer.
+    /// Returns the element type of a buffer.
     pub(super) fn dtype(&self, b: BufferId) -> DType {
         mem_dtype(self.program.schedule, Mem::Buffer(b.0))
     }
 
-    /// Adds one to a counter, and lets those go on who waited for that.
+    /// Adds one to a counter, and wakes the streams whose wait that satisfies.
     pub(super) fn notify(&mut self, rank: u64, counter: u32) {
         let n = self.program.counters() as usize;
         let at = &mut self.counters[rank as usize * n + counter as usize];
         *at += 1;
-        // What a wait has taken is gone already.
+        // What a wait has taken is already subtracted.
         let (have, form) = (*at, self.program.form(counter));
         self.wake(
             rank,
@@ -430,7 +434,7 @@ impl<'p> World<'p> {
         );
     }
 
-    /// Notes that an event was recorded in a call, and lets those go on who waited for that.
+    /// Records an event of a call, and wakes the streams that await it.
     pub(super) fn record(&mut self, rank: u64, event: u32, call: i64) {
         let n = self.program.events.len();
         let at = &mut self.recorded[rank as usize * n + event as usize];
@@ -449,24 +453,25 @@ impl<'p> World<'p> {
         self.queues.len(queue) > 0
     }
 
-    /// Puts elements into a queue, and lets those go on who waited for a message of it; none if some element holds
-    /// nothing.
+    /// Puts elements into a queue, and wakes the streams that wait for a message of it. Returns
+    /// None if some element holds nothing.
     pub(super) fn send(&mut self, queue: Queue, place: usize, start: i64, len: i64) -> Option<()> {
         if !self.holds(place, start, len) {
             return None;
         }
-        // SAFETY: these elements lie inside a buffer (code has checked that).
+        // SAFETY: these elements lie inside a buffer (compiled code has checked that).
         let message = unsafe { std::slice::from_raw_parts(self.at(place, start), self.bytes(place, len)) };
         self.queues.push(queue, message);
         self.wake(queue.1, |held| held == Held::Empty(queue));
         Some(())
     }
 
-    /// Takes the oldest message of a queue, and lets those go on who waited for a slot of it; none if it has another
-    /// size.
+    /// Takes the oldest message of a queue, and wakes the streams that wait for a slot of it.
+    /// Returns None if it has another size.
     pub(super) fn recv(&mut self, queue: Queue, place: usize, start: i64, len: i64) -> Option<()> {
         let message = self.queues.pop(queue).filter(|m| m.len() == self.bytes(place, len))?;
-        // SAFETY: as many elements lie inside a buffer (code has checked that), and a message is memory of its own.
+        // SAFETY: as many elements lie inside a buffer (compiled code has checked that), and a
+        // message is separate memory.
         unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), self.at(place, start), message.len()) };
         self.queues.done_with(message);
         self.written(place, start, len, None);
@@ -485,8 +490,8 @@ impl<'p> World<'p> {
         }
     }
 
-    /// The plan of an operation on a rank, with what it reads checked and what it writes noted; null if it cannot be
-    /// carried out.
+    /// Returns the plan of an operation on a rank, after checking what it reads and recording what
+    /// it writes, or null if the operation cannot be executed.
     pub(super) fn plan(&mut self, rank: u64, number: u32) -> *const i64 {
         if !self.plans.contains_key(&(rank, number)) {
             let plan = self.recipes.get(&number).and_then(|r| Plan::of(self, r, rank));
@@ -507,7 +512,8 @@ impl<'p> World<'p> {
     }
 }
 
-/// Sets the environment for a region: call, coordinates of the group, and the rank where they are all 0.
+/// Sets the environment for a region: call, coordinates of the group, and the rank whose
+/// coordinates are all 0.
 fn enter(p: &Program<'_>, region: usize, rank: u64, call: i64, env: &mut [i64]) {
     let id = kbc_ir::schedule::RegionId(region as u32);
     env[0] = call;
@@ -522,7 +528,7 @@ fn enter(p: &Program<'_>, region: usize, rank: u64, call: i64, env: &mut [i64]) 
 /// # Safety
 /// As many elements as `data` has fit at `to`.
 unsafe fn store(data: &Data, to: *mut u8) {
-    // SAFETY: the caller's promise; the two do not overlap.
+    // SAFETY: the caller guarantees that the elements fit; the two do not overlap.
     each!(data, v => unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), to.cast(), v.len()) });
 }
 
@@ -530,7 +536,7 @@ unsafe fn store(data: &Data, to: *mut u8) {
 /// `n` elements of that type are at `from`.
 unsafe fn fetch(dtype: DType, from: *const u8, n: usize) -> Data {
     let mut data = Data::zeros(dtype, n);
-    // SAFETY: the caller's promise; the two do not overlap.
+    // SAFETY: the caller guarantees that the elements exist; the two do not overlap.
     each!(&mut data, v => unsafe { std::ptr::copy_nonoverlapping(from.cast(), v.as_mut_ptr(), n) });
     data
 }

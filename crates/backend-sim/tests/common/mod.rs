@@ -1,4 +1,4 @@
-//! The hand-written schedules of `kbc-ir` with inputs and the results they must give.
+//! The hand-written schedules of `kbc-ir`, with inputs and the results they must give.
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -17,8 +17,9 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/kir/good"))
 }
 
-/// Names of all schedules: those of `kbc-ir` and those of this crate, which have what the others do not (gets, direct
-/// placement, an acquire on another stream than the wait). A new file is a new case.
+/// Returns the names of all schedules: those of `kbc-ir` and those of this crate, which use
+/// features that the others lack (gets, direct placement, an acquire on another stream than the
+/// wait). A new file is a new case.
 pub fn names() -> Vec<String> {
     let of = |folder: PathBuf| {
         let entries = std::fs::read_dir(folder).unwrap();
@@ -46,12 +47,12 @@ pub fn source(name: &str) -> String {
         .unwrap()
 }
 
-/// A good schedule; long vectors are cut short so that many runs stay fast.
+/// Returns a good schedule. Long vectors are shortened, so that many runs stay fast.
 pub fn load(name: &str) -> Schedule {
     parse(&short(name))
 }
 
-/// Its text.
+/// Returns the text of a schedule with shortened vectors.
 pub fn short(name: &str) -> String {
     let mut text = source(name);
     for (long, short) in [
@@ -67,7 +68,7 @@ pub fn short(name: &str) -> String {
     text
 }
 
-/// Types of the inputs, by number.
+/// Returns the types of the inputs, by number.
 pub fn input_types(s: &Schedule) -> Vec<TensorType> {
     let mut out: Vec<(u32, TensorType)> = s
         .buffers
@@ -81,7 +82,7 @@ pub fn input_types(s: &Schedule) -> Vec<TensorType> {
     out.into_iter().map(|x| x.1).collect()
 }
 
-/// Exact inputs that differ from call to call.
+/// Returns exact inputs that differ from call to call.
 pub fn inputs(s: &Schedule, calls: u32) -> Vec<Vec<Tensor>> {
     let of = |call| {
         input_types(s)
@@ -95,7 +96,7 @@ pub fn inputs(s: &Schedule, calls: u32) -> Vec<Vec<Tensor>> {
     (0..calls).map(of).collect()
 }
 
-/// What a feed means: the combination of its slices, or itself.
+/// Returns the value that a feed stands for: the combination of its slices, or the feed itself.
 pub fn meaning(ty: &TensorType, mesh: &Mesh, feed: &Tensor) -> Vec<f64> {
     assert_eq!(feed.shape(), feed_shape(ty, mesh));
     let values = feed.data().to_f64();
@@ -114,7 +115,8 @@ pub fn meaning(ty: &TensorType, mesh: &Mesh, feed: &Tensor) -> Vec<f64> {
         .collect()
 }
 
-/// What a schedule computes from its one input: the input's meaning, unless it does more.
+/// Returns what a schedule computes from its one input: the input's value, unless the schedule does
+/// more.
 pub fn golden(name: &str, s: &Schedule, feed: &Tensor) -> Vec<f64> {
     let values = meaning(&input_types(s)[0], &s.mesh, feed);
     match name {
@@ -123,7 +125,7 @@ pub fn golden(name: &str, s: &Schedule, feed: &Tensor) -> Vec<f64> {
     }
 }
 
-/// Every rank holds its part of result 0, in every call: exactly these elements.
+/// Asserts that every rank holds its part of result 0 in every call, with exactly these elements.
 pub fn assert_right(name: &str, s: &Schedule, feeds: &[Vec<Tensor>], result: &RunResult) {
     let ty = s.buffers.iter().find(|b| b.role == BufferRole::Output(0)).unwrap().global.clone().unwrap();
     let outputs = s.buffers.iter().filter(|b| matches!(b.role, BufferRole::Output(_))).count();

@@ -1,9 +1,10 @@
-//! Memory of a run: what an operation may read, what it fills, and whose contract it disturbs.
+//! Memory of a run: which elements an operation may read, which it fills, and whose contract it
+//! disturbs.
 //!
-//! Every read must find elements that were filled in this call, or, in a window, in any call. What
-//! a region with a contract wrote to its operands counts for other regions only where its `end`
-//! clauses say what it is. Owns these rules; runs of elements are [`super::super::filled`]'s,
-//! contributions [`super::Meaning`]'s.
+//! Every read must find elements that were filled in this call or, in a window, in any call.
+//! Elements that a region with a contract wrote to its operands count as filled for other regions
+//! only where its `end` clauses name them. This module owns these rules. [`super::super::filled`]
+//! owns runs of elements, [`super::Meaning`] contributions.
 
 use super::Engine;
 use crate::contents::Contents;
@@ -18,25 +19,25 @@ use kbc_ir::types::CutRule;
 use kbc_ir::walk::{Access, Cursor, Mem};
 use std::ops::Range;
 
-/// Elements from a first one to one past the last.
+/// A run of elements: the first, and one past the last.
 pub(crate) type Run = (u64, u64);
 
-/// Why elements may not be read.
+/// The reason why elements may not be read.
 enum Blank {
-    /// Nobody wrote them, or in an earlier call only.
+    /// Nothing wrote them: for a slot, in any call; for a buffer, in this call.
     Nothing,
     /// Their rank has begun a later call.
     Forgotten,
-    /// A region wrote them whose contract says nothing of them.
+    /// They were written by a region whose contract does not name them.
     Left(u32),
-    /// A region is still at work on them.
+    /// A region is still working on them.
     Unfinished(u32),
-    /// A region wrote them that stands later in the text.
+    /// They were written by a region that stands later in the text.
     Later(u32),
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
-    /// The region that a stream is in, or the host.
+    /// Returns the region that a stream is in, or the host.
     pub(crate) fn region_of(&self, si: usize) -> u32 {
         self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(HOST, |r| r.0)
     }
@@ -45,19 +46,20 @@ impl<'p, C: Contents> Engine<'p, C> {
         region != HOST && self.setup.regions[region as usize].promised
     }
 
-    /// Whether a stream is where no contract says what places hold.
+    /// Whether a stream is in a region without a contract, or in the host program.
     pub(super) fn strict(&self, si: usize) -> bool {
         !self.promised(self.region_of(si))
     }
 
-    /// The elements of an access on a walked rank. With `by`, the access is a translate's, which that element of the
-    /// group takes to the walked rank's.
+    /// Returns the elements of an access on a walked rank. With `by`, the access is made by an
+    /// image of the walked rank, which that group element takes to the walked rank.
     pub(crate) fn runs(&self, rep: usize, region: u32, a: &Access, by: u64) -> Vec<Run> {
         let setup = self.setup;
         let plain = || vec![(a.start, a.start + a.len)];
         let Mem::Buffer(b) = a.mem else {
-            // Chunks of other ranks may be an element longer or shorter where a contract follows their contents; then
-            // other regions cannot know how much a slot holds.
+            // Where a contract follows the contents of a region, chunks of other ranks may be one
+            // element longer or shorter; other regions then cannot know how many elements a slot
+            // holds.
             let known = by == 0 || !self.promised(region) || setup.even[region as usize].iter().all(|e| *e);
             return if known { vec![(0, a.len)] } else { vec![] };
         };
@@ -84,13 +86,14 @@ impl<'p, C: Contents> Engine<'p, C> {
         out
     }
 
-    /// All elements of a buffer on a walked rank.
+    /// Returns all elements of a buffer on a walked rank.
     pub(super) fn all(&self, rep: usize, buffer: BufferId) -> Run {
         let rank = self.setup.group.reps[rep];
         (0, self.setup.program.elements(buffer, rank).unwrap_or(0))
     }
 
-    /// The host of a rank begins a call: buffers that it does not fill hold nothing from then on.
+    /// Empties a buffer because the host of a rank begins a call: from then on, buffers that the
+    /// host does not fill hold nothing.
     pub(super) fn forget(&mut self, si: usize, buffer: BufferId) {
         let rep = self.streams[si].rep;
         let who = Who { si, back: 0, stream: self.own(si) };
@@ -102,7 +105,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// Elements that are read must hold something; whether they do.
+    /// Checks that elements that are read hold something. Returns whether they do.
     pub(crate) fn expect(
         &mut self,
         (region, call): (u32, u64),
@@ -122,8 +125,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         true
     }
 
-    /// A local operation reads a buffer inside a region: an operand of the region's contract holds what the contract
-    /// says when the region is over, and nothing that is promised before.
+    /// Checks a local operation that reads a buffer inside a region. An operand of the region's
+    /// contract holds what the contract states once the region is over; before that, nothing is
+    /// known of it.
     pub(super) fn beside(
         &mut self,
         (region, call): (u32, u64),
@@ -177,8 +181,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         (!self.meaning.settled(instance, operand, run)).then_some(Blank::Unfinished(by.region))
     }
 
-    /// Elements that the `end` clauses of a region speak of on a walked rank: (operand, first, one past the last), in
-    /// order and joined where they touch.
+    /// Returns the elements that the `end` clauses of a region name on a walked rank: (operand,
+    /// first, one past the last), in order, joined where they touch.
     fn due(&mut self, region: u32, rep: usize) -> std::rc::Rc<Vec<(u32, u64, u64)>> {
         let setup = self.setup;
         let list = self.due.entry((region, rep)).or_insert_with(|| {
@@ -257,7 +261,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         });
     }
 
-    /// Elements are written: they hold something now, and a contract that another region is keeping there is broken.
+    /// Marks elements as written: they hold something now, and a contract that another region is
+    /// keeping there is broken.
     pub(crate) fn fill(
         &mut self,
         (region, call): (u32, u64),
@@ -266,7 +271,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         runs: &[Run],
         span: Span,
     ) {
-        // The host's program is the last region in the text, but what it writes is there for the regions it launches then.
+        // The host's program is the last region in the text, but the regions that it launches
+        // afterwards see what it writes.
         let regions = &self.setup.schedule.regions;
         let spelled = is_spelled(self.setup.schedule) && region as usize + 1 == regions.len();
         let by = By { call, region: if spelled { HOST } else { region } };
@@ -295,7 +301,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// Code E336.
+    /// Reports E336.
     fn intruded(
         &mut self,
         rep: usize,
@@ -322,7 +328,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         });
     }
 
-    /// The last write to an atom of an operand.
+    /// Returns the last write to an atom of an operand.
     pub(super) fn last_write(&self, at: At, (operand, atom, atoms): (u32, u64, u64)) -> Option<Acc> {
         let buffer = self.setup.schedule.regions[at.region as usize].operands[operand as usize].buffer;
         let places = self.setup.grids.whole(buffer, at.rep);
@@ -330,8 +336,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         if places.is_empty() { None } else { self.order.last_write(at.rep * self.setup.grids.places + place) }
     }
 
-    /// A stream leaves a region with a contract: what another region wrote before that, as this stream knows, is what the
-    /// operand holds at the end.
+    /// Reports E336 when a stream leaves a region with a contract and knows that another region has
+    /// overwritten parts that this region had finished: the operand then does not end with the
+    /// contents that the contract requires.
     pub(super) fn overwritten(&mut self, si: usize, at: At) {
         let me = Who { si, back: 0, stream: self.own(si) };
         for part in self.meaning.overwritten(at) {
@@ -343,14 +350,14 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// A rank is done with a region with a contract: what the contract names must hold something, also where the region
-    /// itself wrote nothing.
+    /// Handles a rank that is done with a region with a contract: the elements that the contract
+    /// names must hold something, even where the region itself wrote nothing.
     pub(super) fn delivered(&mut self, at: At) {
         let span = self.setup.schedule.regions[at.region as usize].span;
         let due = self.due(at.region, at.rep);
         for &(operand, lo, hi) in due.iter() {
             let mem = Mem::Buffer(self.setup.operand(at.region, operand).0 as u32);
-            // A stream may be in a later region already and have written there again.
+            // A stream may already be in a later region and have written there again.
             let there = |by: By| by.call > at.call || by.call == at.call && by.up_to(at.region);
             for (lo, hi, first) in self.filled.first(at.rep, mem, (lo, hi)) {
                 if !first.is_some_and(there) {
@@ -359,7 +366,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                 }
             }
             for (lo, hi, last) in self.filled.of(at.rep, mem, (lo, hi)) {
-                // A host that is in the next call has taken what was there.
+                // A host that is in the next call has already read the elements.
                 if self.begun[at.rep] <= at.call
                     && last.is_some_and(|by| by.call == at.call && by.up_to(at.region))
                     && !self.expect((at.region, at.call), at.rep, mem, &[(lo, hi)], span)
@@ -371,8 +378,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.unnamed(at, &due);
     }
 
-    /// Clears the places that no `end` clause names on this rank, in operands that some `end` clause names. Other
-    /// operands keep their contents.
+    /// Clears the places that no `end` clause names on this rank, in operands that some `end`
+    /// clause names. Other operands keep their contents.
     fn unnamed(&mut self, at: At, due: &[(u32, u64, u64)]) {
         let setup = self.setup;
         let region = &setup.schedule.regions[at.region as usize];
@@ -390,7 +397,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             let ends = due.iter().filter(|d| d.0 == number).map(|d| (d.1, d.2)).chain([(end, end)]);
             for (lo, hi) in ends {
                 for (lo, hi, last) in self.filled.of(at.rep, mem, (from, lo)) {
-                    // What the region wrote itself is told apart when it is read.
+                    // Elements that the region itself wrote are distinguished when they are read.
                     let before = |by: By| by.call <= at.call && by.up_to(at.region) && by.region != at.region;
                     if last.is_some_and(before) {
                         self.filled.clear(at.rep, mem, (lo, hi));
@@ -401,7 +408,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// Whether memory holds the zeros it was filled with, and nothing else yet.
+    /// Whether memory still holds only its initial zeros.
     pub(super) fn zeros(&self, si: usize, rep: usize, a: &Access) -> bool {
         let (setup, call) = (self.setup, self.streams[si].call as usize);
         let zero = match a.mem {
@@ -421,8 +428,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         setup.grids.of(a, rep).all(|p| untouched(self.order.last_write(rep * setup.grids.places + p)))
     }
 
-    /// The block of a line that packing or unpacking one part of a tensor touches: the line's buffer, the places and the
-    /// elements. None for an operation on whole buffers, or where the block cannot be told.
+    /// Returns the block of a line that packing or unpacking one part of a tensor touches: the
+    /// line's buffer, the places and the elements. Returns None for an operation on whole buffers,
+    /// or if the block cannot be determined.
     pub(super) fn block(&self, rep: usize, l: &LocalOp) -> Option<(BufferId, Range<usize>, Run)> {
         let setup = self.setup;
         let (program, rank) = (&setup.program, setup.group.reps[rep]);
@@ -436,7 +444,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         let (start, len) = (run.0, run.1.saturating_sub(run.0));
         let (num, den) = (index as i64, parts as i64);
         let a = Access { mem: Mem::Buffer(line.0), start, len, num, cnt: 1, den, operand: u32::MAX };
-        // Places are parts of the line as regions cut it: where this operation cuts it otherwise, it may touch any.
+        // Places are parts of the line as regions cut it. If this operation cuts the line
+        // differently, it may touch any place.
         let alike = match setup.grids.parts(line.0) {
             None => true,
             Some((_, n)) => {
@@ -450,7 +459,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         Some((line, places, run))
     }
 
-    /// A local operation must have a result on this rank and on all ranks that it stands for.
+    /// Checks that a local operation has a result on this rank and on all ranks that it represents.
     pub(super) fn legal(&mut self, rep: usize, l: &LocalOp, op: u32, span: Span) {
         if !self.tried.insert((op, rep)) {
             return;
@@ -477,8 +486,8 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 }
 
-/// The line of which a local operation packs or unpacks one block: the line, the tensor and its cut dimension, parts, rule
-/// and which block.
+/// Returns the parts of a local operation that packs or unpacks one block of a line: the line, the
+/// tensor and its cut dimension, the number of parts, the rule, and the index of the block.
 pub(crate) fn line_block(
     l: &LocalOp,
 ) -> Option<(BufferId, BufferId, u32, u64, &CutRule, &kbc_ir::expr::Expr)> {

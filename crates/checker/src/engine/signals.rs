@@ -1,8 +1,9 @@
-//! Notifies and waits of a run: which notifies a wait is about, and that no others can pass for them.
+//! Notifies and waits of a run: which notifies a wait means, and the proof that no others can take
+//! their place.
 //!
-//! An epoch has one writer, so its first n notifies are what `>= n` is about. For the other forms the rule is E358
-//! (`docs/adr/019-barrier-forms.md`): a notify that a wait is not about comes after that wait, or, where waits take, at
-//! least after all that the wait is about.
+//! An epoch has one writer, so `>= n` means its first n notifies. For the other forms the rule is
+//! E358 (`docs/adr/019-barrier-forms.md`): a notify that a wait does not mean comes after that
+//! wait, or, for clearing counters, at least after all notifies that the wait means.
 
 use super::super::contents::Contents;
 use super::super::counters::{Counter, Meant, NONE, Told, Waited};
@@ -12,14 +13,14 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
 use kbc_ir::walk::Act;
 
-/// A notify: the stream that makes it, as the rank of the counter sees it, and its operation.
+/// A notify: the notifying stream, as the rank of the counter sees it, and its operation.
 type By = (u32, u32);
 
-/// The wait that a notify may disturb, and a notify that may be missing when it does.
+/// Returns the wait that a notify may disturb, and a notify that may be missing when it does.
 fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Option<(&'c Meant, Option<By>)> {
     for m in c.meant.iter().rev() {
         if order.knew(&told.snap, told.back, c.waiter) >= m.pos {
-            // Also after all waits before that one.
+            // The notify then also comes after all earlier waits.
             return None;
         }
         match form {
@@ -35,8 +36,9 @@ fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Optio
     None
 }
 
-/// Takes the notifies up to number `target` that a wait is about: of several writers first those that are known to be
-/// there, because no wait can pass without them, then in the order in which they came.
+/// Takes the notifies up to number `target`, which are those that a wait means. If the counter has
+/// several writers, notifies that are known to have been issued come first, because no wait can
+/// pass without them; the others follow in the order of their arrival.
 fn next(c: &mut Counter, target: u64, known: impl Fn(&Told) -> bool) -> Vec<Told> {
     let n = ((target + 1).saturating_sub(c.first) as usize).min(c.told.len());
     c.first += n as u64;
@@ -96,7 +98,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         c.count += 1;
         c.notified[call] += 1;
         c.told.push_back(told);
-        // Everybody who waits looks again; those for a larger value block at once.
+        // Every waiting stream looks again; those that wait for a larger value block at once.
         let (count, spent) = (c.count, c.spent);
         let woken: Vec<usize> = std::mem::take(&mut c.waiting);
         for w in woken {
@@ -137,7 +139,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         let told = &c.told[index as usize];
         self.order.heard(si, &told.snap, told.by, told.moved);
         if !setup.shared[setup.program.counter_name(counter).0.0 as usize] {
-            // The only stream that waits for this counter knows all of these now.
+            // The only stream that waits for this counter now knows all of these notifies.
             for _ in 0..=index {
                 if let Some(told) = c.told.pop_front() {
                     self.order.recycle(told.snap);
@@ -148,7 +150,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         true
     }
 
-    /// A wait for a counter that is no epoch passes: it is about all notifies up to number `target`.
+    /// Handles a wait for a counter that is not an epoch: it passes, and means all notifies up to
+    /// number `target`.
     fn spend(
         &mut self,
         si: usize,
@@ -168,7 +171,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         c.waited[call].push(Waited { stream: si, op, value: about });
         (c.spent, c.wait_op, c.waiter) = (target, op, own);
         let heard = next(c, target, |t: &Told| self.order.knows(si, t.by) >= t.snap.pos);
-        // Of each stream the last; what the waiting stream knows to be done anyway cannot be missing.
+        // Keep only the last notify of each stream. Notifies that the waiting stream knows to have
+        // been issued cannot be missing.
         let mut by: Vec<(u32, u32, u32)> = heard.iter().map(|t| (t.by, t.snap.pos, t.op)).collect();
         by.sort_by_key(|(by, pos, _)| (*by, std::cmp::Reverse(*pos)));
         by.dedup_by_key(|b| b.0);
@@ -178,7 +182,9 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.order.recycle(told.snap);
         }
         let c = self.counters.of(rep, counter);
-        // What is after a wait, or after all that it takes, is so for those before it, too, if all come from one stream.
+        // If all notifies of this wait and of the one before come from one stream, a notify that
+        // comes after this wait, or after everything that it means, also comes after what the
+        // earlier wait means. The earlier wait then need not be kept.
         let alone = |m: &Meant| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
         if matches!(form, Form::Sense { fresh: _ }) || c.meant.last().is_some_and(alone) {
             c.meant.pop();
@@ -189,7 +195,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         if waiter != NONE && waiter != own {
             self.two_waiters((rep, counter), span, self.setup.span(before));
         }
-        // Notifies that are there already, and that this wait is not about.
+        // Notifies that have already arrived and that this wait does not mean.
         let c = &*self.counters.of(rep, counter);
         if c.several || matches!(form, Form::Sense { fresh: _ }) {
             let found =
@@ -201,7 +207,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// Code E358.
+    /// Reports E358.
     fn ahead(&mut self, (rep, counter): (usize, u32), (by, op): By, wait: u32, missing: Option<By>) {
         let setup = self.setup;
         let (span, wait) = (setup.span(op), setup.span(wait));
@@ -222,7 +228,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         });
     }
 
-    /// Code E351.
+    /// Reports E351 for two writers of a counter.
     fn two_writers(&mut self, (rep, counter): (usize, u32), now: (u32, Span), first: (u32, Span)) {
         let (setup, name) = (self.setup, self.counter_name(rep, counter));
         let rank = |stream: u32| setup.rank((stream / setup.width as u32) as u64);
@@ -234,7 +240,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         });
     }
 
-    /// Code E351.
+    /// Reports E351 for two streams that wait for one counter.
     fn two_waiters(&mut self, (rep, counter): (usize, u32), now: Span, first: Span) {
         let name = self.counter_name(rep, counter);
         let (first, now) =
@@ -248,7 +254,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 }
 
-/// Code E367.
+/// Returns the error E367.
 fn stale(setup: &super::Setup, counter: u32, form: Form, span: Span) -> Diagnostic {
     let signal = setup.schedule.signal(setup.program.counter_name(counter).0);
     let name = &signal.name;

@@ -1,19 +1,23 @@
-//! Lengths of parts: how many elements each atom of a piece has, and where the atoms of scratch lie.
+//! Lengths of parts: the number of elements of each atom of a piece, and the positions of the atoms
+//! of scratch.
 //!
-//! Owns the rules for what may go where: as many elements as come, the same part of the same line where ranks that are
-//! not walked have longer or shorter ones, and whole parts of scratch as they were put there. Contents are
-//! [`super::Meaning`]'s.
+//! The module owns the rules for which piece may go where: the number of elements must match; ranks
+//! that are not walked may have longer or shorter parts only if source and destination are the same
+//! part of the same line; and scratch is read in the whole parts that were put there.
+//! [`super::Meaning`] owns the contents.
 
 use super::{Asymmetric, At, Meaning, Trouble};
 use crate::contents::Contents;
 use kbc_ir::schedule::{OperandId, RegionId};
 use kbc_ir::walk::Access;
 
-/// Where the atoms of a scratch operand lie, as (first element, elements); none while all lie as its line is cut.
+/// Positions of the atoms of a scratch operand, as (first element, number of elements). None while
+/// all atoms lie as the line of the operand is cut.
 pub(super) type Laid = Option<Vec<(u64, u64)>>;
 
 impl<C: Contents> Meaning<'_, C> {
-    /// Elements of each of `n` atoms of an operand, from atom `lo` of `atoms`, as its line cuts them on a rank.
+    /// Returns the number of elements of each of `n` atoms of an operand, from atom `lo` of `atoms`
+    /// on, as its line cuts them on a rank.
     fn lengths(
         &self,
         (region, operand): (u32, u32),
@@ -28,7 +32,7 @@ impl<C: Contents> Meaning<'_, C> {
         (lo..lo + n as u64).map(|i| start(i + 1) - start(i)).collect()
     }
 
-    /// Elements of each atom of the piece.
+    /// Returns the number of elements of each atom of the piece.
     pub(super) fn come(&self) -> Vec<u64> {
         let p = &self.piece;
         match &p.lengths {
@@ -37,7 +41,8 @@ impl<C: Contents> Meaning<'_, C> {
         }
     }
 
-    /// Elements of each atom of a chunk of scratch, which must lie as the chunk says; none of other operands.
+    /// Returns the number of elements of each atom of a chunk of scratch, whose atoms must lie
+    /// where the chunk says. Returns None for other operands.
     pub(super) fn scratch_lengths(
         &mut self,
         at: At,
@@ -53,7 +58,7 @@ impl<C: Contents> Meaning<'_, C> {
         let all = self.held(at).operands[a.operand as usize].1;
         let laid = &self.held(at).laid[a.operand as usize];
         let out: Vec<u64> = match laid {
-            // As the line cuts it, which is how the chunk is cut.
+            // The atoms lie as the line cuts them, which is how the chunk is cut.
             None => return Ok(Some(self.lengths((at.region, a.operand), rank, (lo, n), all))),
             Some(laid) => {
                 let mut next = a.start;
@@ -81,7 +86,8 @@ impl<C: Contents> Meaning<'_, C> {
         }
     }
 
-    /// Notes where the atoms of the piece lie in scratch; for a reduction they lie there already.
+    /// Records where the atoms of the piece lie in scratch. For a reduction they must already lie
+    /// there.
     pub(super) fn lay(
         &mut self,
         at: At,
@@ -94,7 +100,8 @@ impl<C: Contents> Meaning<'_, C> {
         }
         let come = self.come();
         if come.iter().take(n).sum::<u64>() != a.len {
-            // Of chunks that differ in length on other ranks; these go to the same place of the same line.
+            // The chunks differ in length on other ranks. Such chunks go to the same place of the
+            // same line.
             return Ok(());
         }
         if add {
@@ -123,7 +130,7 @@ impl<C: Contents> Meaning<'_, C> {
             plain.iter().map(lies).collect()
         });
         let own = lo as usize..lo as usize + n;
-        // Parts of which something lay here are gone.
+        // Parts that lay here before are gone.
         for (atom, (start, len)) in laid.iter().enumerate().filter(|(atom, _)| !own.contains(atom)) {
             if *start < a.start + a.len && a.start < start + len {
                 cells.store(atom, &nothing, 1);
@@ -137,8 +144,8 @@ impl<C: Contents> Meaning<'_, C> {
         Ok(())
     }
 
-    /// Whether the atoms of the piece and of the run it goes to are aligned: the same number of elements each, and
-    /// (with ranks that are not walked) moved alike.
+    /// Whether the atoms of the piece and of its destination are aligned: the same number of
+    /// elements each, and, if some ranks are not walked, moved alike.
     pub(super) fn aligned(
         &self,
         at: At,
@@ -164,7 +171,7 @@ impl<C: Contents> Meaning<'_, C> {
                 ));
             }
         }
-        // Scratch takes its parts as they come, whatever their sizes are.
+        // Scratch accepts parts of any size.
         if setup.scratch(at.region, operand) {
             return Ok(Ok(()));
         }
@@ -189,7 +196,8 @@ impl<C: Contents> Meaning<'_, C> {
         Ok(Ok(()))
     }
 
-    /// Chunks that are not equally long on all ranks may only go to where they come from: the same chunk of the same line.
+    /// Checks chunks that are not equally long on all ranks: they may only go to where they come
+    /// from, which is the same chunk of the same line.
     pub(super) fn alike(&self, at: At, a: &Access, lo: u64, n: usize) -> Result<(), Asymmetric> {
         let setup = self.setup;
         if setup.group.trivial() || self.piece.elements.is_some() && setup.even(at.region, a.operand) {

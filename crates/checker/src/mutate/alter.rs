@@ -1,6 +1,7 @@
-//! Generated mutations: what may be done to one field of a schedule, by the type of the field.
+//! Generated mutations: the changes that can be made to one field of a schedule, by the type of the
+//! field.
 //!
-//! Owns the changes of each type: one match over all types of fields lists the changes and carries one out, so that the two
+//! A single match over all types of fields both lists the changes and applies one, so that the two
 //! cannot differ.
 
 use super::field::{Change, Seen};
@@ -13,16 +14,16 @@ use kbc_ir::schedule::*;
 use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp, TensorType};
 use kbc_ir::visit::{At, Field, FieldMut, Use};
 
-/// The changes of one field: either all there are, or one of them carried out.
+/// Collects all changes of one field, or applies one of them.
 pub(super) struct Chooser {
-    /// The change to carry out; none lists them.
+    /// The change to apply; None lists the changes.
     pub(super) pick: Option<Change>,
-    /// What is listed.
+    /// The changes listed so far.
     pub(super) found: Vec<Change>,
 }
 
 impl Chooser {
-    /// Offers changed values; those that are no change, or the same as one before, are left out.
+    /// Offers changed values. Values that equal the original or an earlier offer are left out.
     fn offer<T: PartialEq>(&mut self, place: &mut T, list: Vec<(Change, T)>) {
         match self.pick {
             Some(c) => {
@@ -65,14 +66,15 @@ impl Chooser {
         self.offer(place, list);
     }
 
-    /// The entries of a list: each left out, each another one, neighbours swapped.
+    /// Offers changes of the entries of a list: each entry left out, each replaced by another
+    /// entry, neighbours swapped.
     fn entries<T: PartialEq + Clone>(
         &mut self,
         place: &mut Vec<T>,
         shorter: bool,
         other: &dyn Fn(&T) -> Vec<T>,
     ) {
-        // Lists may have one entry a rank: a few from each end tell all.
+        // Lists may have one entry per rank; a few from each end are representative.
         let n = place.len();
         let some = || (0..n).filter(|i| *i < 3 || i + 2 > n);
         let mut list = vec![];
@@ -98,17 +100,17 @@ impl Chooser {
     }
 }
 
-/// In call 1 alone.
+/// Returns the condition that holds in call 1 alone.
 pub(super) fn once() -> Expr {
     Expr::bin(BinOp::Eq, Expr::var(CALL), Expr::Int(1))
 }
 
-/// The next of `count` things.
+/// Returns the next of `count` things, cyclically.
 pub(super) fn next(e: &Expr, count: Expr) -> Expr {
     (e.clone() + Expr::Int(1)).modulo(count)
 }
 
-/// A similar operator.
+/// Returns a similar operator.
 fn similar(op: BinOp) -> BinOp {
     match op {
         BinOp::Add => BinOp::Sub,
@@ -134,7 +136,7 @@ fn similar(op: BinOp) -> BinOp {
     }
 }
 
-/// The coordinates that an expression may name, with their sizes.
+/// Returns the coordinates that an expression may name, with their sizes.
 fn coordinates(s: &Schedule, region: Option<&Region>, of: Use) -> Vec<(Name, u64)> {
     match of {
         Use::Part | Use::Dim | Use::Extent | Use::Unit | Use::Row => {
@@ -175,7 +177,7 @@ fn in_call(of: Use) -> bool {
     }
 }
 
-/// How many there are of what an expression numbers.
+/// Returns the number of things among which an expression selects one.
 fn count(region: Option<&Region>, seen: &Seen, of: Use) -> Option<Expr> {
     let some = |n: u64| (n > 1).then(|| Expr::Int(i64::try_from(n).unwrap_or(i64::MAX)));
     match of {
@@ -207,7 +209,7 @@ fn expressions(s: &Schedule, region: Option<&Region>, seen: &Seen, of: Use, e: &
     let count = count(region, seen, of);
     let truth = matches!(of, Use::Guard | Use::Ranks);
     let mut out = vec![];
-    // First those that keep it in its range.
+    // Changes that keep the expression in its range come first.
     if let Some(n) = &count {
         out.push((Change::Next, next(e, n.clone())));
     }
@@ -267,7 +269,7 @@ fn expressions(s: &Schedule, region: Option<&Region>, seen: &Seen, of: Use, e: &
     out
 }
 
-/// References that may stand for another: other operands, other windows.
+/// Returns references that can replace a reference: other operands, other windows.
 fn references(s: &Schedule, region: Option<&Region>, r: &Ref) -> Vec<(Change, Ref)> {
     let operands = region.map_or(0, |r| r.operands.len() as u32);
     let whole = (0..operands).map(|o| Ref::Chunk { operand: OperandId(o), path: vec![] });
@@ -276,14 +278,14 @@ fn references(s: &Schedule, region: Option<&Region>, r: &Ref) -> Vec<(Change, Re
     all.enumerate().map(|(i, x)| (Change::Other(i as u32), x)).collect()
 }
 
-/// Buffers of the same element type.
+/// Returns the buffers of the same element type.
 fn buffers(s: &Schedule, b: BufferId) -> Vec<BufferId> {
     let dtype = s.buffers.get(b.0 as usize).map(|b| b.dtype);
     let all = (0..s.buffers.len() as u32).map(BufferId);
     all.filter(|o| *o != b && s.buffers.get(o.0 as usize).map(|b| b.dtype) == dtype).take(4).collect()
 }
 
-/// The names that things of this sort have in a schedule.
+/// Returns the names that things of this kind have in a schedule.
 fn names(s: &Schedule, region: Option<&Region>, what: &str) -> Vec<Name> {
     let mut out: Vec<Name> = match what {
         "axis" => s.mesh.axes.iter().map(|a| a.name.clone()).collect(),
@@ -357,7 +359,7 @@ fn tensors(s: &Schedule, t: &Option<TensorType>) -> Vec<(Change, Option<TensorTy
     out
 }
 
-/// Lists the changes of a field, or carries one out.
+/// Lists the changes of a field, or applies one.
 pub(super) fn alter(s: &Schedule, at: &At, seen: &Seen, field: FieldMut<'_>, c: &mut Chooser) {
     let region = at.region.and_then(|r| s.regions.get(r as usize));
     let ids = |n: usize| 0..n as u32;

@@ -1,7 +1,8 @@
-//! What a mutation makes of a schedule.
+//! Application of mutations to a schedule.
 //!
-//! Owns the hand-made changes of one statement and of its place in the text, and how any change is made on one rank alone;
-//! which changes there are is the module's above, and those of fields are [`super::alter`]'s.
+//! The module owns the hand-made changes of one statement and of its place in the text, and the
+//! restriction of any change to one rank. The parent module enumerates the changes;
+//! [`super::alter`] changes fields.
 
 use super::alter::{Chooser, alter, next, once};
 use super::{Change, Kind, Mutation, Spot, found};
@@ -14,7 +15,7 @@ fn turned(e: &Expr) -> Expr {
     Expr::un(UnOp::Not, e.clone())
 }
 
-/// What a statement becomes; none if the kind does not apply.
+/// Returns the statements that replace a statement, or None if the kind does not apply to it.
 pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> {
     let op = match st {
         SStmt::Op(SOp::Mark { point: _, peer: _, window: _, slot: _ }, _) => return None,
@@ -76,7 +77,7 @@ pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> 
     }
 }
 
-/// The operation for the next peer in coordinate `i`.
+/// Returns the operation for the next peer in coordinate `i`.
 fn next_peer(r: &Region, op: &SOp, i: u32) -> Option<SOp> {
     let size = r.coords.get(i as usize).filter(|c| c.1 > 1)?.1;
     let mut out = op.clone();
@@ -92,7 +93,8 @@ fn next_peer(r: &Region, op: &SOp, i: u32) -> Option<SOp> {
     done.then_some(out)
 }
 
-/// Another number of chunks on both sides alike; otherwise sizes would differ, and nothing else be wrong.
+/// Changes the number of chunks on both sides alike. Otherwise the sizes would differ, and nothing
+/// else would be tested.
 fn resized(op: &SOp, kind: Kind) -> Option<SOp> {
     let mut out = op.clone();
     let (mut sides, mut done) = (0, false);
@@ -120,10 +122,10 @@ fn extent(x: &mut Ref, kind: Kind) -> Option<()> {
     Some(())
 }
 
-/// Steps down the statements of a body: the number of each, and 1 for an `else`.
+/// A path to a statement of a body: at each level the number of the statement, and 1 for an `else`.
 type Path = [(usize, u8)];
 
-/// Every operation of a body with the path to it, in order.
+/// Visits every operation of a body with its path, in order.
 pub(super) fn each_op<'a>(list: &'a [SStmt], path: &mut Vec<(usize, u8)>, f: &mut dyn FnMut(&'a SOp, &Path)) {
     for (i, st) in list.iter().enumerate() {
         path.push((i, 0));
@@ -142,7 +144,8 @@ pub(super) fn each_op<'a>(list: &'a [SStmt], path: &mut Vec<(usize, u8)>, f: &mu
     }
 }
 
-/// The statement of operation number `op`, guarded: the new one where `cond` holds, the old one elsewhere.
+/// Guards the statement of operation number `op`: the new statement runs where `cond` holds, the
+/// old one elsewhere.
 fn guarded(list: &mut [SStmt], op: u32, cond: &Expr, old: &SStmt, at: &mut u32) {
     for st in list {
         match st {
@@ -156,13 +159,13 @@ fn guarded(list: &mut [SStmt], op: u32, cond: &Expr, old: &SStmt, at: &mut u32) 
                     *st = SStmt::If { cond: cond.clone(), then: vec![st.clone()], other: vec![old.clone()] };
                 }
                 *at += 1;
-                // What the guard holds is not counted again.
+                // The contents of the guard are not counted again.
             }
         }
     }
 }
 
-/// One field changed; on the ranks of a guard alone where there is one.
+/// Changes one field, only on the ranks of a guard if there is one.
 fn field(s: &Schedule, spot: Spot, change: Change, guard: Option<Expr>) -> Schedule {
     let mut out = s.clone();
     let known = found(s);
@@ -203,7 +206,7 @@ fn field(s: &Schedule, spot: Spot, change: Change, guard: Option<Expr>) -> Sched
     out
 }
 
-/// Every statement that is an operation, in order.
+/// Visits every statement that is an operation, in order.
 fn each_statement<'a>(list: &'a [SStmt], f: &mut dyn FnMut(&'a SStmt)) {
     for st in list {
         match st {
@@ -217,7 +220,7 @@ fn each_statement<'a>(list: &'a [SStmt], f: &mut dyn FnMut(&'a SStmt)) {
     }
 }
 
-/// A change of all that a schedule does with a window or an array of signals.
+/// Changes everything that a schedule does with a window or an array of signals.
 fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     let mut out = s.clone();
     if let Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) = kind {
@@ -261,8 +264,8 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     out
 }
 
-/// Those changes, each with the sort and the name of what it is about, and the number of the first region that has
-/// something of it.
+/// Returns those changes, each with the kind and the name of its subject, and the number of the
+/// first region that uses the subject.
 pub(super) fn whole(s: &Schedule) -> Vec<(Kind, &'static str, kbc_ir::name::Name, usize)> {
     let first = |new: &Schedule| new.regions.iter().zip(&s.regions).position(|(a, b)| a != b);
     let mut out = vec![];
@@ -283,17 +286,19 @@ pub(super) fn whole(s: &Schedule) -> Vec<(Kind, &'static str, kbc_ir::name::Name
     out
 }
 
-/// The schedule with a mutation; unchanged if the site is not one of its own.
+/// Returns the schedule with a mutation applied; it is unchanged if the site does not belong to the
+/// schedule.
 pub fn apply(s: &Schedule, m: &Mutation) -> Schedule {
     change(s, m, None)
 }
 
-/// The schedule with a mutation on one rank of each group only, by index in the group: a guard around the statement.
+/// Returns the schedule with a mutation applied on only one rank of each group, given by its index
+/// in the group: a guard surrounds the statement.
 pub fn apply_on(s: &Schedule, m: &Mutation, index: u64) -> Schedule {
     change(s, m, Some(index))
 }
 
-/// The coordinates of one rank of a group.
+/// Returns the condition that selects one rank of a group.
 fn here(region: &Region, index: u64) -> Expr {
     let mut rest = index;
     let mut cond: Option<Expr> = None;
@@ -336,7 +341,7 @@ fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
             Some(SStmt::Op(..)) | None => return s.clone(),
         };
     }
-    // The statements of the block that change.
+    // The statements of the block that changes.
     let at = last.0;
     let moved = |kind| m.kind == kind;
     let (i, end) = if moved(Kind::Swap) {

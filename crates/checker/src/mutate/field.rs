@@ -1,15 +1,17 @@
-//! Fields as places of mutations: names of their types, names of changes, and which fields need no mutants.
+//! Fields as sites of mutations: names of field types, names of changes, and which fields need no
+//! mutants.
 //!
-//! The fields are those of [`kbc_ir::visit`], which yields every one, so that a new field or a new type of field has no mutants
-//! only where this module says so, with the reason ([`harmless`]). The changes themselves are [`super::alter`]'s.
+//! The fields are those of [`kbc_ir::visit`], which yields every one. A new field or field type
+//! therefore has mutants unless this module excludes it and states the reason ([`harmless`]).
+//! [`super::alter`] makes the changes.
 
 use kbc_ir::schedule::*;
 use kbc_ir::visit::{Field, Side, Use};
 
-/// What is done to a field.
+/// A change of a field.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Change {
-    /// The next of those there are, and after the last the first.
+    /// The next of the possible values; the first after the last.
     Next,
     /// One more.
     More,
@@ -23,52 +25,52 @@ pub enum Change {
     Doubled,
     /// Counted from the other end.
     Reversed,
-    /// Rounded down to an even number, so that two become one.
+    /// Rounded down to an even number, so that two values become one.
     Even,
-    /// One fewer of those there are.
+    /// One fewer of the existing things.
     Fewer,
-    /// The number of the call added.
+    /// The number of the call is added.
     Call,
-    /// Another one in call 1 alone.
+    /// Another value in call 1 alone.
     Once,
-    /// Another one from call 4 on.
+    /// Another value from call 4 on.
     Late,
-    /// As in the call before.
+    /// The value of the call before.
     CallBefore,
-    /// As in call 0.
+    /// The value of call 0.
     FirstCall,
-    /// This coordinate of the rank added.
+    /// This coordinate of the rank is added.
     Rank(u32),
     /// This coordinate of the rank itself.
     Own(u32),
-    /// As the next rank of this coordinate has it.
+    /// The value that the next rank along this coordinate has.
     Moved(u32),
     /// Also where this coordinate is 0.
     Wider(u32),
-    /// Turned round.
+    /// Negated.
     Not,
     /// Always true.
     Always,
-    /// Its outermost operator is a similar one.
+    /// The outermost operator is replaced by a similar one.
     Operator,
-    /// Without its outermost `mod`.
+    /// The outermost `mod` is removed.
     Unwrapped,
-    /// Another one of the same type, by number.
+    /// Another value of the same type, by number.
     Other(u32),
-    /// A new one.
+    /// A new value.
     Fresh,
-    /// None.
+    /// No value.
     Absent,
-    /// Without the entry of this number.
+    /// The entry of this number is removed.
     Shorter(u32),
-    /// The entry of this number is another one.
+    /// The entry of this number is replaced by another.
     Entry(u32),
-    /// The entry of this number changes places with the next one.
+    /// The entry of this number is swapped with the next one.
     Swapped(u32),
 }
 
 impl Change {
-    /// In words.
+    /// Describes the change in words.
     pub fn text(self) -> String {
         match self {
             Change::Next => "the next one".into(),
@@ -102,7 +104,7 @@ impl Change {
         }
     }
 
-    /// The word of the change without its number, for the table of `docs/mutation.md`.
+    /// Returns the word of the change without its number, for the table of `docs/mutation.md`.
     pub fn kind(self) -> &'static str {
         match self {
             Change::Next => "the next one",
@@ -137,18 +139,18 @@ impl Change {
     }
 }
 
-/// What the fields before one say about it: the window of a slot, the array of a counter.
+/// Facts about a field that earlier fields determine: the window of a slot, the array of a counter.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
     pub(super) side: Option<Side>,
     pub(super) path: Vec<Part>,
     pub(super) digit: usize,
-    /// Slots of the window, counters of the array, queues of the array.
+    /// Number of slots of the window, of counters of the array, of queues of the array.
     pub(super) sizes: (u64, u64, u64),
 }
 
 impl Seen {
-    /// Takes note of a field.
+    /// Records a field.
     pub(super) fn note(&mut self, s: &Schedule, field: &Field<'_>) {
         match field {
             Field::Ref(side, r) => {
@@ -163,7 +165,8 @@ impl Seen {
             Field::Window(w) => self.sizes.0 = s.windows.get(w.0 as usize).map_or(0, |w| w.slots),
             Field::Signal(x) => self.sizes.1 = s.signals.get(x.0 as usize).map_or(0, |x| x.count),
             Field::Queue(q) => self.sizes.2 = s.queues.get(q.0 as usize).map_or(0, |q| q.count),
-            // Coordinates of a peer, counters and queues follow references, and are in none.
+            // Coordinates of a peer, counters and queues come after references and are not inside
+            // one.
             Field::Expr(
                 Use::Peer(_) | Use::Counter | Use::Value(_) | Use::Queue | Use::Bound | Use::Guard,
                 _,
@@ -221,7 +224,7 @@ impl Seen {
     }
 }
 
-/// Why no change of a field makes a schedule wrong; none where changes do.
+/// Returns the reason why no change of a field makes a schedule wrong, or None if changes can.
 pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
     match field {
         Field::Hint(what, _) => match *what {
@@ -276,7 +279,7 @@ pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
     }
 }
 
-/// The name of a type of fields.
+/// Returns the name of a type of field.
 pub fn type_name(field: &Field<'_>) -> &'static str {
     match field {
         Field::Expr(of, _) => match of {

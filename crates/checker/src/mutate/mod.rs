@@ -1,14 +1,17 @@
-//! Mutations of a schedule: one small wrong change each, to measure whoever claims to find mistakes.
+//! Mutations of a schedule: small wrong changes, one per mutant, used to measure every tool that
+//! claims to find mistakes.
 //!
-//! Owns the enumeration, which is deterministic. There are two sorts of mutations. *Hand-made* ones change the structure: a
-//! statement is left out, done twice, moved, or all that is done with a window or signal changes (`change`). *Generated*
-//! ones change one field: [`kbc_ir::visit`] yields every field, and what may be done to it follows from its type ([`field`]).
-//! Whether a mutant behaves differently is for its readers to find out; some do not (a second fence, a wait that another
-//! implies).
+//! The module owns the enumeration of mutations, which is deterministic. There are two kinds.
+//! *Hand-made* mutations change the structure: a statement is left out, done twice or moved, or
+//! everything that is done with a window or signal changes (`change`). *Generated* mutations change
+//! one field: [`kbc_ir::visit`] yields every field, and its type determines the possible changes
+//! ([`field`]). Callers have to find out whether a mutant behaves differently. Some do not, such as
+//! a second fence, or a wait that another wait implies.
 //!
-//! Every kind is an [`Operator`] on a [`Target`]: `docs/mutation.md` has the table, which a test makes. [`mutations`] has the
-//! kinds of [`Kind::is_basic`], of which tests say one by one which codes are right; [`every`] has those that leave the
-//! meaning of a program alone; [`all`] has all.
+//! Every kind is an [`Operator`] on a [`Target`]; a test generates the table of them in
+//! `docs/mutation.md`. [`mutations`] has the kinds of [`Kind::is_basic`], for each of which tests
+//! list the correct error codes; [`every`] has those that leave the meaning of a program alone;
+//! [`all`] has all.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
@@ -26,7 +29,7 @@ use kbc_diag::Span;
 use kbc_ir::schedule::*;
 use kbc_ir::visit::{self, At, Field, Side, Use};
 
-/// What is done to a thing.
+/// The operator of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Operator {
@@ -38,11 +41,11 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// All of them.
+    /// All operators.
     pub const ALL: [Operator; 5] =
         [Operator::Drop, Operator::Duplicate, Operator::Reorder, Operator::Retarget, Operator::Weaken];
 
-    /// Name, for reports.
+    /// Returns the name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Operator::Drop => "drop",
@@ -54,7 +57,7 @@ impl Operator {
     }
 }
 
-/// What something is done to.
+/// The target of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Target {
@@ -75,7 +78,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// All of them.
+    /// All targets.
     pub const ALL: [Target; 14] = [
         Target::Transfer,
         Target::Notify,
@@ -93,7 +96,7 @@ impl Target {
         Target::Host,
     ];
 
-    /// Name, for reports.
+    /// Returns the name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Target::Transfer => "transfer",
@@ -113,8 +116,8 @@ impl Target {
         }
     }
 
-    /// The target that an operation or a statement as a whole is, by its first word; an event is a notify and a wait
-    /// between streams.
+    /// Returns the target that an operation or a statement as a whole is, by its first word. An
+    /// event is a notify and a wait between streams.
     fn of(word: &str) -> Target {
         match word {
             "notify" | "record" => Target::Notify,
@@ -128,37 +131,37 @@ impl Target {
     }
 }
 
-/// A field of a schedule, for a mutation.
+/// A field of a schedule as the site of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Spot {
     /// Its number in the order of [`kbc_ir::visit::each_field`].
     pub number: u32,
     /// The name of its type.
     pub name: &'static str,
-    /// What it is for, if it is an expression.
+    /// Its use, if it is an expression.
     pub of: Option<Use>,
-    /// The side of the reference it is in, if it is in one.
+    /// The side of the reference that contains it, if any.
     pub side: Option<Side>,
-    /// The number of the operation it is in, if it is in one.
+    /// The number of the operation that contains it, if any.
     pub op: Option<u32>,
     /// Whether it is the second bound of a loop.
     pub second: bool,
-    /// What it is part of.
+    /// The target that it is part of.
     pub target: Target,
 }
 
-/// What is changed.
+/// The kind of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// The operation is left out.
     Drop,
     /// The operation is done twice.
     Duplicate,
-    /// The operation changes places with the next statement.
+    /// The operation is swapped with the next statement.
     Swap,
-    /// A reduction replaces instead.
+    /// A reduction becomes a copy.
     NoReduce,
-    /// A copy reduces instead.
+    /// A copy becomes a reduction.
     Reduce,
     /// The operation is left out in call 1 alone.
     SkipCall,
@@ -170,34 +173,34 @@ pub enum Kind {
     ExtentLess,
     /// One chunk more, on both sides.
     ExtentMore,
-    /// The line is cut into one chunk more, on both sides.
+    /// The line is cut into one more chunk, on both sides.
     Cut,
     /// A loop runs twice.
     LoopTwice,
-    /// The turns of a loop in the opposite order.
+    /// The iterations of a loop run in the opposite order.
     LoopReversed,
-    /// The operation is done for the next peer too.
+    /// The operation is also done for the next peer.
     PeerBoth(u32),
-    /// Another kind of fence.
+    /// The fence is of another kind.
     Fence(u8),
     /// A guarded statement is done twice.
     GuardTwice,
-    /// Every call uses the slots of call 0 of this window, sender and receiver alike.
+    /// Every call uses the slots of call 0 of this window, at sender and receiver alike.
     Ring(u32),
-    /// Nobody notifies these signals, and nobody waits for them.
+    /// All notifies of these signals and all waits for them are removed.
     Unsignalled(u32),
-    /// Nobody says that these signals are zero at first.
+    /// The signals are no longer declared to be zero at first.
     Stale(u32),
-    /// Waits for these epochs go by the lowest bit.
+    /// Waits for these epochs check the lowest bit.
     Bit(u32),
-    /// Waits for these signals take one.
+    /// Waits for these signals subtract one.
     Taken(u32),
     /// One field changes.
     Field(Spot, Change),
 }
 
 impl Kind {
-    /// Whether tests of the checker say one by one which codes are right for it.
+    /// Whether tests of the checker list the correct error codes for this kind.
     pub fn is_basic(self) -> bool {
         match self {
             Kind::Drop | Kind::Duplicate | Kind::Swap | Kind::NoReduce | Kind::Reduce => true,
@@ -240,19 +243,19 @@ impl Kind {
         }
     }
 
-    /// Whether it changes all that is done with a window or an array of signals.
+    /// Whether this kind changes everything that is done with a window or an array of signals.
     pub fn is_whole(self) -> bool {
         matches!(self, Kind::Ring(_) | Kind::Unsignalled(_) | Kind::Stale(_) | Kind::Bit(_) | Kind::Taken(_))
     }
 
-    /// Whether it can be made on one rank alone.
+    /// Whether the mutation can be made on one rank alone.
     pub fn on_one_rank(self) -> bool {
         let Kind::Field(spot, _) = self else { return !self.is_whole() };
         let of = matches!(spot.of, Some(Use::Bound | Use::Guard | Use::Ranks));
         of || spot.op.is_some() && spot.target != Target::Host
     }
 
-    /// What is done to what, for an operation or statement with this first word.
+    /// Returns the operator and the target, for an operation or statement with this first word.
     pub fn class(self, word: &str) -> (Operator, Target) {
         use Operator::*;
         let whole = Target::of(word);
@@ -278,7 +281,7 @@ impl Kind {
     }
 }
 
-/// What a change of a field amounts to.
+/// Returns the operator that a change of a field amounts to.
 fn operator(spot: Spot, change: Change) -> Operator {
     match change {
         Change::Zero | Change::Always | Change::Absent | Change::Shorter(_) => Operator::Drop,
@@ -309,7 +312,8 @@ fn operator(spot: Spot, change: Change) -> Operator {
     }
 }
 
-/// Where in the text: region, role, stream, and the way down its statements (number, and 1 for an `else`).
+/// Position in the text: region, role, stream, and the path down its statements (number, and 1 for
+/// an `else`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Site {
     /// Number of the region.
@@ -318,45 +322,46 @@ pub struct Site {
     pub role: usize,
     /// Number of the stream.
     pub stream: usize,
-    /// The way down; empty for what is no operation.
+    /// The path; empty if the site is not an operation.
     pub path: Vec<(usize, u8)>,
 }
 
-/// One change.
+/// One mutation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mutation {
-    /// What.
+    /// The kind.
     pub kind: Kind,
-    /// Where.
+    /// The site.
     pub site: Site,
-    /// The operation, by its first word (`put`, `for`, `role`).
+    /// The first word of the operation (`put`, `for`, `role`).
     pub word: &'static str,
-    /// The place in the source, where the statement has one.
+    /// The source position, if the statement has one.
     pub span: Span,
-    /// In words.
+    /// The description in words.
     pub text: String,
 }
 
-/// First word of an operation; one for all that compute on one rank.
+/// Returns the first word of an operation; all operations that compute on one rank share one word.
 pub fn word(op: &SOp) -> &'static str {
     if matches!(op, SOp::Local(_)) { "local" } else { op.word() }
 }
 
 impl Mutation {
-    /// What is done to what.
+    /// Returns the operator and the target.
     pub fn class(&self) -> (Operator, Target) {
         self.kind.class(self.word)
     }
 }
 
-/// The mutations of the basic kinds, everywhere in a schedule.
+/// Returns the mutations of the basic kinds, everywhere in a schedule.
 pub fn mutations(s: &Schedule) -> Vec<Mutation> {
     all(s).into_iter().filter(|m| m.kind.is_basic()).collect()
 }
 
-/// The mutations that leave alone what the schedule is to compute: what it does in regions with a contract, and what orders
-/// it. What computes in a region without a contract is left alone, and so are contracts, headers and declarations: what they
-/// say is the meaning of the program.
+/// Returns the mutations that leave the intended result of a schedule alone: those of operations in
+/// regions with a contract, and of what orders them. Computation in regions without a contract is
+/// not changed, and neither are contracts, headers and declarations, because they are the meaning
+/// of the program.
 pub fn every(s: &Schedule) -> Vec<Mutation> {
     let between = |word| matches!(Target::of(word), Target::Notify | Target::Wait | Target::Fence);
     let kept = |m: &Mutation| {
@@ -377,8 +382,8 @@ pub fn every(s: &Schedule) -> Vec<Mutation> {
     all(s).into_iter().filter(kept).collect()
 }
 
-/// All mutations of a schedule: the hand-made ones in the order of the text, then those of whole windows and signals, then the
-/// generated ones in the order of the fields.
+/// Returns all mutations of a schedule: the hand-made ones in the order of the text, then those of
+/// whole windows and signals, then the generated ones in the order of the fields.
 pub fn all(s: &Schedule) -> Vec<Mutation> {
     let mut out = vec![];
     for (region, r) in s.regions.iter().enumerate() {
@@ -425,7 +430,7 @@ fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
     }
 }
 
-/// What a field is part of.
+/// Returns the target that a field is part of.
 fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
     let Some(_) = at.region else {
         let host = matches!(field, Field::Body(_) | Field::Expr(Use::Guard, _));
@@ -461,7 +466,7 @@ fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
     }
 }
 
-/// One field with its place and what the fields before it say.
+/// A field with its position and the facts that earlier fields determine.
 struct Found {
     at: At,
     seen: Seen,
@@ -470,7 +475,7 @@ struct Found {
     path: Vec<(usize, u8)>,
 }
 
-/// Every field of a schedule, described.
+/// Lists every field of a schedule with its description.
 fn found(s: &Schedule) -> Vec<Found> {
     let mut ops: Vec<(&'static str, Vec<(usize, u8)>)> = vec![];
     let bodies = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).map(|st| &st.body);
@@ -507,7 +512,7 @@ fn found(s: &Schedule) -> Vec<Found> {
     out
 }
 
-/// The generated mutations.
+/// Lists the generated mutations.
 fn fields(s: &Schedule) -> Vec<Mutation> {
     let known = found(s);
     let mut scratch = s.clone();
@@ -540,7 +545,7 @@ fn fields(s: &Schedule) -> Vec<Mutation> {
     out
 }
 
-/// A change in words, without its place.
+/// Describes a change in words, without its position.
 pub fn describe(kind: Kind) -> String {
     match kind {
         Kind::Drop => "left out".into(),
@@ -569,14 +574,14 @@ pub fn describe(kind: Kind) -> String {
     }
 }
 
-/// Hand-made kinds that change a statement, number `i` of `n` in its block.
+/// Lists the hand-made kinds that change a statement, number `i` of `n` in its block.
 fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
     let coords = 0..r.coords.len() as u32;
     let all = [Kind::Drop, Kind::Duplicate]
         .into_iter()
         .chain((i + 1 < n).then_some(Kind::Swap))
         .chain([Kind::NoReduce, Kind::Reduce, Kind::SkipCall])
-        // Next to its neighbour it is `Swap`.
+        // Moving it by one place is `Swap`.
         .chain((i > 1).then_some(Kind::First))
         .chain((i + 2 < n).then_some(Kind::Last))
         .chain([
@@ -592,7 +597,7 @@ fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
         ])
         .chain(coords.map(Kind::PeerBoth));
     let moves = |k: &Kind| matches!(k, Kind::Swap | Kind::First | Kind::Last);
-    // A mark does nothing, and moving one is no change.
+    // A mark does nothing, so moving one changes nothing.
     all.filter(|k| moves(k) || changed(r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..]))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Schedules of any size for tests, as text, and the reading of files.
+//! Schedules of any size for tests, as text, and reading of files.
 #![allow(dead_code, reason = "the benchmark uses a part")]
 
 use kbc_checker::Verdict;
@@ -6,13 +6,13 @@ use kbc_diag::FileId;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::text::parse;
 
-/// The schedule of a text.
+/// Returns the schedule of a text.
 pub fn schedule(name: &str, text: &str) -> Schedule {
     let m = parse(FileId(0), text).unwrap_or_else(|d| panic!("{name}: {:#?}\n{text}", d.list));
     m.schedule().unwrap_or_else(|| panic!("{name} is no schedule")).clone()
 }
 
-/// Name and text of the files of a folder of `tests/kir`, in order.
+/// Returns name and text of the files of a folder of `tests/kir`, in order.
 pub fn files(dir: &str) -> Vec<(String, String)> {
     let dir = format!("{}/../ir/tests/kir/{dir}", env!("CARGO_MANIFEST_DIR"));
     let mut out: Vec<(String, String)> = std::fs::read_dir(dir)
@@ -29,7 +29,7 @@ pub fn files(dir: &str) -> Vec<(String, String)> {
     out
 }
 
-/// Codes of a verdict, each once.
+/// Returns the codes of a verdict, each once.
 pub fn codes(v: &Verdict) -> Vec<&'static str> {
     let mut out: Vec<_> = v.errors.list.iter().map(|d| d.code).collect();
     out.sort_unstable();
@@ -37,7 +37,7 @@ pub fn codes(v: &Verdict) -> Vec<&'static str> {
     out
 }
 
-/// An all_reduce on `p` ranks of one axis: copy, then `region`.
+/// Returns an all_reduce on `p` ranks of one axis: copy, then `region`.
 fn all_reduce(p: u64, n: u64, memory: &str, body: &str) -> String {
     format!(
         "kir 1\nmodule @m\nmesh tp {p}\n\nschedule calls any\n\
@@ -49,7 +49,8 @@ fn all_reduce(p: u64, n: u64, memory: &str, body: &str) -> String {
     )
 }
 
-/// Ring: reduce_scatter and all_gather in loops, one role, a slot a message, windows used in turn.
+/// Returns a ring: reduce_scatter and all_gather in loops, one role, a slot per message, windows
+/// used alternately.
 pub fn ring(p: u64) -> String {
     let (m, n) = (p - 1, 8 * p);
     let memory = format!("window @w : f32[{} x 8] hbm\nsignal @in[1] arrival\n", 4 * m);
@@ -76,7 +77,7 @@ pub fn ring(p: u64) -> String {
     all_reduce(p, n, &memory, &body)
 }
 
-/// Recursive doubling on 2^k ranks: xor partners, two slots a step used in turn.
+/// Returns recursive doubling on 2^k ranks: xor partners, two slots per step used alternately.
 pub fn doubling(k: u64) -> String {
     let p = 1u64 << k;
     let memory = format!("window @w : f32[{} x 16] hbm\nsignal @in[{k}] arrival\n", 2 * k);
@@ -95,7 +96,7 @@ pub fn doubling(k: u64) -> String {
     all_reduce(p, 16, &memory, &body)
 }
 
-/// Halving and doubling on 2^k ranks: xor partners, blocks that get smaller and larger again.
+/// Returns halving and doubling on 2^k ranks: xor partners, blocks that shrink and grow again.
 pub fn halving(k: u64) -> String {
     let p = 1u64 << k;
     let memory = format!("window @w : f32[{} x {}] hbm\nsignal @in[{}] arrival\n", 4 * k, 2 * p, 2 * k);
@@ -122,7 +123,7 @@ pub fn halving(k: u64) -> String {
     all_reduce(p, 4 * p, &memory, &body)
 }
 
-/// Two axes: rings along x, then y, then y, then x, on nested chunks.
+/// Returns rings on two axes: along x, then y, then y, then x, on nested chunks.
 pub fn torus(w: u64, h: u64) -> String {
     let p = w * h;
     let n = 2 * p;
@@ -190,7 +191,7 @@ pub fn torus(w: u64, h: u64) -> String {
         .replace(&format!("over tp as (r of {p})"), &format!("over x, y as (x of {w}, y of {h})"))
 }
 
-/// Direct all_to_all: a slot a source, used in turn.
+/// Returns a direct all_to_all: a slot per source, used alternately.
 pub fn all_to_all(p: u64) -> String {
     let n = p * 4;
     format!(
@@ -215,7 +216,8 @@ pub fn all_to_all(p: u64) -> String {
     )
 }
 
-/// Ring all_gather by pulling: each rank gets the block its neighbour has just completed.
+/// Returns a ring all_gather by pulling: each rank gets the block that its neighbour has just
+/// completed.
 pub fn pull(p: u64) -> String {
     format!(
         "kir 1\nmodule @m\nmesh tp {p}\n\nschedule calls any\n\

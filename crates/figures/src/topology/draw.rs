@@ -1,4 +1,4 @@
-//! Nodes and links on a card.
+//! Topology drawing: draws nodes and links on a card.
 
 use super::layout::Point;
 use super::{Form, Link, Node, Topology, Way};
@@ -9,34 +9,34 @@ use crate::text::{Weight, fit, width, wrap};
 use crate::units::Quantity;
 use libm::hypot;
 
-/// Most height of the picture itself.
+/// The largest height of the picture, without title and legend.
 const HEIGHT: f64 = 760.0;
-/// Most distance between neighbours.
+/// The largest distance between neighbours.
 const PITCH: f64 = 104.0;
 
-/// What is drawn, with its measures.
+/// A topology that is being drawn, with its dimensions.
 struct Drawing<'a> {
     t: &'a Topology,
     canvas: Canvas,
-    /// Places on the card.
+    /// The positions of the nodes on the card.
     at: Vec<Point>,
-    /// Distance between neighbours.
+    /// The distance between neighbours.
     pitch: f64,
-    /// Of nodes.
+    /// The radius of nodes.
     radius: f64,
-    /// The use at the end of the scale, percent.
+    /// The utilisation at the end of the scale, in percent.
     full: f64,
     /// Whether some link is drawn as stubs.
     stubs: bool,
 }
 
-/// Draws a machine whose nodes stand there.
+/// Draws a topology with its nodes at these positions (in units of the layout).
 pub fn draw(t: &Topology, places: &[Point]) -> Figure {
     let mut canvas = Canvas::new(WIDTH, 0.0, t.heading.theme);
     let top = head(&mut canvas, &t.heading) + 10.0;
     let (x0, x1) = range(places.iter().map(|p| p.0)).unwrap_or((0.0, 0.0));
     let (y0, y1) = range(places.iter().map(|p| p.1)).unwrap_or((0.0, 0.0));
-    // Around the outermost nodes there is room for a stub or a name.
+    // The margin leaves room for a stub or a name around the outermost nodes.
     let margin = if t.links.iter().any(|l| l.wrap) { 62.0 } else { 46.0 };
     let room = WIDTH - 2.0 * EDGE - 2.0 * margin;
     let pitch = (room / (x1 - x0).max(0.5)).min((HEIGHT - 2.0 * margin) / (y1 - y0).max(0.5)).min(PITCH);
@@ -58,16 +58,16 @@ pub fn draw(t: &Topology, places: &[Point]) -> Figure {
     drawing.canvas.finish(&t.heading.title, &about)
 }
 
-/// What stands at a node.
+/// Returns the text shown at a node.
 fn label(node: &Node) -> &str {
     node.label.as_deref().unwrap_or(&node.name)
 }
 
 impl Drawing<'_> {
-    /// Colour and width of a link.
+    /// Returns the colour and width of a link.
     fn look(&self, link: &Link) -> (String, f64) {
         let theme = self.canvas.theme;
-        // Where every node has dozens of links each is thin.
+        // If every node has dozens of links, each link is thin.
         let many = (8.0 * self.t.nodes.len() as f64 / self.t.links.len() as f64).clamp(0.12, 1.0);
         let thick = (self.pitch / 60.0).clamp(0.25, 1.0) * many;
         match link.percent {
@@ -77,12 +77,12 @@ impl Drawing<'_> {
         }
     }
 
-    /// The busiest links last, so that nothing hides them.
+    /// Draws all links. The busiest links come last, so that nothing hides them.
     fn links(&mut self) {
         let mut order: Vec<usize> = (0..self.t.links.len()).collect();
         let used = |i: &usize| self.t.links[*i].percent.unwrap_or(0.0);
         order.sort_by(|a, b| used(a).total_cmp(&used(b)).then(a.cmp(b)));
-        // Of several links between the same nodes in one direction, the place of each.
+        // Several links between the same nodes in one direction are drawn side by side.
         let mut alike = std::collections::BTreeMap::new();
         let lanes: Vec<u32> = self
             .t
@@ -113,7 +113,8 @@ impl Drawing<'_> {
         if link.wrap && self.open(link.from, (-along.0, -along.1)) && self.open(link.to, along) {
             self.stubs = true;
             let (near, far) = (self.radius, self.radius + self.pitch.min(90.0) * 0.36);
-            // Out of the sender, away from the receiver; the traffic turns round, and so does its right hand side.
+            // A stub leaves the sender away from the receiver, so the direction of the traffic and
+            // its right-hand side are reversed.
             self.stroke(move_by(a, -off, -near), move_by(a, -off, -far), (&colour, wide), true, "");
             self.stroke(move_by(b, -off, far), move_by(b, -off, near), (&colour, wide), true, "");
             return;
@@ -138,7 +139,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// A straight link with an arrow at its end.
+    /// Draws a straight line, with an arrow at its end if `arrow` is set.
     fn stroke(&mut self, from: Point, to: Point, (colour, wide): (&str, f64), arrow: bool, dash: &str) {
         self.canvas.line(from, to, Stroke { colour, width: wide, dash });
         if arrow {
@@ -146,7 +147,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// A tip at the end of a line. It lies on the right hand side alone, so that two directions do not touch.
+    /// Draws the tip at the end of a line. The tip lies on the right-hand side only, so that the
+    /// arrows of two directions do not touch.
     fn arrow(&mut self, from: Point, to: Point, colour: &str, wide: f64) {
         let d = hypot(to.0 - from.0, to.1 - from.1).max(1e-9);
         let (ux, uy) = ((to.0 - from.0) / d, (to.1 - from.1) / d);
@@ -158,7 +160,7 @@ impl Drawing<'_> {
         self.canvas.polygon(&[tip, side, inner], colour);
     }
 
-    /// Whether no node stands next to this one in a direction.
+    /// Returns whether there is no neighbouring node in a direction.
     fn open(&self, node: usize, (dx, dy): Point) -> bool {
         let (x, y) = self.at[node];
         let free = |p: &Point| {
@@ -171,7 +173,8 @@ impl Drawing<'_> {
         self.at.iter().enumerate().all(|(i, p)| i == node || free(p))
     }
 
-    /// Whether the straight way of a link leads over another node; in circles and by layers it does not.
+    /// Returns whether the straight line of a link passes over another node. This is not checked
+    /// for a single circle, layers and free layouts.
     fn crosses(&self, link: &Link) -> bool {
         match &self.t.form {
             Form::Product(axes) if axes.len() > 1 || axes.iter().all(|a| a.way != Way::Circle) => {}
@@ -201,7 +204,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Names in nodes, or beside them; returns how many have no room.
+    /// Writes the names in the nodes or beside them, and returns how many names have no room.
     fn names(&mut self) -> usize {
         let around = |p: &Point, r: f64| Rect { x0: p.0 - r, y0: p.1 - r, x1: p.0 + r, y1: p.1 + r };
         let mut taken: Vec<Rect> = self.at.iter().map(|p| around(p, self.radius)).collect();
@@ -210,11 +213,11 @@ impl Drawing<'_> {
             self.at.iter().map(|p| p.1).sum::<f64>() / self.at.len() as f64,
         );
         let mut hidden = 0;
-        // All inside or none, at one size.
+        // Either all names are inside their nodes, at one size, or none is.
         let longest =
             |s: f64| self.t.nodes.iter().map(|n| width(label(n), s, Weight::Regular)).fold(0.0, f64::max);
         let inside = [11.5, 10.5, 9.5, 8.5].into_iter().find(|s| longest(*s) <= 2.0 * self.radius - 3.0);
-        // Of a crowded grid the nodes at its edges have names, from which the others follow.
+        // In a crowded grid, only the nodes at the edges have names. The others follow from these.
         let crowded = self.pitch < 34.0 && matches!(&self.t.form, Form::Product(axes) if axes.len() > 1);
         let ends = [range(self.at.iter().map(|p| p.0)), range(self.at.iter().map(|p| p.1))];
         let near = |v: f64, r: Option<(f64, f64)>| r.is_some_and(|r| v < r.0 + 1.0 || v > r.1 - 1.0);
@@ -233,7 +236,7 @@ impl Drawing<'_> {
             let size = (self.pitch * 0.36).clamp(8.0, 10.5);
             let words = Words { halo: true, ..self.canvas.words(size) };
             let w = width(label(node), size, Weight::Regular);
-            // Away from the middle of the picture first, then the four sides.
+            // Try the direction away from the middle of the picture first, then the four sides.
             let d = hypot(x - cx, y - cy).max(1e-9);
             let (ux, uy) = ((x - cx) / d, (y - cy) / d);
             let gap = self.radius + 3.0;
@@ -247,7 +250,7 @@ impl Drawing<'_> {
             ];
             let card = Rect { x0: 4.0, y0: 0.0, x1: WIDTH - 4.0, y1: f64::INFINITY };
             let words = Words { anchor: Anchor::Middle, ..words };
-            // Of a node in the middle there is no outside.
+            // A node in the middle has no outward direction.
             let free = choices.into_iter().skip(usize::from(d < 1.0)).find(|c| {
                 let place = area(c.0, c.1, label(node), words);
                 place.within(card) && taken.iter().enumerate().all(|(j, t)| j == i || !t.overlaps(place))
@@ -263,7 +266,8 @@ impl Drawing<'_> {
         hidden
     }
 
-    /// Which link is used most, and how many not at all; None where nothing was timed.
+    /// Returns a text about the busiest link and the number of unused links, or None if nothing was
+    /// timed.
     fn busiest(&self) -> Option<String> {
         let used: Vec<&Link> = self.t.links.iter().filter(|l| l.percent.is_some()).collect();
         let busiest = used.iter().max_by(|a, b| {
@@ -283,7 +287,8 @@ impl Drawing<'_> {
         Some(format!("{text}; {idle} of {} links are not used", used.len()))
     }
 
-    /// The scale of use, what shapes are, which link is busiest.
+    /// Draws the legend: the scale of the utilisation, the busiest link and the meaning of shapes.
+    /// Returns the y below it.
     fn legend(&mut self, mut y: f64, busiest: Option<&str>, hidden: usize) -> f64 {
         let theme = self.canvas.theme;
         let used: Vec<&Link> = self.t.links.iter().filter(|l| l.percent.is_some()).collect();

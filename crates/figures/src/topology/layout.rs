@@ -1,24 +1,24 @@
-//! Where nodes stand, in units of the distance between neighbours.
+//! Topology layout: positions of nodes, in units of the distance between neighbours.
 
 use super::{Axis, Form, Topology, Way};
 use crate::series::Fault;
 use libm::{cos, hypot, sin, sqrt};
 use std::f64::consts::PI;
 
-/// A place.
+/// A position.
 pub type Point = (f64, f64);
 
-/// Nodes of one line, from which on it is folded.
+/// The largest number of nodes in a single row. A longer row is folded.
 const FOLD: u32 = 16;
-/// Devices below switches, from which on they stand in a ring.
+/// The largest number of devices below switches that stand in a row. More devices stand in a ring.
 const RING: usize = 24;
-/// Steps of the layout by forces.
+/// The number of steps of the force-directed layout.
 const STEPS: u32 = 400;
 
-/// Places of all nodes.
+/// Returns the positions of all nodes.
 ///
 /// # Errors
-/// Coordinates that are not those of the form.
+/// Fails if the coordinates of a node do not fit the form.
 pub fn places(t: &Topology) -> Result<Vec<Point>, Fault> {
     match &t.form {
         Form::Product(axes) => product(t, axes),
@@ -27,7 +27,8 @@ pub fn places(t: &Topology) -> Result<Vec<Point>, Fault> {
     }
 }
 
-/// A point of a circle with so many nodes at distance `pitch`, the first at the top, clockwise.
+/// Returns position `i` on a circle of `n` nodes with distance `pitch` between neighbours. The
+/// first node is at the top, and the order is clockwise.
 fn circle(i: u32, n: u32, pitch: f64) -> Point {
     if n < 2 {
         return (0.0, 0.0);
@@ -41,13 +42,15 @@ fn circle(i: u32, n: u32, pitch: f64) -> Point {
 }
 
 fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
-    // Offsets of every coordinate of every axis, innermost first, and how large the block so far is.
+    // The offset of every coordinate of every axis, innermost first, and the size of the block so
+    // far.
     let mut offsets: Vec<Vec<Point>> = vec![];
     let (mut w, mut h) = (0.0f64, 0.0f64);
     let mut rows = 0;
     for axis in axes.iter().rev() {
         if axis.way == Way::Behind {
-            // Planes behind each other, each a part of a step to the right and up: no link lies over another.
+            // Each plane is shifted by a fraction of a step to the right and up, so that no link
+            // covers another.
             let part = 1.0 / f64::from(axis.size);
             offsets.push((0..axis.size).map(f64::from).map(|i| (0.8 * part * i, -0.62 * part * i)).collect());
             continue;
@@ -104,7 +107,7 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
     Ok(spread(places?))
 }
 
-/// The same picture, in which nine nodes of ten are at least 1 away from every other.
+/// Scales the picture so that nine of ten nodes are at least 1 away from every other node.
 fn spread(at: Vec<Point>) -> Vec<Point> {
     let n = at.len();
     let mut nearest: Vec<f64> = (0..n)
@@ -119,7 +122,8 @@ fn spread(at: Vec<Point>) -> Vec<Point> {
     at.into_iter().map(|p| (p.0 / unit, p.1 / unit)).collect()
 }
 
-/// Turned so that it is wider than high: its longest direction (of the largest variance) lies level.
+/// Rotates the picture so that its longest direction (the one of the largest variance) is
+/// horizontal.
 fn level(at: Vec<Point>) -> Vec<Point> {
     let n = at.len() as f64;
     let (mx, my) = (at.iter().map(|p| p.0).sum::<f64>() / n, at.iter().map(|p| p.1).sum::<f64>() / n);
@@ -130,7 +134,7 @@ fn level(at: Vec<Point>) -> Vec<Point> {
     at.iter().map(|p| ((p.0 - mx) * c + (p.1 - my) * s, (p.1 - my) * c - (p.0 - mx) * s)).collect()
 }
 
-/// Neighbours of every node, without directions.
+/// Returns the neighbours of every node, regardless of the direction of links.
 fn neighbours(t: &Topology) -> Vec<Vec<usize>> {
     let mut out = vec![vec![]; t.nodes.len()];
     for l in &t.links {
@@ -147,7 +151,8 @@ fn neighbours(t: &Topology) -> Vec<Vec<usize>> {
 fn layers(t: &Topology) -> Vec<Point> {
     let near = neighbours(t);
     let top = t.nodes.iter().map(|n| n.level).max().unwrap_or(0);
-    // A place along the row of its level: devices in their order, a switch in the middle of what it joins below.
+    // The position along the row of a level: devices in their order, and a switch in the middle of
+    // the nodes that it joins below.
     let mut along = vec![0.0; t.nodes.len()];
     let devices: Vec<usize> = (0..t.nodes.len()).filter(|i| t.nodes[*i].level == 0).collect();
     for (i, d) in devices.iter().enumerate() {
@@ -186,13 +191,14 @@ fn layers(t: &Topology) -> Vec<Point> {
         .collect()
 }
 
-/// Fruchterman and Reingold's forces: all nodes push each other away by 1/d, links pull by d^2, and the longest step
-/// falls to nothing. It begins with all nodes on a circle.
+/// Computes the force-directed layout of Fruchterman and Reingold (1991): every two nodes push each
+/// other away with 1/d, and links pull with d^2. The largest step decreases to zero. All nodes
+/// begin on a circle.
 fn free(t: &Topology) -> Vec<Point> {
     let n = t.nodes.len();
     let near = neighbours(t);
     let mut at: Vec<Point> = (0..n).map(|i| circle(i as u32, n as u32, 1.0)).collect();
-    // Nodes that are mirror images of each other would never part.
+    // Without this shift, nodes that are mirror images of each other would never separate.
     for (i, p) in at.iter_mut().enumerate() {
         p.0 += 0.01 * ((i * 7 % 13) as f64 - 6.0);
     }
@@ -215,7 +221,8 @@ fn free(t: &Topology) -> Vec<Point> {
             }
         }
         for (p, m) in at.iter().zip(&mut moves) {
-            // Parts that are not joined would drift away.
+            // A weak force to the middle keeps components that are not connected from drifting
+            // away.
             *m = (m.0 - 0.05 * p.0, m.1 - 0.05 * p.1);
         }
         for (p, (dx, dy)) in at.iter_mut().zip(moves) {
@@ -227,7 +234,8 @@ fn free(t: &Topology) -> Vec<Point> {
     apart(spread(level(at)))
 }
 
-/// Nodes that are nearer to each other than 0.9 push each other away, as often as it takes up to a limit.
+/// Pushes apart nodes that are closer to each other than 0.9, until no such nodes are left, in at
+/// most [`STEPS`] rounds.
 fn apart(mut at: Vec<Point>) -> Vec<Point> {
     for _ in 0..STEPS {
         let mut near = false;

@@ -1,8 +1,10 @@
-//! A machine as a picture: nodes, directed links, and how much each is used.
+//! Topology figures: a machine as a picture of nodes and directed links, with the utilisation of
+//! each link.
 //!
-//! Owns where nodes stand (`layout.rs`) and how they are drawn (`draw.rs`). Traffic keeps to the right, as on a road: of
-//! two links between the same nodes the one that leads away from the reader's point of view is on the right hand side of
-//! its direction, and has its arrow there. Colour and width say the use together, so either is enough.
+//! This module owns the positions of nodes (`layout.rs`) and their drawing (`draw.rs`). Traffic
+//! keeps to the right, as on a road: of the two links between the same nodes, each is drawn on the
+//! right-hand side of its own direction, and its arrow is on that side. Colour and width both show
+//! the utilisation, so either is enough to read it.
 
 mod draw;
 mod layout;
@@ -10,19 +12,22 @@ mod layout;
 use crate::canvas::Figure;
 use crate::series::{Fault, Heading, not_negative};
 
-/// The most nodes that can be told apart.
+/// The largest number of nodes. More cannot be distinguished.
 pub const MAX_NODES: usize = 1024;
-/// The most links.
+/// The largest number of links.
 pub const MAX_LINKS: usize = 20_000;
 
-/// How nodes are placed.
+/// The layout of the nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Form {
-    /// A product of axes, first slowest; a node stands where its coordinates say. A single long row is folded.
+    /// A product of axes, slowest first. The position of a node is given by its coordinates. A
+    /// single long row is folded.
     Product(Vec<Axis>),
-    /// Switches above what they join, by level; of many devices in rings around the top level.
+    /// Switches above the nodes that they join, by level. If there are many devices, the levels are
+    /// rings around the top level.
     Layers,
-    /// By forces: what is linked stands together. A fixed number of steps from a fixed begin.
+    /// A force-directed layout: linked nodes stand together. It takes a fixed number of steps from
+    /// a fixed start.
     #[default]
     Free,
 }
@@ -30,71 +35,76 @@ pub enum Form {
 /// An axis of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// Nodes along it.
+    /// The number of nodes along the axis.
     pub size: u32,
-    /// Which way it goes.
+    /// The direction of the axis.
     pub way: Way,
 }
 
-/// Which way an axis goes.
+/// The direction of an axis in the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Way {
-    /// Straight; such axes take turns in going right and down, the last one right.
+    /// A straight row. Such axes alternate between right and down, beginning at the last one, which
+    /// goes to the right.
     #[default]
     Row,
-    /// In a circle, as suits rings and complete graphs.
+    /// A circle, for rings and complete graphs.
     Circle,
-    /// A part of a step to the right and up, as suits the third axis of a box: no link lies over another.
+    /// A fraction of a step to the right and up, for the third axis of a box. No link covers
+    /// another.
     Behind,
 }
 
 /// A device or a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Node {
-    /// Its name: `(1,0)`.
+    /// The name, such as `(1,0)`.
     pub name: String,
-    /// What stands at it, where that is not its name.
+    /// The text shown at the node, if it is not the name.
     pub label: Option<String>,
-    /// Whether it passes messages on and holds no rank; drawn as a square.
+    /// Whether the node only forwards messages and holds no rank. It is drawn as a square.
     pub switch: bool,
-    /// Coordinates, one an axis, for [`Form::Product`].
+    /// One coordinate per axis, for [`Form::Product`].
     pub at: Vec<u32>,
-    /// 0 for devices, from 1 on for switches above them, for [`Form::Layers`].
+    /// The level: 0 for devices, 1 and more for the switches above them, for [`Form::Layers`].
     pub level: u32,
 }
 
 /// A directed link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Link {
-    /// Its sender, by place among the nodes.
+    /// The index of the sender among the nodes.
     pub from: usize,
-    /// Its receiver.
+    /// The index of the receiver among the nodes.
     pub to: usize,
-    /// Whether it leads from one end of a row to the other; drawn as two stubs where there is room for them.
+    /// Whether the link leads from one end of a row to the other. It is drawn as two stubs if there
+    /// is room for them.
     pub wrap: bool,
-    /// How much of the time it is in use, percent; None where nothing was timed.
+    /// The utilisation: the percentage of the time in which the link is in use. None if nothing was
+    /// timed.
     pub percent: Option<f64>,
 }
 
-/// A machine.
+/// A chart of a machine.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Topology {
-    /// Words above it.
+    /// The title and subtitle.
     pub heading: Heading,
-    /// How nodes are placed.
+    /// The layout of the nodes.
     pub form: Form,
-    /// Devices and switches.
+    /// The devices and switches.
     pub nodes: Vec<Node>,
-    /// Links between them.
+    /// The directed links.
     pub links: Vec<Link>,
 }
 
 impl Topology {
-    /// Draws it.
+    /// Draws the chart.
     ///
     /// # Errors
-    /// No node, more than [`MAX_NODES`] or [`MAX_LINKS`]; a link that names no node, or joins one with itself; a use
-    /// that is not finite or below zero; coordinates that are not those of the form.
+    /// Fails if there are no nodes, if there are more than [`MAX_NODES`] nodes or [`MAX_LINKS`]
+    /// links, if a link names an unknown node or joins a node with itself, if a utilisation is
+    /// negative or not finite, or if the coordinates of a node do not fit the form.
     pub fn draw(&self) -> Result<Figure, Fault> {
         let n = self.nodes.len();
         if n == 0 {

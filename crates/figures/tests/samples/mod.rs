@@ -1,4 +1,5 @@
-//! Charts for all tests; those of all-reduces have figures of `kbc run .. --report json --no-data` in them.
+//! Sample charts for all tests. Those of all-reduces show figures of `kbc run .. --report json
+//! --no-data`.
 
 #![allow(dead_code, reason = "no test uses all of them")]
 
@@ -13,7 +14,7 @@ use kbc_figures::topology::{Axis, Form, Link, Node, Topology, Way};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Figure, Heading, Series, Theme};
 
-/// Bytes a rank of the all-reduces below.
+/// Bytes per rank of the all-reduces below.
 const SIZES: [f64; 10] =
     [64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
 
@@ -21,7 +22,8 @@ fn over_sizes(name: &str, ys: [f64; 10]) -> Series {
     Series::new(name, SIZES.into_iter().zip(ys).collect())
 }
 
-/// All-reduce on a ring of 8 at 50 GB/s and 500 ns: one_phase, ring and others, in ns.
+/// Returns the times in ns of all-reduce algorithms (one_phase, ring and others) on a ring of 8 at
+/// 50 GB/s and 500 ns.
 pub fn on_a_ring() -> Vec<Series> {
     vec![
         over_sizes(
@@ -63,13 +65,13 @@ pub fn on_a_ring() -> Vec<Series> {
     ]
 }
 
-/// The bound of those, in ns.
+/// Returns the bound of these, in ns.
 pub fn ring_bound() -> Series {
     over_sizes("bound", [2000.0, 2000.0, 2000.0, 2000.0, 2000.0, 2000.0, 4587.5, 18350.1, 73400.3, 293601.3])
         .with_bottleneck(["latency"; 6].into_iter().chain(["links"; 4]))
 }
 
-/// Four of them.
+/// Draws four of them.
 pub fn latency(theme: Theme) -> Result<Figure, Fault> {
     let mut series = on_a_ring();
     series.truncate(4);
@@ -86,7 +88,7 @@ pub fn latency(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// What the selector took, with long words of what limits.
+/// Draws the times of the selected algorithms, with long bottleneck texts.
 pub fn latency_long(theme: Theme) -> Result<Figure, Fault> {
     let words = ["latency of 4 hops from (0) to (4)"; 6]
         .into_iter()
@@ -110,7 +112,7 @@ pub fn latency_long(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// All of them against the fastest, with a selection that is wrong twice.
+/// Draws all of them relative to the fastest, with a selection that is wrong twice.
 pub fn algorithms(theme: Theme) -> Result<Figure, Fault> {
     let took = ["one_phase", "one_phase", "one_phase", "one_phase", "recursive_doubling", "swing"];
     let took = took.into_iter().chain(["bidirectional_ring"; 4]);
@@ -128,7 +130,7 @@ pub fn algorithms(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// The same against the bound, with nobody who selects.
+/// Draws them relative to the bound, without a selection.
 pub fn against_bound(theme: Theme) -> Result<Figure, Fault> {
     let mut series = on_a_ring();
     series.truncate(5);
@@ -146,7 +148,8 @@ pub fn against_bound(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// Kinds of memory: the row of tcm is published (specs/reference/kernbench.yaml), the others are made up.
+/// Draws kinds of memory. The row of tcm is published (specs/reference/kernbench.yaml), the others
+/// are invented.
 pub fn memory(theme: Theme) -> Result<Figure, Fault> {
     let sizes = [256.0, 2048.0, 16384.0, 65536.0];
     let kind = |name, ys: [f64; 4]| Series::new(name, sizes.into_iter().zip(ys).collect());
@@ -166,7 +169,7 @@ pub fn memory(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// The same with times so far apart that bars would not show them.
+/// Draws kinds of memory with times so far apart that bars would not show them.
 pub fn memory_far(theme: Theme) -> Result<Figure, Fault> {
     let sizes = [256.0, 65536.0, 16777216.0];
     let kind = |name, ys: [f64; 3]| Series::new(name, sizes.into_iter().zip(ys).collect());
@@ -178,7 +181,8 @@ pub fn memory_far(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// Values 1 to 12,000 apart: two breaks. Some are made up, so that there are deviations.
+/// Draws values that are 1 to 12,000 apart, with two breaks in the axis. Some are invented, so that
+/// there are deviations.
 pub fn reference(theme: Theme) -> Result<Figure, Fault> {
     let row = |name: &str, model, reference| reference::Row { name: name.into(), model, reference };
     Reference {
@@ -205,7 +209,8 @@ pub fn reference(theme: Theme) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// Curves, and two points of others: one among them, one far above; `far` times the last one.
+/// Draws curves and two points of others: one among the curves, one far above; `far` multiplies the
+/// last one.
 pub fn published(theme: Theme, far: f64) -> Result<Figure, Fault> {
     let point = |name: &str, x, y| published::Point { name: name.into(), x, y };
     Published {
@@ -227,7 +232,7 @@ pub fn published(theme: Theme, far: f64) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// Matrix products in three variants of staging; made-up rates.
+/// Draws matmuls in three variants of staging, with invented rates.
 pub fn roofline(theme: Theme) -> Result<Figure, Fault> {
     let mut points = vec![];
     for (name, intensity, rates) in [
@@ -256,7 +261,7 @@ pub fn roofline(theme: Theme) -> Result<Figure, Fault> {
 
 const RANKS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// All-reduce of 1 MiB on rings of 2 to 64.
+/// Draws all-reduce of 1 MiB on rings of 2 to 64.
 pub fn scaling(theme: Theme, measure: Measure) -> Result<Figure, Fault> {
     let of = |name: &str, ns: [f64; 6], percent: [f64; 6], busbw: [f64; 6]| {
         let ys = match measure {
@@ -300,7 +305,8 @@ pub fn scaling(theme: Theme, measure: Measure) -> Result<Figure, Fault> {
     .draw()
 }
 
-/// A product of axes with links along them: around if `wrap`, to all others in a circle of `full`.
+/// Returns a product of axes with the links along them. They wrap around if `wrap`; `full` connects
+/// a circle completely.
 pub fn product(axes: &[Axis], wrap: bool, full: u32) -> (Vec<Node>, Vec<Link>) {
     let count: u32 = axes.iter().map(|a| a.size).product();
     let at = |mut i: u32| {
@@ -336,7 +342,7 @@ pub fn product(axes: &[Axis], wrap: bool, full: u32) -> (Vec<Node>, Vec<Link>) {
     (nodes, links)
 }
 
-/// A use for every link that depends on its place.
+/// Gives every link a utilisation that depends on its position.
 fn used(mut links: Vec<Link>, most: f64) -> Vec<Link> {
     for (i, l) in links.iter_mut().enumerate() {
         l.percent = Some(if i % 5 == 0 { 0.0 } else { most * ((i * 37 % 100) as f64) / 99.0 });
@@ -344,22 +350,22 @@ fn used(mut links: Vec<Link>, most: f64) -> Vec<Link> {
     links
 }
 
-/// A row of an axis.
+/// Returns an axis drawn as a row.
 pub fn row(size: u32) -> Axis {
     Axis { size, way: Way::Row }
 }
 
-/// Planes of one.
+/// Returns an axis drawn as planes.
 pub fn behind(size: u32) -> Axis {
     Axis { size, way: Way::Behind }
 }
 
-/// A circle of one.
+/// Returns an axis drawn as a circle.
 pub fn round(size: u32) -> Axis {
     Axis { size, way: Way::Circle }
 }
 
-/// A machine by its axes.
+/// Draws a machine by its axes.
 pub fn machine(
     title: &str,
     theme: Theme,
@@ -374,7 +380,7 @@ pub fn machine(
     Topology { heading, form: Form::Product(axes.to_vec()), nodes, links }.draw()
 }
 
-/// A tree of switches above devices.
+/// Draws a tree of switches above devices.
 pub fn tree(theme: Theme, arity: u32, depth: u32) -> Result<Figure, Fault> {
     let devices = arity.pow(depth);
     let mut nodes: Vec<Node> =
@@ -400,7 +406,7 @@ pub fn tree(theme: Theme, arity: u32, depth: u32) -> Result<Figure, Fault> {
     Topology { heading, form: Form::Layers, nodes, links }.draw()
 }
 
-/// A list of links: two full groups of four, joined by two relays.
+/// Draws a list of links: two complete groups of four, joined by two relays.
 pub fn graph(theme: Theme) -> Result<Figure, Fault> {
     let mut nodes: Vec<Node> = (0..8).map(|i| Node { name: format!("({i})"), ..Node::default() }).collect();
     nodes.extend((0..2).map(|i| Node { name: format!("#{i}"), switch: true, ..Node::default() }));
@@ -422,7 +428,7 @@ pub fn graph(theme: Theme) -> Result<Figure, Fault> {
     Topology { heading, form: Form::Free, nodes, links: used(links, 40.0) }.draw()
 }
 
-/// Every sample with its name.
+/// Returns every sample with its name.
 pub fn all(theme: Theme) -> Vec<(&'static str, Result<Figure, Fault>)> {
     vec![
         ("latency", latency(theme)),

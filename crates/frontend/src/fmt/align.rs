@@ -1,9 +1,10 @@
-//! Columns: tokens of neighbouring lines that stand below each other.
+//! Alignment: lines up tokens of neighbouring lines in columns.
 //!
-//! Two or more blanks before a token ask for a column. The lines above and below that have the same token (the same
-//! sign or word, at the same depth of brackets, for the same time on its line) join, and all of them get as many blanks
-//! as they need. A column that would make a line too long, or that contradicts one further left, is given up.
-//! Comments at the ends of neighbouring lines always stand below each other.
+//! Two or more blanks before a token request a column. The lines above and below that have the same
+//! token (the same sign or word, at the same bracket depth, with the same ordinal on its line) join
+//! the column, and all of them get as many blanks as they need. A column is dropped if it would
+//! make a line too long, or if it conflicts with a column further to the left. Comments at the ends
+//! of neighbouring lines are always aligned.
 
 use super::WIDTH;
 use super::layout::{Layout, Line};
@@ -12,28 +13,29 @@ use crate::token::Token;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What makes tokens of two lines the same: depth, the token (for names and numbers: the token before), which one.
+/// The key by which tokens of two lines match: the bracket depth, the text (for names, numbers and
+/// strings it states the kind of the token before) and the ordinal on the line.
 type Key<'s> = (usize, &'s str, usize);
 
-/// Pieces of neighbouring lines that may stand below each other, with the number of their first line.
+/// Pieces of neighbouring lines that may be aligned, with the index of their first line.
 struct Column {
     first: usize,
     pieces: Vec<usize>,
 }
 
-/// Aligns what asks for it. Takes the lines as they are without that, and gives them as they are then.
+/// Aligns the requested columns. Takes the lines without alignment and returns the lines with it.
 pub fn tokens(it: &mut Layout<'_>, lines: Vec<Line>) -> Vec<Line> {
     let mut columns = wanted(it, &lines);
     if columns.is_empty() {
         return lines;
     }
-    // Each round gives up one column, or is the last.
+    // Each round drops one column, or is the last round.
     loop {
         it.pads.fill(0);
         for c in &columns {
             set(it, &lines, c);
         }
-        // A line whose brackets moved may move with them.
+        // A line inside a bracket that moved may move with it, so the lines are computed again.
         let lines = it.lines(false);
         let long = lines.iter().position(|l| {
             it.columns(l.from, l.to, l.indent) > WIDTH && (l.from..l.to).any(|i| it.pads[i] > 0)
@@ -47,14 +49,14 @@ pub fn tokens(it: &mut Layout<'_>, lines: Vec<Line>) -> Vec<Line> {
     }
 }
 
-/// The columns that are asked for, from the left to the right of the lines they begin in.
+/// Returns the requested columns, ordered from left to right within the lines in which they begin.
 fn wanted(it: &Layout<'_>, lines: &[Line]) -> Vec<Column> {
     let asks = |&i: &usize| it.all[i].newlines == 0 && it.all[i].blanks > 1;
     let mut out = vec![];
     let mut from = 0;
     while from < lines.len() {
         let to = (from + 1..lines.len()).find(|n| apart(it, lines, *n)).unwrap_or(lines.len());
-        // neighbours of which none asks have no column
+        // If no line of a group requests a column, the group has none.
         if (lines[from].from..lines[to - 1].to).any(|i| asks(&i)) {
             together(it, lines, from..to, asks, &mut out);
         }
@@ -63,7 +65,7 @@ fn wanted(it: &Layout<'_>, lines: &[Line]) -> Vec<Column> {
     out
 }
 
-/// The columns of lines that are neighbours.
+/// Collects the columns of a group of neighbouring lines.
 fn together(
     it: &Layout<'_>,
     lines: &[Line],
@@ -88,8 +90,8 @@ fn together(
     }
 }
 
-/// Whether line `n` is no neighbour of the line before: an empty line, or a brace that opens or closes a block, is
-/// between them.
+/// Returns whether line `n` does not belong to the group of the line before, because an empty line,
+/// or a brace that opens or closes a block, separates them.
 fn apart(it: &Layout<'_>, lines: &[Line], n: usize) -> bool {
     let edge = |before: &Line| {
         let last = (before.from..before.to).rev().map(|i| &it.all[i]).find(|p| !p.is_comment());
@@ -100,7 +102,7 @@ fn apart(it: &Layout<'_>, lines: &[Line], n: usize) -> bool {
     lines[n].blank || n.checked_sub(1).is_some_and(|b| edge(&lines[b]))
 }
 
-/// The tokens of a line that can stand below others.
+/// Returns the tokens of a line that can be aligned.
 fn keys<'a>(it: &'a Layout<'_>, line: &Line) -> BTreeMap<Key<'a>, usize> {
     let mut count: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     let mut out = BTreeMap::new();
@@ -127,7 +129,7 @@ fn keys<'a>(it: &'a Layout<'_>, line: &Line) -> BTreeMap<Key<'a>, usize> {
     out
 }
 
-/// The column piece `i` of a line begins in.
+/// Returns the column in which piece `i` of a line begins.
 fn column(it: &Layout<'_>, line: &Line, i: usize) -> usize {
     it.columns(line.from, i, line.indent) + it.step(i)
 }
@@ -148,7 +150,7 @@ fn straight(it: &Layout<'_>, lines: &[Line], c: &Column) -> bool {
     at.all(|col| Some(col) == first)
 }
 
-/// Comments at the ends of neighbouring lines stand below each other, unless that makes a line too long.
+/// Aligns the comments at the ends of neighbouring lines, unless that makes a line too long.
 pub fn comments(it: &mut Layout<'_>, lines: &[Line]) {
     let ends = |l: &Line| l.to > l.from + 1 && it.all[l.to - 1].is_comment();
     let mut groups: Vec<Vec<&Line>> = vec![];

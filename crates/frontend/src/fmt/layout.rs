@@ -1,15 +1,16 @@
-//! Lines: where they end, how far they are indented, which are too long.
+//! Layout: decides where lines end, how far they are indented, and how long lines are broken.
 //!
-//! A line end of the source is kept where a line may end (before a statement or an item, after `{` `(` `,`, at an
-//! operator, ..) and undone elsewhere. A block stands on one line or its braces end and begin lines. Lines longer than
-//! [`WIDTH`] are broken: the outermost block, else behind the commas of the outermost bracket.
+//! A line end of the source is kept where a line may end (before a statement or an item, after `{`
+//! `(` `,`, at an operator, ..), and removed elsewhere. A block either stands on one line, or its
+//! braces end and begin lines. A line longer than [`WIDTH`] is broken at its outermost block, or
+//! else after the commas of its outermost bracket.
 
 use super::piece::{Piece, Start};
 use super::space::{binary, gap, wants_semicolon};
 use super::{INDENT, WIDTH, align};
 use crate::token::Token;
 
-/// What stands between a piece and the one before.
+/// The separation between a piece and the one before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Break {
     /// Blanks or nothing.
@@ -20,38 +21,38 @@ pub enum Break {
     Blank,
 }
 
-/// A text on its way.
+/// A text that is being laid out.
 pub struct Layout<'s> {
     /// The pieces.
     pub all: Vec<Piece<'s>>,
     breaks: Vec<Break>,
-    /// Blanks before a piece beyond its gap, for alignment.
+    /// The number of blanks before each piece in addition to its gap, for alignment.
     pub pads: Vec<usize>,
 }
 
 /// An open bracket.
 struct Open {
-    /// Column of what stands in it.
+    /// The column of lines inside the bracket.
     inner: usize,
-    /// Column of the bracket that closes it, where that begins a line.
+    /// The column of the closing bracket, if it begins a line.
     close: usize,
     block: bool,
 }
 
-/// A line that is laid out.
+/// A line of the layout.
 pub struct Line {
-    /// First piece.
+    /// The index of the first piece.
     pub from: usize,
-    /// One past the last piece.
+    /// The index after the last piece.
     pub to: usize,
-    /// Column of the first piece.
+    /// The column of the first piece.
     pub indent: usize,
-    /// An empty line stands before.
+    /// Whether an empty line precedes it.
     pub blank: bool,
 }
 
 impl<'s> Layout<'s> {
-    /// Decides on the line ends.
+    /// Decides on the line ends of a text.
     pub fn new(all: Vec<Piece<'s>>) -> Self {
         let n = all.len();
         let mut it = Layout { breaks: vec![Break::None; n], pads: vec![0; n], all };
@@ -62,7 +63,7 @@ impl<'s> Layout<'s> {
         it
     }
 
-    /// The line end before piece `i` by what the source has there.
+    /// Returns the line end before piece `i`, based on the source.
     fn kept(&self, i: usize) -> Break {
         let (p, n) = (&self.all[i - 1], &self.all[i]);
         let wanted = match n.newlines {
@@ -80,7 +81,7 @@ impl<'s> Layout<'s> {
         if n.is_comment() || self.may_end(p, n) { wanted } else { Break::None }
     }
 
-    /// Whether a line may end between two tokens.
+    /// Returns whether a line may end between two tokens.
     fn may_end(&self, p: &Piece<'_>, n: &Piece<'_>) -> bool {
         if matches!(n.token, Token::OpenBrace | Token::CloseParen | Token::CloseBracket) {
             return false;
@@ -112,8 +113,8 @@ impl<'s> Layout<'s> {
             )
     }
 
-    /// A block that holds a line end has its braces at the ends of lines; `)` and `]` begin a line where their
-    /// partners end one.
+    /// Places the brackets of multi-line constructs. If a block contains a line end, its braces
+    /// stand at the ends of lines. A `)` or `]` begins a line if its partner ends one.
     fn blocks(&mut self) {
         for close in 0..self.all.len() {
             let Some(open) = self.all[close].partner.filter(|_| self.all[close].closes()) else { continue };
@@ -133,7 +134,7 @@ impl<'s> Layout<'s> {
         }
     }
 
-    /// What begins behind a brace that begins a line begins the next line.
+    /// If a closing brace begins a line, an item or statement after it begins the next line.
     fn after(&mut self, close: usize) {
         if self.all.get(close + 1).is_some_and(|n| n.start != Start::None) {
             self.end(close + 1);
@@ -144,17 +145,18 @@ impl<'s> Layout<'s> {
         self.breaks[i] = self.breaks[i].max(Break::Line);
     }
 
-    /// Blanks before piece `i` of a line, alignment included; a `;` may stand before them.
+    /// Returns the number of blanks before piece `i` within a line, including alignment. A `;` may
+    /// precede them.
     pub fn before(&self, i: usize) -> usize {
         gap(&self.all, i) + self.pads[i]
     }
 
-    /// One past the last piece of the line that begins with piece `from`.
+    /// Returns the index after the last piece of the line that begins with piece `from`.
     fn line_end(&self, from: usize) -> usize {
         (from + 1..self.all.len()).find(|&i| self.breaks[i] != Break::None).unwrap_or(self.all.len())
     }
 
-    /// All lines; with `fit`, those that are too long are broken first.
+    /// Returns all lines. If `fit` is set, lines that are too long are broken first.
     pub fn lines(&mut self, fit: bool) -> Vec<Line> {
         let mut open: Vec<Open> = vec![];
         let mut out = vec![];
@@ -172,18 +174,18 @@ impl<'s> Layout<'s> {
         out
     }
 
-    /// Columns a line takes without a comment at its end.
+    /// Returns the number of columns of a line, without a comment at its end.
     pub fn columns(&self, from: usize, to: usize, indent: usize) -> usize {
         let code = if to > from + 1 && self.all[to - 1].is_comment() { to - 1 } else { to };
         (from..code).fold(indent, |col, i| col + self.all[i].width + if i > from { self.step(i) } else { 0 })
     }
 
-    /// What stands between piece `i` and the one before it on its line.
+    /// Returns the number of columns between piece `i` and the one before it on its line.
     pub fn step(&self, i: usize) -> usize {
         self.before(i) + usize::from(wants_semicolon(&self.all, i))
     }
 
-    /// Opens and closes the brackets of a line.
+    /// Updates the stack of open brackets with the brackets of a line.
     fn walk(&self, from: usize, to: usize, indent: usize, open: &mut Vec<Open>) {
         let mut col = indent;
         for i in from..to {
@@ -206,7 +208,7 @@ impl<'s> Layout<'s> {
         }
     }
 
-    /// Column of a line that begins with piece `from`.
+    /// Returns the column of a line that begins with piece `from`.
     fn indent(&self, from: usize, open: &[Open]) -> usize {
         let Some(code) = (from..self.all.len()).find(|&i| !self.all[i].is_comment()) else { return 0 };
         let top = open.last();
@@ -224,9 +226,10 @@ impl<'s> Layout<'s> {
         if fresh || self.all[code].start != Start::None { base } else { base + INDENT }
     }
 
-    /// Breaks a line that is too long; false if nothing can be broken.
+    /// Breaks a line that is too long. Returns false if nothing can be broken.
     fn break_up(&mut self, from: usize, to: usize) -> bool {
-        // Brackets that open and close on this line, outermost first, and of one depth blocks first.
+        // Brackets that open and close on this line, outermost first. At equal depth, blocks come
+        // first.
         let mut groups: Vec<(usize, bool, usize, usize)> = (from..to)
             .filter(|&i| self.all[i].opens())
             .filter_map(|i| self.all[i].partner.filter(|&c| c < to && c > i + 1).map(|c| (i, c)))
@@ -259,7 +262,7 @@ impl<'s> Layout<'s> {
         false
     }
 
-    /// The text.
+    /// Returns the formatted text.
     pub fn text(mut self) -> String {
         let lines = self.lines(true);
         let lines = align::tokens(&mut self, lines);

@@ -1,9 +1,11 @@
-//! `.kb` text in its one form: `kbc fmt` (docs/adr/010-formatter.md, docs/fmt.md).
+//! Formatter of `kbc fmt`: gives `.kb` text its standard form (docs/adr/010-formatter.md,
+//! docs/fmt.md).
 //!
-//! Owns blanks, line ends and indentation, and nothing else: every token and every comment of the text comes out again, in
-//! its order; the only token ever added is a `;` between two statements on one line. So the formatted text means
-//! what the text meant, which [`format`] checks on its own output. What the tokens do not say (where a statement begins,
-//! which sign is unary) comes from the parser ([`crate::make::Marks`]).
+//! The formatter changes blanks, line ends and indentation, and nothing else. Every token and every
+//! comment of the text is preserved in order. The only token that it ever adds is a `;` between two
+//! statements on one line. So the formatted text has the same meaning as the original; [`format`]
+//! checks this for its own output. Facts that tokens do not show (where a statement begins, which
+//! sign is unary) come from the parser ([`crate::make::Marks`]).
 
 mod align;
 mod layout;
@@ -15,17 +17,18 @@ use crate::token::{MARK, Token};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use logos::Logos;
 
-/// Longest line that is made; what cannot be broken is left longer.
+/// The largest width of a formatted line, in columns. Lines that cannot be broken may be longer.
 pub const WIDTH: usize = 120;
 
-/// Columns of a level.
+/// The number of columns of an indentation level.
 pub const INDENT: usize = 4;
 
-/// The text in its one form; `\n` ends every line, a byte order mark goes.
+/// Returns the text in its standard form. `\n` ends every line, and a byte order mark is removed.
 ///
 /// # Errors
-/// Those of [`crate::parse()`]: text that does not parse has no form. E995: the formatted text would not be the same
-/// program (a bug, found here and not by the user).
+/// Returns the errors of [`crate::parse()`], because a text that does not parse has no standard
+/// form. Returns E995 if the formatted text would not be the same program; this is a bug of the
+/// formatter.
 pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
     let (tree, marks, found) = parse_marked(file, text);
     if found.has_errors() {
@@ -41,12 +44,13 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
         .into())
 }
 
-/// Whether two texts have the same tokens and comments, `;` and blanks at the ends of comments apart.
+/// Returns whether two texts have the same tokens and comments, except for `;` and blanks at the
+/// ends of comments.
 fn same(before: &str, after: &str) -> bool {
     tokens(before).eq(tokens(after))
 }
 
-/// Tokens and comments without what formatting may change.
+/// Returns tokens and comments without the parts that formatting may change.
 fn tokens(text: &str) -> impl Iterator<Item = Result<Token<'_>, ()>> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     Token::lexer(text).filter(|t| *t != Ok(Token::Semicolon)).map(|t| match t {

@@ -1,4 +1,5 @@
-//! A text as pieces: tokens and comments, each with what stood before it and what the parser knows of it.
+//! Pieces: the tokens and comments of a text, each with what precedes it and with facts from the
+//! parser.
 
 use crate::make::Marks;
 use crate::token::{MARK, Number, Token};
@@ -8,31 +9,33 @@ use std::borrow::Cow;
 /// A token or a comment.
 #[derive(Clone, Debug)]
 pub struct Piece<'s> {
-    /// What it is.
+    /// The token.
     pub token: Token<'s>,
-    /// Its text as it is written out.
+    /// The text in the formatted output.
     pub text: Cow<'s, str>,
-    /// Columns of it.
+    /// The width in columns.
     pub width: usize,
-    /// Line ends before it in the source.
+    /// The number of line ends before it in the source.
     pub newlines: usize,
-    /// Characters between it and the piece before, if they share a line.
+    /// The number of characters between it and the previous piece. It counts if both are on the
+    /// same line.
     pub blanks: usize,
-    /// What begins here.
+    /// The construct that begins here.
     pub start: Start,
-    /// An operator with one operand.
+    /// Whether it is an operator with one operand.
     pub unary: bool,
-    /// A name that is called: its parenthesis touches it.
+    /// Whether it is a name that is called. The opening parenthesis then follows directly.
     pub called: bool,
-    /// A parenthesis that belongs to no name before it.
+    /// Whether it is a parenthesis that does not belong to the name before it.
     pub apart: bool,
-    /// Open brackets around it; a closing bracket stands outside.
+    /// The number of open brackets around it. A closing bracket does not count as inside its own
+    /// pair.
     pub depth: usize,
-    /// The other bracket of a pair.
+    /// The index of the other bracket of the pair.
     pub partner: Option<usize>,
 }
 
-/// What begins at a piece.
+/// The construct that begins at a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// Nothing.
@@ -41,33 +44,33 @@ pub enum Start {
     Item,
     /// A statement.
     Statement,
-    /// A clause or a part, that no `;` separates.
+    /// A clause or a part, which is not separated by `;`.
     Part,
 }
 
 impl Piece<'_> {
-    /// Whether it is a comment.
+    /// Returns whether it is a comment.
     pub fn is_comment(&self) -> bool {
         matches!(self.token, Token::Comment(_))
     }
 
-    /// Whether it opens a bracket.
+    /// Returns whether it is an opening bracket.
     pub fn opens(&self) -> bool {
         matches!(self.token, Token::OpenParen | Token::OpenBracket | Token::OpenBrace)
     }
 
-    /// Whether it closes a bracket.
+    /// Returns whether it is a closing bracket.
     pub fn closes(&self) -> bool {
         matches!(self.token, Token::CloseParen | Token::CloseBracket | Token::CloseBrace)
     }
 
-    /// Whether nothing but blanks and fewer than a line end stand before it.
+    /// Returns whether it directly follows the previous piece.
     pub fn touches(&self) -> bool {
         self.newlines == 0 && self.blanks == 0
     }
 }
 
-/// Places of a text that are asked for from its beginning to its end.
+/// Positions of a text with values, which are queried in ascending order.
 struct Places<T> {
     list: Vec<(usize, T)>,
     next: usize,
@@ -79,7 +82,8 @@ impl<T: Copy> Places<T> {
         Places { list, next: 0 }
     }
 
-    /// What was said last of a place behind the one asked for before.
+    /// Returns the last value recorded for a position. It must not precede the position of the
+    /// previous query.
     fn at(&mut self, place: usize) -> Option<T> {
         let ahead = &self.list[self.next..];
         let to = ahead.iter().position(|p| p.0 > place).unwrap_or(ahead.len());
@@ -92,7 +96,7 @@ fn places(list: Vec<usize>) -> Places<()> {
     Places::new(list.into_iter().map(|p| (p, ())).collect())
 }
 
-/// Cuts a text that parses into pieces; `items` are first bytes.
+/// Cuts a text that parses into pieces. `items` lists the first bytes of the items.
 pub fn pieces(text: &str, marks: Marks, items: Vec<usize>) -> Vec<Piece<'_>> {
     let mut out: Vec<Piece<'_>> = vec![];
     let (mut starts, mut items) = (Places::new(marks.starts), places(items));
@@ -103,7 +107,7 @@ pub fn pieces(text: &str, marks: Marks, items: Vec<usize>) -> Vec<Piece<'_>> {
     last += mark;
     let mut lexer = Token::lexer(&text[mark..]);
     while let Some(token) = lexer.next() {
-        // A text that parses has no faults.
+        // A text that parses contains no invalid tokens.
         let Ok(token) = token else { continue };
         let range = lexer.span().start + mark..lexer.span().end + mark;
         let between = &text[last..range.start];
@@ -141,17 +145,19 @@ pub fn pieces(text: &str, marks: Marks, items: Vec<usize>) -> Vec<Piece<'_>> {
     out
 }
 
-/// Characters of a text.
+/// Returns the number of characters of a text.
 fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-/// A piece's text: comments without blanks at the end, one blank before a unit.
+/// Returns the formatted text of a piece: a comment has no trailing blanks, and one blank precedes
+/// a unit.
 fn written<'s>(token: Token<'s>, text: &'s str) -> Cow<'s, str> {
     match token {
         Token::Comment(c) => c.trim_end().into(),
         Token::Number(Number::Quantity(_)) => {
-            // The unit begins after the digits, fraction and exponent; no unit begins with `e` or `E`.
+            // The unit begins after the digits, the fraction and the exponent. No unit begins with
+            // `e` or `E`.
             let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '/').trim_end();
             let unit = text[number.len()..].trim_start();
             format!("{number} {unit}").into()

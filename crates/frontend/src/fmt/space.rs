@@ -1,9 +1,9 @@
-//! Blanks between two pieces on one line.
+//! Spacing: the number of blanks between two pieces on one line.
 
 use super::piece::{Piece, Start};
 use crate::token::Token;
 
-/// How many blanks stand before piece `i`, which is not the first of its line.
+/// Returns the number of blanks before piece `i`, which is not the first one of its line.
 pub fn gap(all: &[Piece<'_>], i: usize) -> usize {
     let (p, n) = (&all[i - 1], &all[i]);
     if n.is_comment() {
@@ -24,7 +24,7 @@ pub fn gap(all: &[Piece<'_>], i: usize) -> usize {
         | (_, Token::Colon | Token::AtSign | Token::DotDot)
         | (Token::AtSign | Token::DotDot, _)
         | (Token::OpenBrace, Token::CloseBrace) => 0,
-        // a key of a file: "file.npz":key
+        // The key of a file: "file.npz":key
         (Token::Colon, _) => usize::from(i < 2 || !matches!(all[i - 2].token, Token::String(_))),
         (_, Token::OpenParen) => usize::from(n.apart || !calls(p)),
         (Token::Name(_) | Token::CloseBracket, Token::OpenBracket) => 0,
@@ -32,13 +32,14 @@ pub fn gap(all: &[Piece<'_>], i: usize) -> usize {
     }
 }
 
-/// Whether a statement on the line of the one before wants a `;` before piece `i`.
+/// Returns whether piece `i` begins a statement on the same line as the previous one, so that a `;`
+/// is needed before it.
 pub fn wants_semicolon(all: &[Piece<'_>], i: usize) -> bool {
     let before = |t: &Token<'_>| matches!(t, Token::OpenBrace | Token::CloseBrace | Token::Semicolon);
     all[i].start == Start::Statement && i > 0 && !all[i - 1].is_comment() && !before(&all[i - 1].token)
 }
 
-/// Whether a parenthesis after it touches it.
+/// Returns whether a parenthesis after this piece follows it directly.
 fn calls(p: &Piece<'_>) -> bool {
     p.called
         || matches!(
@@ -54,12 +55,12 @@ fn calls(p: &Piece<'_>) -> bool {
         )
 }
 
-/// Whether it is an operator with two operands.
+/// Returns whether the piece is an operator with two operands.
 pub fn binary(p: &Piece<'_>) -> bool {
     !p.unary && (arithmetic(p) || comparison(p))
 }
 
-/// Operators that may stand without blanks.
+/// Returns whether the piece is an operator that may be written without blanks.
 fn arithmetic(p: &Piece<'_>) -> bool {
     matches!(
         p.token,
@@ -90,7 +91,8 @@ fn comparison(p: &Piece<'_>) -> bool {
     )
 }
 
-/// Whether the operator at `i` was written without blanks on both sides (`p-1`, `2*d`): it stays so.
+/// Returns whether the operator at `i` was written without blanks on both sides (`p-1`, `2*d`). The
+/// formatter keeps this.
 fn tight(all: &[Piece<'_>], i: usize) -> bool {
     arithmetic(&all[i]) && all[i].touches() && all.get(i + 1).is_some_and(|n| n.touches() && !n.is_comment())
 }

@@ -1,6 +1,8 @@
-//! A collective as a program of its own, for a file that has an algorithm and no program.
+//! Stand-alone collectives: compiles the collective of an algorithm as a program of its own, for a
+//! file that has an algorithm and no program.
 //!
-//! Owns the programs: `n` elements (`-D n=..`, 1024) of f32 over all devices on one axis, with the file's algorithm.
+//! The program has `n` elements (`-D n=..`, default 1024) of f32, uses all devices on one axis, and
+//! uses the file's algorithm.
 
 use super::AskedAlgorithm;
 use super::own::adds;
@@ -14,10 +16,10 @@ use kbc_ir::types::{Axis, Cut, CutRule, DType, ReduceOp, TensorType};
 use kbc_rounds::ast::{AlgorithmDecl, Clause, CollectiveDecl, Expr, ExprKind};
 use kbc_rounds::{AlgId, Layer};
 
-/// Elements if nobody says.
+/// The default number of elements.
 const ELEMENTS: i64 = 1024;
 
-/// Names that may be given with `-D` beside the file's parameters, with their defaults.
+/// Returns the names that `-D` may give in addition to the file's parameters, with their defaults.
 pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(String, Option<Number>)> {
     let mut out = vec![("n".to_owned(), Some(Number::Int(ELEMENTS)))];
     if loaded.library.algorithm(id).root.is_some() {
@@ -26,7 +28,8 @@ pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(String, Option<Number>)
     out
 }
 
-/// The standard collective an algorithm is for; none for one that is known by its promise.
+/// Returns the standard collective that an algorithm implements, or None for a collective that is
+/// defined by its own contract.
 fn standard(loaded: &Loaded, id: AlgId) -> Option<CollKind> {
     let library = &loaded.library;
     let coll = library.collective_of(id).map(|c| library.collective(c))?;
@@ -34,7 +37,8 @@ fn standard(loaded: &Loaded, id: AlgId) -> Option<CollKind> {
     CollKind::parse(&coll.name.node).filter(|_| built_in)
 }
 
-/// Blocks a rank has at first, or at the end, for each of `ranks` ranks: 1 unless the promise names all of a buffer.
+/// Returns the number of blocks per rank at the start, or at the end: 1, or `ranks` if the contract
+/// names a whole buffer.
 fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
     let free = |c: &Clause| {
         let (start, cell) = match c {
@@ -51,7 +55,7 @@ fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
     if decl.clauses.iter().any(free) { ranks } else { 1 }
 }
 
-/// The arguments that are asked for, checked.
+/// Returns the arguments of the algorithm that the user asked for, checked.
 fn arguments(
     cx: &Cx<'_>,
     decl: &AlgorithmDecl,
@@ -60,7 +64,8 @@ fn arguments(
     let mut found = Diagnostics::new();
     let mut out = vec![];
     for (name, value) in asked.iter().flat_map(|a| &a.args) {
-        // Algorithms are looked up from where this one is declared, and blamed where they are asked for.
+        // Names are looked up from where this algorithm is declared, but errors point to where they
+        // were written.
         let seen = match &value.kind {
             ExprKind::Name(_) => Expr { kind: value.kind.clone(), span: decl.name.span },
             _ => value.clone(),
@@ -76,10 +81,11 @@ fn arguments(
     if found.is_empty() { Ok(out) } else { Err(found) }
 }
 
-/// The graph of the collective with that algorithm.
+/// Returns the graph of the collective with this algorithm.
 ///
 /// # Errors
-/// E221 for a number of elements or a root out of range; E005 and E006 for arguments.
+/// Returns E221 if the number of elements or the root is out of range, and E005 or E006 for wrong
+/// arguments.
 pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> Result<Graph, Diagnostics> {
     let kind = standard(cx.loaded, id).unwrap_or(CollKind::Own);
     let library = &cx.loaded.library;
@@ -110,7 +116,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
     split.dims[0].cut = Some(cut.clone());
     let partial = TensorType { partial: Some((ReduceOp::Sum, vec![axis.name.clone()])), ..whole.clone() };
     let only = TensorType { only: Some((root, axis.name.clone())), ..whole.clone() };
-    // A row of n elements a rank, and the same with columns instead of rows apart.
+    // One row of n elements per rank, and the same tensor split by columns instead of rows.
     let mut rows = TensorType::replicated(DType::F32, &[axis.size, n]);
     let mut columns = rows.clone();
     rows.dims[0].cut = Some(cut.clone());
@@ -126,7 +132,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
         CollKind::Scatter | CollKind::Slice => (only, split, Some(0)),
         CollKind::Barrier => (whole.clone(), whole, None),
         CollKind::Own => {
-            // n elements a block, every rank's own one after another.
+            // n elements per block. The blocks of all ranks follow one another.
             let parts = |at_first: bool| {
                 let blocks = blocks(coll, at_first, axis.size);
                 let all = n.saturating_mul(axis.size).saturating_mul(blocks);

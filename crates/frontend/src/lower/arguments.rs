@@ -1,6 +1,7 @@
-//! Arguments by name: `dim: 1, keep: true, over: tp`.
+//! Named arguments: `dim: 1, keep: true, over: tp`.
 //!
-//! Owns taking them by name, what kinds of values they have, and the messages about those that no operation asked for.
+//! This module looks up arguments by name, converts them to the kind of value that an operation
+//! needs, and reports arguments that no operation asked for.
 
 use super::Cx;
 use crate::ast::{Call, Named, OptionValue};
@@ -12,7 +13,7 @@ use kbc_rounds::eval::unknown;
 /// The named arguments of one call.
 pub(super) struct Arguments<'c> {
     call: &'c Call,
-    /// Names that were asked for, given or not.
+    /// The names that were asked for, whether given or not.
     asked: Vec<String>,
 }
 
@@ -21,13 +22,14 @@ impl<'c> Arguments<'c> {
         Arguments { call, asked: vec![] }
     }
 
-    /// The argument of that name.
+    /// Returns the argument with this name.
     pub fn take(&mut self, name: &str) -> Option<&'c Named> {
         self.asked.push(name.to_owned());
         self.call.named.iter().find(|n| n.name.node == name)
     }
 
-    /// Messages about arguments that are given twice or that nobody asked for. False if there are any.
+    /// Reports arguments that are given twice and arguments that the operation does not have.
+    /// Returns false if there are any.
     pub fn finish(self, found: &mut Diagnostics) -> bool {
         let before = found.list.len();
         for (i, n) in self.call.named.iter().enumerate() {
@@ -46,20 +48,20 @@ impl<'c> Arguments<'c> {
     }
 }
 
-/// The message about an argument with a value it cannot have.
+/// Returns the message for an argument with an invalid value.
 pub(super) fn cannot(named: &Named, wanted: &str) -> Diagnostic {
     Diagnostic::error("E006", format!("`{}:` cannot be this", named.name.node))
         .primary(named.span, format!("wanted: {wanted}"))
 }
 
-/// The message about an argument that must be given.
+/// Returns the message for a required argument that is missing.
 pub(super) fn missing(call: &Call, name: &str, form: &str) -> Diagnostic {
     Diagnostic::error("E006", format!("`{}` needs `{name}:`", call.name.node))
         .primary(call.name.span, "not given")
         .help(format!("write {form}"))
 }
 
-/// The expression of an argument.
+/// Returns the expression of an argument.
 fn expr(named: &Named) -> Result<&Expr, Diagnostic> {
     match &named.value {
         OptionValue::Expr(e) => Ok(e),
@@ -72,7 +74,7 @@ fn dimensions(n: usize) -> String {
 }
 
 impl Cx<'_> {
-    /// An integer that is not negative, as a dimension or a coordinate.
+    /// Returns an argument that is a non-negative integer, such as a dimension or a coordinate.
     pub(super) fn count_of(&self, named: &Named, found: &mut Diagnostics) -> Option<u64> {
         match expr(named) {
             Ok(e) => self.count(e, &format!("`{}:`", named.name.node), found),
@@ -83,13 +85,14 @@ impl Cx<'_> {
         }
     }
 
-    /// A number.
+    /// Returns an argument that is a number.
     pub(super) fn number_of(&self, named: &Named, found: &mut Diagnostics) -> Option<f64> {
         let e = expr(named).map_err(|d| found.push(d)).ok()?;
         self.number(e).map(|n| n.as_f64()).map_err(|d| found.push(*d)).ok()
     }
 
-    /// A dimension of a value with so many, if their number is known: below zero it counts from the last one.
+    /// Returns an argument that is a dimension. `rank` is the number of dimensions of the operand,
+    /// if it is known; a negative argument then counts from the last one.
     pub(super) fn dimension(
         &self,
         named: &Named,
@@ -113,7 +116,7 @@ impl Cx<'_> {
         at
     }
 
-    /// `true` or `false`.
+    /// Returns an argument that is `true` or `false`.
     pub(super) fn flag(&self, named: &Named, found: &mut Diagnostics) -> Option<bool> {
         match &named.value {
             OptionValue::Expr(e) if !matches!(e.kind, ExprKind::Int(_) | ExprKind::Float(_)) => {
@@ -126,7 +129,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `over: tp`; without it the only axis of the mesh.
+    /// Returns the axis of `over: tp`. Without the argument, this is the only axis of the mesh.
     pub(super) fn over(&self, call: &Call, named: Option<&Named>, found: &mut Diagnostics) -> Option<Name> {
         let Some(named) = named else {
             if let [only] = &self.mesh.axes[..] {
@@ -157,7 +160,7 @@ impl Cx<'_> {
     }
 }
 
-/// Positional arguments: as many as wanted, or a message.
+/// Checks the number of positional arguments. Reports an error and returns false if it is wrong.
 pub(super) fn count_args(call: &Call, wanted: usize, declared: Span, found: &mut Diagnostics) -> bool {
     let right = call.args.len() == wanted;
     if !right {

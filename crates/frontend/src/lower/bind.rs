@@ -1,7 +1,9 @@
-//! Sizes and element types that bind where they are first used, and whether a value fits a type.
+//! Binding: sizes and element types that get their value at their first use, and the check whether
+//! a value fits a type.
 //!
-//! Owns the kinds of arguments, what is known of the values made so far, and the messages about what does not fit.
-//! Calls are [`super::inline`]'s, types as they are written [`super::types`]'.
+//! This module owns the kinds of arguments, the known shapes of the values lowered so far, and the
+//! messages about values that do not fit. [`super::inline`] lowers calls, and [`super::types`]
+//! lowers written types.
 
 use super::locals::Local;
 use super::params::Number;
@@ -15,7 +17,7 @@ use kbc_ir::result::result_of;
 use kbc_ir::types::{DType, TensorType};
 use kbc_rounds::ast::ExprKind;
 
-/// What an argument of a program is.
+/// The kind of an argument of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Tensor,
@@ -25,7 +27,8 @@ pub(super) enum Kind {
     Axis,
 }
 
-/// The kind of an argument: a word in the place of a type, or a type.
+/// Returns the kind of an argument. It is given by a word in the position of the type, or is a
+/// tensor type.
 pub(super) fn kind(arg: &Arg) -> Kind {
     let ty = &arg.ty;
     if ty.any || !ty.dims.is_empty() || !ty.places.is_empty() {
@@ -40,12 +43,13 @@ pub(super) fn kind(arg: &Arg) -> Kind {
     }
 }
 
-/// Whether a number stands in the place of a tensor that is not given.
+/// Returns whether a number replaces the tensor if the argument is not given.
 pub(super) fn has_number(arg: &Arg) -> bool {
     arg.data.as_ref().is_some_and(|d| matches!(d.kind, DataKind::Value(_)))
 }
 
-/// Names that the types of a program's arguments use as sizes and that are no arguments, in the order of their first use.
+/// Returns the names that the types of a program's arguments use as sizes and that are not
+/// arguments, in the order of their first use.
 pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
     let mut out: Vec<&str> = vec![];
     let dims = args.iter().filter(|a| kind(a) == Kind::Tensor).flat_map(|a| &a.ty.dims);
@@ -78,25 +82,27 @@ const ELSEWHERE: [(&str, DType); 14] = [
     ("long", DType::I64),
 ];
 
-/// The element type that is meant by a name that is none, and resembles one too much to be a name for any.
+/// Returns the element type that was probably meant by an unknown name. Such a name resembles an
+/// element type too closely to be accepted as a name for any type.
 pub(super) fn misspelt(name: &str) -> Option<&'static str> {
     let plain = name.to_lowercase();
     let elsewhere = ELSEWHERE.iter().find(|e| e.0 == plain).map(|e| e.1.name());
     elsewhere.or_else(|| nearest(name, DType::ALL.map(DType::name)))
 }
 
-/// What is known of a value while it is lowered.
+/// The known facts about a value during lowering.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Known {
     Type(DType, Vec<u64>),
-    /// The operation does not fit its operands.
+    /// The operation does not fit its operands, for this reason.
     Fault(String),
-    /// It comes from one that does not, or the graph does not say.
+    /// Nothing is known: an operand does not fit its operation, or the graph does not determine the
+    /// shape.
     Nothing,
 }
 
 impl Lowering<'_> {
-    /// Appends an operation and notes what its value is.
+    /// Appends an operation and records the shape of its value.
     pub(super) fn add(&mut self, op: Op, operands: &[OpId]) -> OpId {
         let known = match (&op.kind, &op.want) {
             (OpKind::Input(i), _) => match self.graph.inputs.get(*i) {
@@ -121,7 +127,7 @@ impl Lowering<'_> {
         id
     }
 
-    /// Number of dimensions of a value, if it is known.
+    /// Returns the number of dimensions of a value, if it is known.
     pub(super) fn rank_of(&self, value: OpId) -> Option<usize> {
         match self.known.get(&value) {
             Some(Known::Type(_, sizes)) => Some(sizes.len()),
@@ -129,7 +135,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Element type of a value, if it is known.
+    /// Returns the element type of a value, if it is known.
     pub(super) fn dtype_of(&self, value: OpId) -> Option<DType> {
         match self.known.get(&value) {
             Some(Known::Type(dtype, _)) => Some(*dtype),
@@ -137,7 +143,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Element type and sizes of a value; none after a message that says what they depend on.
+    /// Returns the element type and the sizes of a value. If they are unknown, reports the reason
+    /// and returns None.
     pub(super) fn shape_of(&mut self, value: OpId, at: Span) -> Option<(DType, Vec<u64>)> {
         if let Some(Known::Type(dtype, sizes)) = self.known.get(&value) {
             return Some((*dtype, sizes.clone()));
@@ -166,12 +173,13 @@ impl Lowering<'_> {
         None
     }
 
-    /// Binds the names in a type that have no meaning yet to what the value is. `any` dimensions come first where the type
-    /// says `..`; nothing binds where the number of dimensions differs.
+    /// Binds the unbound names in a type to the element type and sizes of a value. If the type
+    /// begins with `..`, its dimensions correspond to the last ones of the value. Nothing is bound
+    /// if the numbers of dimensions differ.
     pub(super) fn learn(&mut self, ty: &ast::Type, dtype: Option<DType>, sizes: &[u64]) {
         let name = &ty.dtype.node;
         let known = DType::parse(name).is_some() || self.cx.locals.get(name).is_some();
-        // What resembles an element type is one that is written wrongly.
+        // A name that resembles an element type is a misspelt element type and is not bound.
         if let (false, Some(dtype)) = (known || misspelt(name).is_some(), dtype) {
             self.cx.locals.set(name, Local::Type(dtype), ty.dtype.span);
         }
@@ -187,7 +195,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// The type as it is for a value, whose names are bound; none after a message that the value does not fit.
+    /// Returns the type of a value, whose names are bound. Reports an error and returns None if the
+    /// value does not fit the type.
     pub(super) fn fit(
         &mut self,
         ty: &ast::Type,
@@ -235,7 +244,8 @@ impl Lowering<'_> {
         sound.then_some(want)
     }
 
-    /// The value as a type of a called program asks for it: nothing new where it asks for no placement.
+    /// Appends the demand of a called program that the value has the placement of this type.
+    /// Returns the value itself if the type asks for no placement.
     pub(super) fn asked(&mut self, ty: &ast::Type, want: TensorType, value: OpId, name: Name) -> OpId {
         let cut = |d: &ast::Dim| d.cut.is_some();
         if !ty.dims.iter().any(cut) && ty.places.is_empty() {
@@ -248,7 +258,8 @@ impl Lowering<'_> {
     }
 }
 
-/// How many dimensions of a value come before those that a type names; none if the numbers do not fit.
+/// Returns the number of dimensions of a value before those that a type names, or None if the
+/// numbers do not fit.
 fn leading(ty: &ast::Type, rank: usize) -> Option<usize> {
     let first = rank.checked_sub(ty.dims.len())?;
     (first == 0 || ty.any).then_some(first)

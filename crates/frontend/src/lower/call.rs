@@ -1,7 +1,7 @@
-//! Calls in tensor expressions: operations, functions, casts, kernels.
+//! Calls in tensor expressions: operations, functions, casts and kernels.
 //!
-//! Owns which operations there are, their arguments, and what is said about those that are not there yet. Explicit
-//! collectives are [`super::collective`]'s and [`super::own`]'s.
+//! This module owns the list of operations, their arguments, and the messages about operations that
+//! do not exist. [`super::collective`] and [`super::own`] lower explicit collectives.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::kernel::{checked_exponent, comparison};
@@ -48,12 +48,12 @@ pub(super) const OPERATIONS: [&str; 26] = [
     "full",
 ];
 
-/// Operations of the language that are not there yet, and what to write instead.
+/// Operations that a program does not have, with what to write instead.
 const LATER: [(&str, &str); 1] =
     [("wait", "collectives of a program are values at once; `local program` has pending ones")];
 
 impl Lowering<'_> {
-    /// The value of a call; none after messages.
+    /// Returns the value of a call, or None if errors were reported.
     pub(super) fn call(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
         if let Some(done) = self.local_call(call, span) {
@@ -91,7 +91,7 @@ impl Lowering<'_> {
                 return Some(Value::Number(x));
             }
             let x = self.one_operand(call)?;
-            // In a called program a value may be of that type already, by what it is called with.
+            // In a called program, the value may already have that type, depending on the call.
             if !self.calls.is_empty() && self.dtype_of(x) == Some(dtype) {
                 return Some(Value::Tensor(x));
             }
@@ -112,7 +112,7 @@ impl Lowering<'_> {
             "grouped_matmul" => self.grouped(call, span),
             "embedding" => self.embedding(call, span),
             "sum" | "mean" | "prod" => self.reduction(call, span),
-            // `max(x, dim: 1)` reduces, `max(x, y)` is elementwise.
+            // `max(x, dim: 1)` is a reduction, and `max(x, y)` is elementwise.
             "min" | "max" if call.args.len() == 1 => self.reduction(call, span),
             "min" | "max" => self.least(call, span),
             "select" => self.select(call, span),
@@ -130,7 +130,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The number that stands for an argument that was not given: it has no element type.
+    /// Returns the number that replaces an argument that was not given. It has no element type.
     fn absent(&self, arg: &Tensor) -> Option<Value> {
         let TensorKind::Name(n) = &arg.kind else { return None };
         self.names.get(n)?.0.clone().filter(|v| matches!(v, Value::Number(_)))
@@ -138,7 +138,8 @@ impl Lowering<'_> {
 
     fn no_such_operation(&mut self, call: &Call) {
         let word = call.name.node.as_str();
-        // Faults inside the arguments are told too; bare names and lists may be words of the operation.
+        // Errors inside the arguments are reported, too. Bare names and lists are skipped, because
+        // they may be words of the operation.
         for arg in call.args.iter().filter(|a| !matches!(a.kind, TensorKind::Name(_) | TensorKind::List(_))) {
             self.expr(arg);
         }
@@ -161,13 +162,14 @@ impl Lowering<'_> {
         self.found.push(d);
     }
 
-    /// The values of arguments with their places; none after messages (all of them are visited).
+    /// Returns the values of arguments with their places. All of them are visited. Returns None if
+    /// errors were reported.
     fn values(&mut self, args: &[Tensor]) -> Option<Vec<(Value, Span)>> {
         let all: Vec<Option<(Value, Span)>> = args.iter().map(|a| Some((self.expr(a)?, a.span))).collect();
         all.into_iter().collect()
     }
 
-    /// The operand of an operation that takes one tensor and no named arguments.
+    /// Returns the operand of an operation that takes one tensor and no named arguments.
     fn one_operand(&mut self, call: &Call) -> Option<kbc_ir::graph::OpId> {
         let sound = Arguments::new(call).finish(&mut self.found);
         let x = call.args.first().and_then(|a| self.operand(a));
@@ -194,7 +196,7 @@ impl Lowering<'_> {
             .then(|| self.push(OpKind::Matmul { accumulate_f32 }, "matmul".into(), &operands, span))
     }
 
-    /// `embedding(w, ids)`
+    /// Lowers `embedding(w, ids)`.
     fn embedding(&mut self, call: &Call, span: Span) -> Option<Value> {
         let sound = Arguments::new(call).finish(&mut self.found);
         let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
@@ -232,7 +234,7 @@ impl Lowering<'_> {
         (right && sound).then(|| self.push(kind, word.into(), &[x], span))
     }
 
-    /// `min(a, b)` and of more.
+    /// Lowers `min` and `max` of two or more operands.
     fn least(&mut self, call: &Call, span: Span) -> Option<Value> {
         let sound = Arguments::new(call).finish(&mut self.found);
         let values = self.values(&call.args);
@@ -258,7 +260,7 @@ impl Lowering<'_> {
         sound.then_some(so_far)
     }
 
-    /// `select(a < b, x, y)`.
+    /// Lowers `select(a < b, x, y)`.
     fn select(&mut self, call: &Call, span: Span) -> Option<Value> {
         let sound = Arguments::new(call).finish(&mut self.found);
         if !count_args(call, 3, Span::NONE, &mut self.found) {
@@ -288,7 +290,7 @@ impl Lowering<'_> {
         if sound { self.map(function("select", 4, body), values, span) } else { None }
     }
 
-    /// `pow_int(x, 3)`.
+    /// Lowers `pow_int(x, 3)`.
     fn power(&mut self, call: &Call, span: Span) -> Option<Value> {
         let sound = Arguments::new(call).finish(&mut self.found);
         if !count_args(call, 2, Span::NONE, &mut self.found) {
@@ -320,7 +322,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A name for the value of an operation.
+    /// Returns a name for the value of an operation.
     pub(super) fn named_after(&self, call: &Call) -> Name {
         Name::from(&call.name.node)
     }

@@ -1,7 +1,8 @@
-//! Collectives that the program writes: `all_reduce(y, sum, over: tp, using: ring(d: -1))`.
+//! Explicit collectives: `all_reduce(y, sum, over: tp, using: ring(d: -1))`.
 //!
-//! Owns their arguments and the names in `using:`. Whether the operand has the placement a collective starts from is
-//! found by `infer`, whether the algorithm is legal on the axis by `select`.
+//! This module owns their arguments and the names in `using:`. `infer` checks whether the operand
+//! has the placement from which the collective starts, and `select` whether the algorithm is legal
+//! on the axis.
 
 use super::Cx;
 use super::arguments::{Arguments, cannot, missing};
@@ -20,15 +21,15 @@ use kbc_rounds::checks::algorithm_valued;
 use kbc_rounds::eval::{Evaluator, Fault, ListScope, unknown};
 use kbc_rounds::options::{OPTIONS, OptionKind, option_kind, option_value};
 
-/// The reduction that is a sum and a division.
+/// The reduction that is a sum followed by a division.
 const AVERAGE: &str = "avg";
 
-/// Whether a call reduces to the average.
+/// Returns whether a call reduces to the average.
 pub(super) fn averages(call: &Call) -> bool {
     call.args.get(1).is_some_and(|a| matches!(&a.kind, TensorKind::Name(n) if n == AVERAGE))
 }
 
-/// How a collective is written, for messages.
+/// Returns how a collective is written, for messages.
 fn form(kind: CollKind) -> &'static str {
     match kind {
         CollKind::AllReduce => "all_reduce(x, sum, over: tp)",
@@ -45,7 +46,7 @@ fn form(kind: CollKind) -> &'static str {
 }
 
 impl Lowering<'_> {
-    /// An explicit collective; none after messages.
+    /// Lowers an explicit collective. Returns None if errors were reported.
     pub(super) fn collective(&mut self, kind: CollKind, call: &Call, span: Span) -> Option<Value> {
         let mut named = Arguments::new(call);
         let over = named.take("over");
@@ -125,12 +126,14 @@ impl Lowering<'_> {
         if !averages(call) {
             return Some(done);
         }
-        // An average is a sum, and one division of the complete sum by whoever holds it.
+        // An average is a sum, followed by one division of the complete sum on the ranks that hold
+        // it.
         let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
         self.map(function("average", 1, body), vec![(done, span)], span)
     }
 
-    /// With counts, `from:` and `to:` say nothing: rows go to rows.
+    /// Reports `from:` or `to:` beside `counts:`. With counts, the collective always moves rows to
+    /// rows.
     pub(super) fn along_rows(&mut self, named: &Named) {
         self.found.push(
             Diagnostic::error("E006", format!("`{}:` beside `counts:`", named.name.node))
@@ -139,7 +142,7 @@ impl Lowering<'_> {
         );
     }
 
-    /// The operand, and the reduction where the collective has one.
+    /// Returns the operand, and the reduction if the collective has one.
     pub(super) fn positional(
         &mut self,
         kind: CollKind,
@@ -189,7 +192,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// The coordinate that holds a value whose type is written down: 0 if all do, which `infer` then refuses.
+    /// Returns the coordinate that holds a value whose type is written down, or 0 if all
+    /// coordinates hold it. `infer` rejects the latter.
     fn holder(&self, value: OpId) -> Option<u64> {
         let op = self.graph.op(value);
         let ty = match op.kind {
@@ -199,7 +203,7 @@ impl Lowering<'_> {
         ty.map(|t| t.only.as_ref().map_or(0, |o| o.0))
     }
 
-    /// The root that a call names; without one `holder`.
+    /// Returns the root that a call names, or `holder` if it names none.
     pub(super) fn root_of(
         &mut self,
         call: &Call,
@@ -226,7 +230,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// `using: ring(d: -1, pipeline: 4)`, its names checked; nothing where there is none.
+    /// Returns the algorithm of `using: ring(d: -1, pipeline: 4)` with its names checked. Returns
+    /// `Some(None)` if there is no such argument.
     pub(super) fn using_of(&mut self, coll: CollId, named: Option<&Named>) -> Option<Option<Using>> {
         match named {
             Some(n) => self.using(coll, n).map(Some),
@@ -285,7 +290,7 @@ impl Lowering<'_> {
 }
 
 impl Cx<'_> {
-    /// An argument of an algorithm, or an option of its use.
+    /// Returns an argument of an algorithm, or an option of its use.
     pub(super) fn using_arg(
         &self,
         decl: &AlgorithmDecl,
@@ -338,7 +343,7 @@ impl Cx<'_> {
     }
 }
 
-/// `using:` of an algorithm with its own parameters at their defaults.
+/// Returns the `using:` of an algorithm with all parameters at their defaults.
 pub(super) fn plain(decl: &AlgorithmDecl) -> Using {
     Using { alg: Name::from(&decl.name.node), args: vec![], span: decl.name.span }
 }

@@ -1,7 +1,9 @@
-//! Lengths that a program lists: parts of a dimension, `10@ep(3, 0, 5, 2)`, and the matrix of an all_to_all,
-//! `counts: [[3, 0], [1, 2]]`. In place of a list, and of a matrix, stands the name of a function of the file.
+//! Listed lengths: the parts of a dimension, `10@ep(3, 0, 5, 2)`, and the matrix of an all_to_all,
+//! `counts: [[3, 0], [1, 2]]`. A list or a matrix may be replaced by the name of a function of the
+//! file.
 //!
-//! Owns their numbers, and that there are as many as ranks. Whether a matrix fits its operand is found by `infer`.
+//! This module evaluates the numbers and checks that there is one per rank. `infer` checks whether
+//! a matrix fits its operand.
 
 use super::Cx;
 use super::arguments::cannot;
@@ -12,10 +14,11 @@ use kbc_ir::{Name, Parts};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::Functions;
 
-/// The most ranks that lengths are listed for.
+/// The largest number of ranks for which lengths may be listed.
 const MOST_RANKS: u64 = 1024;
 
-/// What is listed: its code, what a number is, and the arguments of a function in its place.
+/// A kind of list: its error code, the meaning of its numbers, and the parameters of a function
+/// that may replace it.
 struct Listed {
     code: &'static str,
     number: &'static str,
@@ -33,7 +36,7 @@ const COUNTS: Listed = Listed {
     parameters: "source, destination and ranks: fn f(s, d, p) = ..",
 };
 
-/// The axis, if lengths can be listed for so many ranks.
+/// Returns the axis, if lengths may be listed for its number of ranks.
 fn listed_for<'a>(what: &Listed, axis: &'a Axis, span: Span, found: &mut Diagnostics) -> Option<&'a Axis> {
     if axis.size > MOST_RANKS {
         let d = Diagnostic::error(what.code, format!("lengths listed for {} ranks", axis.size));
@@ -44,7 +47,8 @@ fn listed_for<'a>(what: &Listed, axis: &'a Axis, span: Span, found: &mut Diagnos
 }
 
 impl Cx<'_> {
-    /// The rule of `@ep(3, 0, 5, 2)` or `@ep(rows)`; none after a message.
+    /// Returns the split rule of `@ep(3, 0, 5, 2)` or `@ep(rows)`, or None if an error was
+    /// reported.
     pub(super) fn lengths(
         &self,
         (list, span): (&[Expr], Span),
@@ -65,7 +69,7 @@ impl Cx<'_> {
                         return self.value_of(&PARTS, &f, &[r, p], found);
                     }
                     let row = (0..p).map(|d| self.value_of(&COUNTS, &f, &[r, d, p], found));
-                    // What does not fit is more than any dimension.
+                    // On overflow the sum saturates, which is larger than any dimension.
                     row.collect::<Option<Vec<u64>>>()
                         .map(|row| row.iter().fold(0, |n: u64, c| n.saturating_add(*c)))
                 };
@@ -102,12 +106,12 @@ impl Cx<'_> {
         Parts::row(&lengths).map(CutRule::Lengths)
     }
 
-    /// The matrix of `counts:`; none after a message.
+    /// Returns the matrix of `counts:`, or None if an error was reported.
     pub(super) fn counts(&self, named: &Named, axis: &Name, found: &mut Diagnostics) -> Option<Parts> {
         self.counts_of(named, self.mesh.axis(axis)?, found)
     }
 
-    /// The same for axes that are one group.
+    /// Does the same for axes that form one group.
     pub(super) fn counts_of(&self, named: &Named, axis: &Axis, found: &mut Diagnostics) -> Option<Parts> {
         let p = listed_for(&COUNTS, axis, named.span, found)?.size;
         let rows: Vec<Vec<u64>> = match &named.value {

@@ -1,6 +1,8 @@
-//! Values that follow from their place alone: `iota([4, 6], dim: 1, type: i32)`, `full([4, 6], 0.5, type: f32)`.
+//! Fills: values that depend on the position alone, such as `iota([4, 6], dim: 1, type: i32)` and
+//! `full([4, 6], 0.5, type: f32)`.
 //!
-//! Owns their arguments; whether their type has their elements is `infer`'s.
+//! This module owns their arguments. `infer` checks whether the element type can represent the
+//! elements.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::locals::Local;
@@ -14,7 +16,7 @@ use kbc_ir::types::DType;
 use kbc_rounds::ast::{Expr, ExprKind};
 
 impl Lowering<'_> {
-    /// The value of such a call; none after messages.
+    /// Lowers a fill. Returns None if errors were reported.
     pub(super) fn fill(&mut self, call: &Call, span: Span) -> Option<Value> {
         let iota = call.name.node == "iota";
         let form = if iota { "iota([4, 6], dim: 1)" } else { "full([4, 6], 0.5)" };
@@ -72,7 +74,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// `type: f32`, or an element type that a called program has bound.
+    /// Returns the element type of `type: f32`, which may be a name that a called program has
+    /// bound.
     fn element_type(&mut self, named: &Named) -> Option<DType> {
         let known = match &named.value {
             OptionValue::Expr(Expr { kind: ExprKind::Name(w), .. }) => match self.cx.locals.get(w) {

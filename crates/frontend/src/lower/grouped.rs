@@ -1,6 +1,8 @@
-//! `grouped_matmul(x, w, counts: [3, 0, 2])`: rows that meet one matrix each of several.
+//! Grouped matmuls: `grouped_matmul(x, w, counts: [3, 0, 2])`, in which each run of rows is
+//! multiplied by one of several matrices.
 //!
-//! Owns its arguments: which runs of rows there are. Whether they fit the operands is `infer`'s.
+//! This module owns the arguments, which define the runs of rows. `infer` checks whether they fit
+//! the operands.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::bind::Known;
@@ -13,11 +15,11 @@ use kbc_ir::grouped::Runs;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::Functions;
 
-/// The most runs of rows.
+/// The largest number of runs of rows.
 const MOST_RUNS: u64 = 1 << 16;
 
 impl Lowering<'_> {
-    /// The value of such a call; none after messages.
+    /// Lowers a grouped matmul. Returns None if errors were reported.
     pub(super) fn grouped(&mut self, call: &Call, span: Span) -> Option<Value> {
         let mut named = Arguments::new(call);
         let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
@@ -63,7 +65,8 @@ impl Lowering<'_> {
         (sound && right).then(|| self.push(OpKind::Grouped(runs), self.named_after(call), &operands, span))
     }
 
-    /// A number of each run: listed, or by a function of the run and how many there are.
+    /// Returns one number per run. They are listed, or are given by a function of the run and the
+    /// number of runs.
     fn of_runs(&mut self, named: &Named, many: u64) -> Option<Vec<u64>> {
         let what = format!("`{}:`", named.name.node);
         let list: Vec<Expr> = match &named.value {

@@ -1,7 +1,8 @@
-//! What the host does between the operations of a program: reads, writes, waits, loops.
+//! Host statements: reads, writes, waits and loops that the host performs between the operations of
+//! a program.
 //!
-//! Owns these statements. Each is an operation of the graph, in the order of the text; a loop is written out, because a
-//! region is launched once a call. What the operations make of a schedule is `expand`'s.
+//! Each statement becomes an operation of the graph, in source order. A loop is unrolled, because a
+//! region is launched once per call. `expand` lowers these operations to schedules.
 
 use super::locals::Local;
 use super::params::Number;
@@ -15,7 +16,7 @@ use kbc_ir::graph::{HostOp, OpId, OpKind};
 use kbc_ir::types::{DType, TensorType};
 use kbc_rounds::ast::Ident;
 
-/// Statements that the loops of a program may become.
+/// The largest number of statements that the unrolled loops of a program may have.
 const MAX_STATEMENTS: u64 = 10_000;
 
 impl Lowering<'_> {
@@ -28,7 +29,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether the program is one whose host is described: the one that is compiled.
+    /// Returns whether the program may have host statements, which only the compiled program may.
+    /// Reports an error otherwise.
     fn hosts(&mut self, at: Span) -> bool {
         let (what, help) = match (&self.local, self.calls.is_empty()) {
             (Some(_), _) => ("a local program", "what a rank waits for there is `wait(x)`"),
@@ -75,7 +77,7 @@ impl Lowering<'_> {
                 }
             }
             (HostOp::Drain, _) => {
-                // Everything so far: the last value stands for it.
+                // A drain waits for everything before it; the last value represents all of them.
                 if let Some(last) = self.graph.order().last().copied() {
                     self.host_op(op, &[last], act);
                 }
@@ -103,7 +105,7 @@ impl Lowering<'_> {
         self.tensor(value, name.span)
     }
 
-    /// `x` is what was written from here on.
+    /// Lowers `host write`. From here on, the name stands for the written value.
     fn host_write(&mut self, name: &Ident, value: OpId, act: &HostAct) {
         let Some(old) = self.host_value(name) else { return };
         let (to, from) = (self.shape_of(old, name.span), self.shape_of(value, act.span));
@@ -144,7 +146,7 @@ impl Lowering<'_> {
             return;
         }
         if self.unrolled > MAX_STATEMENTS {
-            // It is told already.
+            // The error has already been reported.
             return;
         }
         let outer = self.cx.locals.clone();
@@ -160,10 +162,10 @@ impl Lowering<'_> {
             let found = self.found.list.len();
             self.cx.locals.set(&f.var.node, Local::Number(Number::Int(i)), f.var.span);
             f.body.iter().for_each(|s| self.statement(s));
-            // Names of a turn are its own.
+            // Names that an iteration declares are local to it.
             self.names.retain(|n, _| before.binary_search(n).is_ok());
             if self.found.list[found..].iter().any(|d| d.severity == Severity::Error) {
-                // The next turn would say the same.
+                // The next iteration would report the same errors.
                 break;
             }
         }

@@ -1,7 +1,7 @@
-//! Calls of programs: the operations of the called one in the place of the call.
+//! Inlining: replaces the call of a program by the operations of the called program.
 //!
-//! Owns what a call gives its arguments, which calls are refused, and that messages about a body say where it was called.
-//! How types of a called program bind and are checked is [`super::bind`]'s.
+//! This module binds the arguments of a call, rejects invalid calls, and adds the place of the call
+//! to messages about a body. [`super::bind`] binds and checks the types of a called program.
 
 use super::arguments::{Arguments, cannot};
 use super::bind::{Kind, has_number, kind};
@@ -18,14 +18,14 @@ use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most operations of a program with those it calls.
+/// The largest number of operations of a program, including those of the programs that it calls.
 const MAX_OPERATIONS: usize = 100_000;
 
-/// How deep calls nest.
+/// The largest nesting depth of calls.
 const MAX_CALLS: usize = 50;
 
 impl<'a> Lowering<'a> {
-    /// The results of a call; none after messages.
+    /// Lowers a call of a program. Returns None if errors were reported.
     pub(super) fn call_program(&mut self, decl: &'a ProgramDecl, call: &Call) -> Option<Value> {
         let tensors: Vec<&Arg> = decl.args.iter().filter(|a| kind(a) == Kind::Tensor).collect();
         let mut named = Arguments::new(call);
@@ -81,11 +81,11 @@ impl<'a> Lowering<'a> {
         (self.names, self.used, self.cx.locals) = (names, used, locals);
         self.graph.enter(outer);
         for mut d in self.found.list.split_off(before) {
-            // A call that nobody wrote is none to point at.
+            // A generated call has no place in the source to point to.
             if d.span() != call.name.span && !call.name.span.is_none() {
                 d = d.secondary(call.name.span, format!("`{}` is called here", decl.name.node));
             }
-            // One message about a fault that does not depend on the call.
+            // An error that does not depend on the call is reported once.
             let same = |o: &Diagnostic| (o.code, &o.title, o.span()) == (d.code, &d.title, d.span());
             if !self.found.list.iter().any(same) {
                 self.found.push(d);
@@ -95,7 +95,7 @@ impl<'a> Lowering<'a> {
         if out.len() == 1 { out.pop() } else { Some(Value::Tuple(out)) }
     }
 
-    /// The body with the arguments in the place of their names; the results.
+    /// Lowers the body with the values of the arguments bound to their names. Returns the results.
     fn inlined(
         &mut self,
         (decl, at): (&'a ProgramDecl, Span),
@@ -104,7 +104,8 @@ impl<'a> Lowering<'a> {
         places: &[Span],
     ) -> Option<Vec<(kbc_ir::graph::OpId, Span)>> {
         self.constants(decl, at)?;
-        // All names first: what an expression needs may be bound by a later argument.
+        // All names are bound first, because an expression may need a name that a later argument
+        // binds.
         let mut shapes = vec![];
         for (arg, (value, place)) in tensors.iter().zip(values.iter().zip(places)) {
             let shape = match value {
@@ -164,7 +165,8 @@ impl<'a> Lowering<'a> {
         (results.len() == decl.results.len()).then_some(results)
     }
 
-    /// Gives the arguments of a program that are no tensors, and that nobody gave, their defaults.
+    /// Gives default values to the arguments of a program that are not tensors and that the caller
+    /// did not give.
     pub(super) fn constants(&mut self, decl: &ProgramDecl, at: Span) -> Option<()> {
         let mut complete = Some(());
         for arg in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
@@ -221,7 +223,7 @@ impl<'a> Lowering<'a> {
         )
     }
 
-    /// The value of an argument that the caller names.
+    /// Returns the value of an argument that the caller gives by name.
     fn argument(&mut self, arg: &Arg, named: &Named) -> Option<Local> {
         let value = match &named.value {
             OptionValue::Expr(e) => self.constant(kind(arg), e),
@@ -230,7 +232,7 @@ impl<'a> Lowering<'a> {
         value.map_err(|d| self.found.push(*d)).ok()
     }
 
-    /// A constant of that kind, by the names of the program that is lowered.
+    /// Evaluates a constant of a given kind, using the names of the program that is being lowered.
     fn constant(&self, kind: Kind, e: &Expr) -> Result<Local, Fault> {
         match kind {
             Kind::Int => self.cx.int(e).map(|i| Local::Number(Number::Int(i))),
@@ -250,7 +252,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Refuses what would never end, or become too large.
+    /// Rejects calls that would never end or make the program too large.
     fn may_call(&mut self, decl: &ProgramDecl, call: &Call) -> Option<()> {
         let name = &decl.name.node;
         if self.calls.contains(&decl.name.span) {
@@ -278,12 +280,13 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// An axis that is none, and nobody said why: every name has a message, so this does not happen.
+/// Returns the error for an unknown axis that has not been reported. This cannot happen, because
+/// every name is reported.
 fn none() -> Fault {
     Box::new(Diagnostic::error("E203", "no axis of the mesh"))
 }
 
-/// A kind in words.
+/// Returns the description of a kind.
 fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Tensor => "a tensor",
@@ -294,12 +297,13 @@ fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// How a program is called.
+/// Returns advice on how to call a program.
 fn form(decl: &ProgramDecl) -> String {
     format!("write {}", call_form(decl))
 }
 
-/// A program with its arguments: tensors by position, in brackets those that may be left out, others by name.
+/// Returns the form of a call of a program: tensors by position, in brackets if they may be
+/// omitted, and the other arguments by name.
 pub fn call_form(decl: &ProgramDecl) -> String {
     let mut parts: Vec<String> = vec![];
     for a in decl.args.iter().filter(|a| kind(a) == Kind::Tensor) {
@@ -315,7 +319,7 @@ pub fn call_form(decl: &ProgramDecl) -> String {
     format!("{}({})", decl.name.node, parts.join(", "))
 }
 
-/// A default as it is written.
+/// Returns the source text of a default.
 fn constant_text(e: &Expr) -> Option<String> {
     Some(match &e.kind {
         ExprKind::Int(n) => n.to_string(),
@@ -327,8 +331,8 @@ fn constant_text(e: &Expr) -> Option<String> {
     })
 }
 
-/// Names of one program while it is lowered.
+/// The names of a program while it is lowered, with their values and places.
 pub(super) type Names = BTreeMap<String, (Option<Value>, Span)>;
 
-/// Programs whose lets were looked at.
+/// The programs whose unused lets have been checked.
 pub(super) type LookedAt = BTreeSet<Span>;

@@ -1,7 +1,8 @@
-//! Programs that only a call makes whole, called with small sizes: what can be said about them without a caller.
+//! Instances of generic programs: checks programs that are complete only when called, by calling
+//! them with small sizes.
 //!
-//! Owns which names of a program are variables, the grid of their values, and the graph of such a call. What the
-//! passes and the checker say of each is the driver's to ask.
+//! This module determines which names of a program are variables, enumerates values for them, and
+//! builds the graph of each such call. The driver runs the passes and the checker on each of them.
 
 use super::bind::{Kind, kind, misspelt, sizes};
 use super::locals::{Local, Locals};
@@ -20,30 +21,33 @@ use kbc_ir::{Body, Module, Name, Props};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values of sizes and integers, in the order in which they are tried.
+/// The values of sizes and integers, in the order in which they are tried.
 const SIZES: [i64; 6] = [4, 2, 8, 6, 3, 1];
 
-/// Calls that are tried before the search ends.
+/// The largest number of size combinations that are tried. If there are more, a sample of this many
+/// is tried.
 const MOST: usize = 600;
 
-/// Ranks of an axis where the file declares no mesh.
+/// The number of ranks of each axis if the file declares no mesh.
 const RANKS: u64 = 2;
 
-/// Faults that no other sizes repair.
+/// Codes of errors that cannot be repaired by other sizes.
 const LASTING: [&str; 15] = [
     "E003", "E004", "E005", "E006", "E203", "E225", "E226", "E227", "E228", "E232", "E233", "E290", "E541",
     "E548", "E990",
 ];
 
-/// What came of a program.
+/// The result of trying to call a program.
 pub enum Tried {
-    /// It can be called so; one entry for each combination of its flags, with and without what may be left out.
+    /// The program can be called with these values. There is one entry for each combination of its
+    /// flags, with and without the optional arguments.
     Called(Vec<String>),
-    /// No call was found in those that were tried, and others may exist.
+    /// None of the calls that were tried succeeded, but others may exist. The text states the
+    /// reason.
     Not(String),
 }
 
-/// Names of the programs of a file that are not local, in the order of the text.
+/// Returns the names of the non-local programs of a file, in source order.
 pub fn programs(loaded: &Loaded, root: FileId) -> Vec<String> {
     let items = loaded.file(root).map_or(&[][..], |f| &f.tree().items);
     let name = |i: &Item| match i {
@@ -53,24 +57,24 @@ pub fn programs(loaded: &Loaded, root: FileId) -> Vec<String> {
     items.iter().filter_map(name).collect()
 }
 
-/// Sizes and integers of a program that `-D` may give.
+/// Returns the sizes and integers of a program that `-D` may give.
 pub fn variables(loaded: &Loaded, name: &str) -> Vec<String> {
     let root = loaded.root.unwrap_or_default();
     let of = |p| Variables::of(loaded, &LowerOptions::default(), p).sizes;
     declared(loaded, root, name).map(of).unwrap_or_default()
 }
 
-/// Whether a program has types that only a call makes whole.
+/// Returns whether a program has types that only a call makes complete.
 pub fn is_generic(loaded: &Loaded, root: FileId, name: &str) -> bool {
     declared(loaded, root, name).is_some_and(generic)
 }
 
-/// Whether one of the program's arguments has `..`, a name for its element type, or is an axis.
+/// Returns whether an argument of the program has `..` or a variable element type, or is an axis.
 pub(super) fn generic(p: &ProgramDecl) -> bool {
     p.args.iter().any(|a| a.ty.any || variable_type(a).is_some() || kind(a) == Kind::Axis)
 }
 
-/// The name that stands for the element type of an argument.
+/// Returns the name that stands for the element type of an argument.
 fn variable_type(a: &Arg) -> Option<&str> {
     let name = &a.ty.dtype.node;
     (kind(a) == Kind::Tensor && DType::parse(name).is_none() && misspelt(name).is_none()).then_some(name)
@@ -83,11 +87,12 @@ fn declared<'a>(loaded: &'a Loaded, root: FileId, name: &str) -> Option<&'a Prog
     })
 }
 
-/// Calls a program of a file with small sizes until one is right, for each combination of its flags. `judge` says what is wrong
-/// with the graph of a call.
+/// Calls a program of a file with small sizes until a call succeeds, for each combination of its
+/// flags. `judge` returns the errors of the graph of a call.
 ///
 /// # Errors
-/// What is wrong with every call that there is, or with the program whatever the call.
+/// Returns the errors of a call if no call with small sizes succeeds, or if the errors occur for
+/// all sizes.
 pub fn instances(
     loaded: &Loaded,
     options: &LowerOptions,
@@ -141,38 +146,38 @@ fn lasting(d: &Diagnostics) -> bool {
     d.list.iter().any(|d| d.severity == Severity::Error && LASTING.contains(&d.code))
 }
 
-/// The names of a program that a call gives their meaning.
+/// The names of a program that get their meaning from a call.
 struct Variables {
-    /// Names of element types.
+    /// The names of element types.
     types: Vec<String>,
-    /// Some type begins with `..`.
+    /// Whether some type begins with `..`.
     any: bool,
-    /// Sizes, and integers without a default.
+    /// The sizes, and the integers without a default.
     sizes: Vec<String>,
-    /// Those of them that are integers.
+    /// Those names in `sizes` that are integers.
     integers: BTreeSet<String>,
-    /// Numbers without a default.
+    /// The numbers without a default.
     numbers: Vec<String>,
-    /// Arguments that are true or false.
+    /// The arguments that are true or false.
     flags: Vec<String>,
-    /// Arguments that are axes, with the axes they are.
+    /// The arguments that are axes, with their axes.
     axes: Vec<(String, String)>,
-    /// Some tensor may be left out.
+    /// Whether some tensor may be omitted.
     optional: bool,
-    /// The mesh, where the file declares none.
+    /// The axes of the mesh, if the file declares none.
     mesh: Option<Vec<String>>,
-    /// Values that `-D` gives.
+    /// The values that `-D` gives.
     given: BTreeMap<String, i64>,
 }
 
-/// What is chosen once for a whole search.
+/// The choices that are fixed during one search.
 struct Mode {
     flags: Vec<bool>,
-    /// Whether tensors that may be left out are given.
+    /// Whether optional tensors are given.
     full: bool,
 }
 
-/// Values of the variables.
+/// The values of the variables.
 struct Values {
     types: Vec<DType>,
     any: Vec<u64>,
@@ -215,7 +220,8 @@ impl Variables {
         }
     }
 
-    /// Every combination of flags, each with and without what may be left out; of many flags one at a time.
+    /// Returns every combination of flags, each with and without the optional arguments. If there
+    /// are more than three flags, at most one of them is set at a time.
     fn modes(&self) -> Vec<Mode> {
         let n = self.flags.len();
         let flags: Vec<Vec<bool>> = if n <= 3 {
@@ -227,7 +233,7 @@ impl Variables {
         flags.iter().flat_map(|f| full.iter().map(|full| Mode { flags: f.clone(), full: *full })).collect()
     }
 
-    /// The mode in words, for messages.
+    /// Returns a phrase for the mode, for messages.
     fn words(&self, mode: &Mode) -> String {
         let mut list: Vec<String> =
             self.flags.iter().zip(&mode.flags).map(|(n, v)| format!("{n} = {v}")).collect();
@@ -237,7 +243,7 @@ impl Variables {
         if list.is_empty() { String::new() } else { format!(", with {}", list.join(", ")) }
     }
 
-    /// Values to try, and whether they are all there are of the small ones.
+    /// Returns the values to try, and whether they include every combination of the small sizes.
     fn grid(&self) -> (Vec<Values>, bool) {
         let free: Vec<usize> =
             (0..self.sizes.len()).filter(|i| !self.given.contains_key(&self.sizes[*i])).collect();
@@ -248,7 +254,8 @@ impl Variables {
                 lists.push(list);
             }
         };
-        // Different sizes first: what fits them does not fit by chance. Integers are the smaller ones: they often divide.
+        // Different sizes come first, because a program that accepts them does not do so by chance.
+        // Integers get the smaller values, because they are often divisors.
         let different = |from: i64| {
             let mut next = (from..).step_by(2);
             let mut small = (2..).step_by(1);
@@ -266,7 +273,7 @@ impl Variables {
         let all = SIZES.len().checked_pow(n as u32).filter(|all| *all <= MOST);
         let count = all.unwrap_or(MOST);
         for number in 0..count {
-            // All of them in order, or a spread of them.
+            // All combinations in order, or a sample of them.
             let mut rest =
                 if all.is_some() { number } else { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7 };
             let list = (0..n)
@@ -310,7 +317,8 @@ impl Variables {
     }
 }
 
-/// The axes of the mesh where the file declares none, and those that arguments that are axes take in turn.
+/// Returns the axes of the mesh if the file declares none, and the axes that axis arguments take in
+/// turn.
 fn axes_of(
     loaded: &Loaded,
     root: FileId,
@@ -357,7 +365,7 @@ fn named_axes(ty: &Type, see: &mut impl FnMut(&Ident)) {
     }
 }
 
-/// Every call in an expression, the outer ones first.
+/// Visits every call in an expression, the outer ones first.
 fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
     match &t.kind {
         TensorKind::Name(_)
@@ -382,7 +390,7 @@ fn each_call_of(body: &crate::ast::Body, see: &mut impl FnMut(&Call)) {
     body.lets().into_iter().map(|l| &l.value).chain([&body.result]).for_each(|t| each_call(t, see));
 }
 
-/// Tile kernels of a file that none of its programs calls.
+/// Returns the tile kernels of a file that none of its programs calls.
 pub fn uncalled_kernels(loaded: &Loaded, root: FileId) -> Vec<String> {
     let items = loaded.file(root).map_or(&[][..], |f| &f.tree().items);
     let mut called = BTreeSet::new();
@@ -411,7 +419,7 @@ struct Instance<'a> {
 }
 
 impl Instance<'_> {
-    /// The call in words: `T = f32, D = 4, .. = [3]`.
+    /// Returns a description of the call: `T = f32, D = 4, .. = [3]`.
     fn shown(&self) -> String {
         let (v, values) = (self.variables, self.values);
         let mut out: Vec<String> =
@@ -438,7 +446,7 @@ impl Instance<'_> {
     ) -> Result<Lowered, Diagnostics> {
         let root = loaded.root.unwrap_or_default();
         let mut options = options.clone();
-        // Others are sizes of this program, or of another one of the file.
+        // The other definitions are sizes of this program, or of another program of the file.
         options.defines.retain(|d| loaded.params(root).any(|p| p.name.node == d.0));
         let mut params = Params::new(loaded, root, &options.defines, vec![])?;
         if let (Some(axes), None, None) = (&self.variables.mesh, &options.topology, &options.machine)
@@ -479,7 +487,7 @@ impl Instance<'_> {
         })
     }
 
-    /// The meaning of the variables.
+    /// Returns the meaning of the variables.
     fn locals(&self, decl: &ProgramDecl) -> Locals {
         let (v, values, at) = (self.variables, self.values, decl.name.span);
         let mut out = Locals::default();
@@ -489,9 +497,10 @@ impl Instance<'_> {
         out
     }
 
-    /// A program that calls this one with inputs as its arguments want them, and whose results are whole on every rank.
+    /// Returns the graph of a program that calls this one. Its inputs have the types of the
+    /// arguments, and its results are replicated.
     fn graph<'a>(&self, cx: &Cx<'a>, loaded: &'a Loaded, decl: &ProgramDecl) -> Result<Graph, Diagnostics> {
-        // The same declaration, for as long as the files live.
+        // The lookup returns the same declaration with the lifetime of the loaded files.
         let root = loaded.root.unwrap_or_default();
         let Some(decl) = declared(loaded, root, &decl.name.node) else { return Ok(Graph::default()) };
         let mut l = Lowering::begin(cx);
@@ -542,7 +551,7 @@ impl Instance<'_> {
         Ok(l.graph)
     }
 
-    /// Arguments by name.
+    /// Returns the named arguments of the call.
     fn named(&self, decl: &ProgramDecl) -> Vec<Named> {
         let (v, span) = (self.variables, decl.name.span);
         let mut out = vec![];

@@ -1,7 +1,7 @@
-//! Elementwise kernels: scalar expressions made functions of the IR.
+//! Elementwise kernels: lowers scalar expressions to functions of the IR.
 //!
-//! Owns the functions a scalar expression may call, and putting called kernels into their callers. Numbers stay as they
-//! are written: what rounds how is the evaluation's business.
+//! This module owns the functions that a scalar expression may call, and inlines called kernels.
+//! Numbers keep their written value; evaluation defines the rounding.
 
 use super::params::Params;
 use crate::ast::KernelDecl;
@@ -15,22 +15,23 @@ use kbc_rounds::eval::unknown;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Most operations of a kernel with the kernels it calls, and how deep they nest: what `.kir` can hold.
+/// The largest number of operations of a kernel, including the kernels that it calls, and the
+/// largest nesting depth. `.kir` can hold no more.
 pub(super) const MAX_OPERATIONS: usize = 1500;
 const MAX_DEPTH: usize = 200;
 
-/// Largest exponent of `pow_int`, which is that many multiplications.
+/// The largest exponent of `pow_int`, which takes that many multiplications.
 pub(super) const MAX_EXPONENT: i64 = 64;
 
-/// Scalar functions of more than one operand, and of other things than values.
+/// Scalar functions that have more than one operand, or operands that are not values.
 pub(super) const FUNCTIONS: [&str; 5] = ["min", "max", "select", "pow_int", "cast"];
 
-/// Whether a name is a scalar function of the language.
+/// Returns whether a name is a scalar function of the language.
 pub(super) fn is_function(name: &str) -> bool {
     ScalarUn::parse(name).is_some() || FUNCTIONS.contains(&name)
 }
 
-/// The comparison of an operator.
+/// Returns the comparison for an operator.
 pub(super) fn comparison(op: BinaryOp) -> Option<CompareOp> {
     Some(match op {
         BinaryOp::Eq => CompareOp::Eq,
@@ -43,7 +44,7 @@ pub(super) fn comparison(op: BinaryOp) -> Option<CompareOp> {
     })
 }
 
-/// The arithmetic of an operator.
+/// Returns the arithmetic operation for an operator.
 pub(super) fn arithmetic(op: BinaryOp) -> Option<ScalarBin> {
     Some(match op {
         BinaryOp::Add => ScalarBin::Add,
@@ -54,7 +55,7 @@ pub(super) fn arithmetic(op: BinaryOp) -> Option<ScalarBin> {
     })
 }
 
-/// The message about a wrong number of arguments.
+/// Returns the message for a wrong number of arguments.
 pub(super) fn wrong_count(name: &Ident, wanted: usize, got: usize, declared: Span) -> Diagnostic {
     let s = if wanted == 1 { "" } else { "s" };
     Diagnostic::error("E006", format!("`{}` takes {wanted} argument{s}, not {got}", name.node))
@@ -62,11 +63,11 @@ pub(super) fn wrong_count(name: &Ident, wanted: usize, got: usize, declared: Spa
         .secondary(declared, "declared here")
 }
 
-/// The kernels of a run, each made once.
+/// The kernels of a run. Each is lowered once.
 pub(super) struct Kernels<'a> {
     loaded: &'a Loaded,
     params: &'a Params<'a>,
-    /// By the place of the name; none after a message.
+    /// The lowered kernels by the place of their name. None if errors were reported.
     made: RefCell<BTreeMap<Span, Option<ScalarFn>>>,
 }
 
@@ -75,7 +76,7 @@ impl<'a> Kernels<'a> {
         Kernels { loaded, params, made: RefCell::default() }
     }
 
-    /// The function of a kernel, or none after messages (given once).
+    /// Returns the function of a kernel, or None if errors were reported. Errors are reported once.
     pub fn get(&self, decl: &KernelDecl, found: &mut Diagnostics) -> Option<ScalarFn> {
         self.make(decl, &mut vec![], found)
     }
@@ -85,7 +86,8 @@ impl<'a> Kernels<'a> {
             return made.clone();
         }
         calls.push(decl.name.span);
-        // Callees first, so that a chain of kernels does not nest expressions in expressions.
+        // Callees are lowered first, so that a chain of kernels does not cause deep recursion
+        // through expressions.
         let mut called = vec![];
         callees(&decl.body, &mut called);
         for name in called {
@@ -107,7 +109,7 @@ impl<'a> Kernels<'a> {
 struct Body<'b, 'a> {
     kernels: &'b Kernels<'a>,
     decl: &'b KernelDecl,
-    /// Kernels whose bodies are being made, by the places of their names.
+    /// The places of the names of the kernels whose bodies are being lowered.
     calls: &'b mut Vec<Span>,
     found: &'b mut Diagnostics,
     operations: usize,
@@ -142,7 +144,8 @@ impl Body<'_, '_> {
         None
     }
 
-    /// An expression; none after messages. Operands are all visited, so that each gets its message.
+    /// Lowers an expression. Returns None if errors were reported. All operands are visited, so
+    /// that the errors of each are reported.
     fn scalar(&mut self, e: &Expr) -> Option<Scalar> {
         self.operations += 1;
         match &e.kind {
@@ -350,7 +353,7 @@ impl Body<'_, '_> {
     }
 }
 
-/// The names an expression calls.
+/// Collects the names that an expression calls.
 fn callees<'e>(e: &'e Expr, out: &mut Vec<&'e Ident>) {
     match &e.kind {
         ExprKind::Call(name, list) => {
@@ -372,7 +375,7 @@ fn callees<'e>(e: &'e Expr, out: &mut Vec<&'e Ident>) {
     }
 }
 
-/// An exponent of `pow_int` in its range.
+/// Returns an exponent of `pow_int` if it is in range.
 pub(super) fn checked_exponent(n: i64, span: Span) -> Result<u32, Diagnostic> {
     match u32::try_from(n) {
         Ok(k) if n <= MAX_EXPONENT => Ok(k),
@@ -382,7 +385,8 @@ pub(super) fn checked_exponent(n: i64, span: Span) -> Result<u32, Diagnostic> {
     }
 }
 
-/// Operations of an expression whose parameters are replaced by expressions of those sizes.
+/// Returns the number of operations of an expression if its parameters are replaced by expressions
+/// of the given sizes.
 pub(super) fn size(e: &Scalar, args: &[usize]) -> usize {
     let all = |parts: &[&Scalar]| parts.iter().fold(1usize, |n, e| n.saturating_add(size(e, args)));
     match e {
@@ -394,7 +398,7 @@ pub(super) fn size(e: &Scalar, args: &[usize]) -> usize {
     }
 }
 
-/// How deep an expression nests.
+/// Returns the nesting depth of an expression.
 fn depth(e: &Scalar) -> usize {
     1 + match e {
         Scalar::Num(_) | Scalar::Arg(_) => 0,

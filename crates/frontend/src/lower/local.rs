@@ -1,8 +1,9 @@
 //! Local programs: parts, groups, and collectives on a rank's own values.
 //!
-//! Owns which ranks a part is for, which axes a group of ranks is, what has no place in a rank's types, and that a collective's
-//! result is pending until `wait`. What a part's operations are is [`super::program`]'s; whether the parts' collectives meet is
-//! found by `infer`.
+//! This module determines the ranks of each part and the axes of each group of ranks, rejects
+//! placements in the types of a rank, and tracks that the result of a collective is pending until
+//! `wait`. [`super::program`] lowers the operations of a part. `infer` checks that the collectives
+//! of the parts match.
 
 use super::Cx;
 use super::arguments::{Arguments, cannot, count_args, missing};
@@ -21,26 +22,27 @@ use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::unknown;
 use std::collections::BTreeMap;
 
-/// A group by its name.
+/// A named group of ranks.
 struct Group {
     ranks: Vec<u64>,
     axes: Vec<Name>,
     span: Span,
 }
 
-/// What a part's body sees beside what every body does.
+/// The information that only the body of a part of a local program has.
 pub(super) struct Scope<'p> {
     ranks: &'p [u64],
     groups: &'p BTreeMap<String, Group>,
 }
 
-/// A local program, warnings, and sizes and numbers that it was lowered for and that are no parameters.
+/// A local program, its warnings, and the sizes and numbers for which it was lowered and which are
+/// not parameters.
 pub(super) type LoweredLocal = (Local, Diagnostics, Vec<(String, Number)>);
 
-/// The local program.
+/// Lowers a local program.
 ///
 /// # Errors
-/// All messages about it, sorted by place.
+/// Returns all its errors, sorted by place.
 pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagnostics> {
     let mut found = Diagnostics::new();
     let mut sizes = vec![];
@@ -69,7 +71,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
             Ok(Lowered { mut graph, warnings, bound }) => {
                 found.extend(warnings);
                 sizes.extend(bound);
-                // The name is the whole program's.
+                // The whole program has the name, not its parts.
                 graph.name = None;
                 local.parts.push(LocalPart { ranks, graph, span: head(part) });
             }
@@ -79,13 +81,13 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
     if super::ok(&found) { Ok((local, found.finish(), sizes)) } else { Err(found.finish()) }
 }
 
-/// From the ranks to the types of the results.
+/// Returns the source range from the ranks to the types of the results.
 fn head(part: &RanksPart) -> Span {
     let first = part.ranks.first().map_or(part.span, |r| r.lo.span);
     part.results.last().map_or(first, |t| first.to(t.span))
 }
 
-/// `over (d of dp, t of tp)`: the axes of the mesh, in its order.
+/// Checks `over (d of dp, t of tp)`: it names the axes of the mesh, in the order of the mesh.
 fn over(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) {
     let before = found.list.len();
     let named: Vec<Option<Name>> = decl.axes.iter().map(|(_, axis)| cx.axis(axis, found)).collect();
@@ -115,7 +117,7 @@ fn over(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) {
     }
 }
 
-/// The groups by name, each as axes.
+/// Returns the groups by name, each as axes.
 fn groups(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) -> BTreeMap<String, Group> {
     let mut out: BTreeMap<String, Group> = BTreeMap::new();
     for g in &decl.groups {
@@ -177,19 +179,19 @@ fn group(cx: &Cx<'_>, g: &GroupDecl, found: &mut Diagnostics) -> Option<Group> {
     None
 }
 
-/// Whether axes stand beside each other in the mesh, in its order.
+/// Returns whether axes are adjacent in the mesh and in its order.
 fn neighbours(cx: &Cx<'_>, axes: &[Name]) -> bool {
     let at = |n: &Name| cx.mesh.axes.iter().position(|a| a.name == *n);
     axes.windows(2).all(|w| at(&w[0]).map(|i| i + 1) == at(&w[1]))
 }
 
-/// `tp`, `(dp, tp)`
+/// Formats axes as `tp` or `(dp, tp)`.
 fn shown(axes: &[Name]) -> String {
     let names: Vec<&str> = axes.iter().map(Name::as_str).collect();
     if let [one] = names[..] { one.to_owned() } else { format!("({})", names.join(", ")) }
 }
 
-/// The ranks of a part, ascending.
+/// Returns the ranks of a part in ascending order.
 fn ranks(cx: &Cx<'_>, part: &RanksPart, found: &mut Diagnostics) -> Vec<u64> {
     let all = cx.mesh.ranks();
     let mut out = vec![];
@@ -215,7 +217,7 @@ fn ranks(cx: &Cx<'_>, part: &RanksPart, found: &mut Diagnostics) -> Vec<u64> {
     out
 }
 
-/// Whether every rank is in one part.
+/// Checks that every rank is in exactly one part.
 fn covered(cx: &Cx<'_>, decl: &LocalDecl, ranks: &[Vec<u64>], found: &mut Diagnostics) {
     if !super::ok(found) {
         return;
@@ -243,7 +245,7 @@ fn covered(cx: &Cx<'_>, decl: &LocalDecl, ranks: &[Vec<u64>], found: &mut Diagno
     }
 }
 
-/// Types of a rank have no placement.
+/// Checks that the types of a rank have no placement.
 fn plain_types(part: &RanksPart, found: &mut Diagnostics) {
     let lets = part.body.lets().into_iter().filter_map(|l| l.ty.as_ref());
     let types = part.args.iter().map(|a| &a.ty).chain(&part.results).chain(lets);
@@ -259,7 +261,8 @@ fn plain_types(part: &RanksPart, found: &mut Diagnostics) {
     }
 }
 
-/// A type without its places, as far as sizes are numbers.
+/// Formats a type without its placement. Sizes that are neither numbers nor names are shown as
+/// `..`.
 fn without(ty: &Type) -> String {
     let size = |e: &Expr| match &e.kind {
         ExprKind::Int(n) => n.to_string(),
@@ -271,7 +274,8 @@ fn without(ty: &Type) -> String {
 }
 
 impl Lowering<'_> {
-    /// What a call is in a part of a local program; none where it is what it is everywhere.
+    /// Lowers a call that has a special meaning in a part of a local program. Returns None if the
+    /// call means the same as everywhere else.
     pub(super) fn local_call(&mut self, call: &Call, span: Span) -> Option<Option<Value>> {
         self.local.as_ref()?;
         let word = call.name.node.as_str();
@@ -305,7 +309,7 @@ impl Lowering<'_> {
         );
     }
 
-    /// `wait(x)`
+    /// Lowers `wait(x)`.
     fn wait(&mut self, call: &Call, span: Span) -> Option<Value> {
         let sound = Arguments::new(call).finish(&mut self.found);
         let value = call.args.first().and_then(|a| self.expr(a));
@@ -325,17 +329,18 @@ impl Lowering<'_> {
         }
     }
 
-    /// The result of a collective once it is there; of an average, shared by so many ranks.
+    /// Returns the result of a collective once it is complete. For an average, `share` is the
+    /// number of ranks.
     fn waited(&mut self, id: OpId, share: Option<u64>, span: Span) -> Option<Value> {
         let name = self.graph.op(id).name.clone();
         let there = self.push(OpKind::Wait, name, &[id], span);
         let Some(ranks) = share else { return Some(there) };
-        // An average is a sum, and one division of the complete sum.
+        // An average is a sum, followed by one division of the complete sum.
         let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
         self.map(function("average", 1, body), vec![(there, span)], span)
     }
 
-    /// A collective: its result is pending.
+    /// Lowers a collective. Its result is pending.
     fn issue(&mut self, kind: CollKind, call: &Call, span: Span) -> Option<Value> {
         let mut named = Arguments::new(call);
         let over = named.take("over");
@@ -408,13 +413,14 @@ impl Lowering<'_> {
         self.known.insert(id, known);
         let share = super::collective::averages(call).then_some(axis.size);
         if !self.calls.is_empty() {
-            // In a called program a collective is a value at once, as in every `program`.
+            // In a called program, the result of a collective is a value at once, as in every
+            // `program`.
             return self.waited(id, share, span);
         }
         Some(Value::Pending(id, share))
     }
 
-    /// What a collective makes of a value, as far as it is known.
+    /// Returns the element type and sizes of a collective's result, if they are known.
     fn result_of(&self, c: &Collective, operand: OpId) -> Known {
         let (Some(Known::Type(dtype, sizes)), Some(scope)) = (self.known.get(&operand), &self.local) else {
             return Known::Nothing;
@@ -425,18 +431,19 @@ impl Lowering<'_> {
             scope.ranks.iter().filter_map(|r| groups.of.get(*r as usize)).map(|g| g.1).collect();
         match result_sizes(c, p, &places, sizes) {
             Ok(sizes) => Known::Type(*dtype, sizes),
-            // `infer` says so.
+            // `infer` reports this error.
             Err(_) => Known::Nothing,
         }
     }
 
-    /// Axes as one.
+    /// Returns one axis that joins several axes.
     fn joined(&self, axes: &[Name]) -> Axis {
         let size = axes.iter().filter_map(|a| self.cx.mesh.axis(a)).map(|a| a.size).product();
         Axis { name: shown(axes).into(), size, parts: vec![] }
     }
 
-    /// `over: tp`, `over: (dp, tp)`, `over: g`; without it the only axis of the mesh.
+    /// Returns the axes of `over: tp`, `over: (dp, tp)` or `over: g`. Without the argument, this is
+    /// the only axis of the mesh.
     fn group_over(&mut self, call: &Call, over: Option<&Named>) -> Option<Vec<Name>> {
         let Some(named) = over else {
             if let [only] = &self.cx.mesh.axes[..] {
@@ -492,7 +499,7 @@ impl Lowering<'_> {
                     ));
                     return None;
                 }
-                // In a called program the name may be an argument.
+                // In a called program, the name may be an argument.
                 self.cx.axis(one, &mut self.found).map(|a| vec![a])
             }
             many => {

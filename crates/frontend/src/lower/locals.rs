@@ -1,6 +1,7 @@
-//! What names stand for inside one program beside its values: sizes, numbers, flags, axes, element types.
+//! Local names: the meaning of names inside one program that are not tensors, which are sizes,
+//! numbers, flags, axes and element types.
 //!
-//! Owns the table and the words for what is in it. Who puts something in is [`super::bind`].
+//! This module owns the table. [`super::bind`] fills it.
 
 use super::params::Number;
 use kbc_diag::{Diagnostic, Span};
@@ -8,7 +9,7 @@ use kbc_ir::Name;
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Local {
     /// An argument of kind `int` or `number`, or a size.
@@ -17,13 +18,13 @@ pub(super) enum Local {
     Flag(bool),
     /// An argument of kind `axis`.
     Axis(Name),
-    /// The name of an element type.
+    /// An element type.
     Type(DType),
-    /// A size that nothing says: the message about it was given.
+    /// A size without a value. The error has already been reported and is kept here.
     Unbound(Box<Diagnostic>),
 }
 
-/// A name in an expression.
+/// The value of a name in an expression.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Constant {
     Number(Number),
@@ -31,7 +32,7 @@ pub(super) enum Constant {
 }
 
 impl Local {
-    /// As it takes part in expressions.
+    /// Returns the value in expressions, if it has one.
     pub fn constant(&self) -> Option<Constant> {
         match self {
             Local::Number(n) => Some(Constant::Number(*n)),
@@ -48,27 +49,27 @@ pub(super) struct Locals {
 }
 
 impl Locals {
-    /// What the name stands for.
+    /// Returns the meaning of a name.
     pub fn get(&self, name: &str) -> Option<&Local> {
         self.map.get(name).map(|l| &l.0)
     }
 
-    /// Where it got its meaning.
+    /// Returns the place where a name got its meaning.
     pub fn place(&self, name: &str) -> Option<Span> {
         self.map.get(name).map(|l| l.1)
     }
 
-    /// Gives a name its meaning, at that place.
+    /// Gives a name its meaning, with the place of the definition.
     pub fn set(&mut self, name: &str, what: Local, at: Span) {
         self.map.insert(name.to_owned(), (what, at));
     }
 
-    /// Names that take part in expressions, sorted.
+    /// Returns the names that can be used in expressions, sorted.
     pub fn names(&self) -> Vec<String> {
         self.map.iter().filter(|l| l.1.0.constant().is_some()).map(|l| l.0.clone()).collect()
     }
 
-    /// Axes by their names here, sorted.
+    /// Iterates over the axes by their names in this program, sorted.
     pub fn axes(&self) -> impl Iterator<Item = (&str, &Name)> {
         self.map.iter().filter_map(|(n, l)| match &l.0 {
             Local::Axis(a) => Some((n.as_str(), a)),
@@ -76,7 +77,7 @@ impl Locals {
         })
     }
 
-    /// Integers and numbers with their names, sorted.
+    /// Iterates over the integers and numbers with their names, sorted.
     pub fn numbers(&self) -> impl Iterator<Item = (&str, Number)> {
         self.map.iter().filter_map(|(n, l)| match l.0 {
             Local::Number(v) => Some((n.as_str(), v)),

@@ -1,10 +1,12 @@
-//! The machine of a program and the axes over it.
+//! Machines and meshes: the machine of a program and the axes over it.
 //!
-//! Owns topologies with their settings, `--topology`, and meshes: which axes exist, how large they are and which axes of
-//! the machine they remember. Generators, settings and routes are [`kbc_machine::topology`]'s.
+//! This module lowers topologies with their settings, `--topology`, and meshes: the names and sizes
+//! of axes, and the machine axes that they join. [`kbc_machine::topology`] owns generators,
+//! settings and routes.
 //!
-//! `--topology`, a shape or a machine file, replaces the shape and keeps the settings it does not state itself. A parameter that is a size of the
-//! replaced shape (`ring(tp)`) takes the size that comes in its place, so that types written with it still fit.
+//! `--topology` takes a shape or a machine file. It replaces the shape, and keeps the settings that
+//! it does not state itself. A parameter that is a size of the replaced shape (`ring(tp)`) takes
+//! the size of the new shape, so that types that use it still fit.
 
 use super::LowerOptions;
 use super::params::Params;
@@ -23,27 +25,27 @@ use kbc_machine::topology::{
 use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::{Fault, unknown};
 
-/// Ranks of a program that names no topology.
+/// The number of ranks of a program that names no topology.
 const DEFAULT_RANKS: u32 = 4;
 
-/// Axis of a program that names no mesh.
+/// The axis of a program that names no mesh.
 const DEFAULT_AXIS: &str = "tp";
 
-/// A machine, and the mesh that is written over it.
+/// A machine with the declared mesh over it.
 pub(super) struct Machine<'a> {
     pub topology: Topology,
     pub perturb: Option<Perturb>,
     pub placements: Placements,
     pub chosen: Settings,
     mesh: Option<&'a MeshDecl>,
-    /// Where the shape is written.
+    /// The place of the shape in the source.
     at: Span,
 }
 
-/// The machine of a file: its topology, the one of `--topology`, or a ring of four.
+/// Returns the machine of a file: its topology, the one of `--topology`, or a ring of four devices.
 ///
 /// # Errors
-/// E005, E422, E44x, E463, and those of the sizes' expressions.
+/// Returns E005, E422, E44x, E463, or the errors of expressions of sizes.
 pub(super) fn topology<'a>(
     loaded: &'a Loaded,
     root: FileId,
@@ -80,7 +82,7 @@ pub(super) fn topology<'a>(
             Parts { shape, settings: settings(list)?, ..Parts::default() }
         }
         Some((d, TopologySource::File(path, list))) => {
-            // A file that could not be read is an error of loading.
+            // A file that could not be read was reported by loading.
             let Some(file) = loaded.machine(path.span) else { return Err(Diagnostics::new()) };
             if replaced.shape.is_none() && file.shape.is_none() {
                 return Err(Diagnostic::error("E463", "the machine file has no `shape`")
@@ -109,10 +111,10 @@ pub(super) fn topology<'a>(
     Ok(Machine { topology, perturb, placements, chosen, mesh, at })
 }
 
-/// Topologies and meshes of a file that its program does not use must still be ones.
+/// Checks the topologies and meshes of a file that its program does not use.
 ///
 /// # Errors
-/// As [`topology`].
+/// Fails as [`topology`] does.
 fn others<'a>(
     loaded: &'a Loaded,
     root: FileId,
@@ -135,7 +137,7 @@ fn others<'a>(
     Ok(())
 }
 
-/// What a topology or its replacement says; the shape with its place.
+/// The parts that a topology or its replacement states. The shape has its place.
 #[derive(Default)]
 struct Parts {
     shape: Option<(Shape, Span)>,
@@ -163,7 +165,7 @@ impl Parts {
     }
 }
 
-/// The topology a mesh names.
+/// Returns the topology that a mesh names.
 fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fault> {
     let file = mesh.topology.span.file;
     loaded.topologies(file).find(|t| t.name.node == mesh.topology.node).ok_or_else(|| {
@@ -172,8 +174,8 @@ fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fa
     })
 }
 
-/// Parameters that are sizes of the written shape take the sizes of the one that replaces it: position by position,
-/// or the number of devices where one size is written.
+/// Updates parameters that are sizes of the written shape to the sizes of the shape that replaces
+/// it. Sizes correspond by position. If only one size is written, it takes the number of devices.
 fn follow(
     loaded: &Loaded,
     decl: &TopologyDecl,
@@ -182,7 +184,7 @@ fn follow(
     params: &mut Params<'_>,
 ) -> Result<(), Fault> {
     let TopologySource::Shape(written, _) = &decl.source else { return Ok(()) };
-    // What is written in `hypercube(k)`, `tree(a, d)`, a hierarchy or a list is no size of an axis.
+    // The numbers in `hypercube(k)`, `tree(a, d)`, a hierarchy or a list are not sizes of axes.
     let name = written.name.node.as_str();
     if written.parts.is_empty() || matches!(name, "hypercube" | "tree" | "hierarchy" | "graph" | "package") {
         return Ok(());
@@ -208,7 +210,7 @@ fn shape(written: &ast::Shape, params: &Params<'_>) -> Result<Shape, Diagnostics
 }
 
 fn call(name: &Spanned<String>, parts: &[Expr], params: &Params<'_>) -> Result<Shape, Diagnostics> {
-    // An unknown generator is the better message than a fault in its arguments.
+    // An unknown generator is reported before errors in its arguments.
     if !SHAPE_NAMES.contains(&name.node.as_str()) {
         return Ok(Shape::from_call(name, &[])?);
     }
@@ -251,7 +253,8 @@ fn settings(list: &[ast::Setting]) -> Result<Settings, Diagnostics> {
     if super::ok(&found) { Ok(settings) } else { Err(found) }
 }
 
-/// `sys[sip, cube, pe]` of axes sip_y, sip_x, cube_y, cube_x and pe: a name joins the axes that are its rows and columns.
+/// Returns the mesh of `sys[sip, cube, pe]` on the machine axes sip_y, sip_x, cube_y, cube_x and
+/// pe. A name joins the axes that are its rows and columns.
 fn by_name(decl: &MeshDecl, axes: &[(&str, u32)]) -> Option<Mesh> {
     let mut rest = axes;
     let mut out = vec![];
@@ -276,10 +279,10 @@ fn by_name(decl: &MeshDecl, axes: &[(&str, u32)]) -> Option<Mesh> {
 }
 
 impl Machine<'_> {
-    /// The mesh as it is written; without one, all devices on one axis.
+    /// Returns the declared mesh, or all devices on one axis if there is none.
     ///
     /// # Errors
-    /// E004, E223, and those of the sizes' expressions.
+    /// Returns E004, E223, or the errors of expressions of sizes.
     pub fn mesh(&self, params: &Params<'_>) -> Result<Mesh, Diagnostics> {
         let Some(decl) = self.mesh else { return Ok(self.all(DEFAULT_AXIS)) };
         for (i, a) in decl.axes.iter().enumerate() {
@@ -296,10 +299,11 @@ impl Machine<'_> {
         self.cut(decl, params)
     }
 
-    /// All devices on one axis: that of the mesh, if it has one.
+    /// Returns a mesh with all devices on one axis, which is the declared one if the mesh has only
+    /// one.
     ///
     /// # Errors
-    /// Those of [`Machine::mesh`].
+    /// Fails as [`Machine::mesh`] does.
     pub fn joined(&self, params: &Params<'_>) -> Result<Mesh, Diagnostics> {
         let mesh = self.mesh(params)?;
         Ok(if mesh.axes.len() == 1 { mesh } else { self.all(DEFAULT_AXIS) })
@@ -309,7 +313,8 @@ impl Machine<'_> {
         self.topology.device_count() as u64
     }
 
-    /// One axis that joins all of the machine and remembers them where there are several.
+    /// Returns a mesh of one axis that joins all axes of the machine. The axis records them if
+    /// there are several.
     fn all(&self, name: &str) -> Mesh {
         let parts: Vec<(Name, u64)> =
             self.topology.axes().map(|(n, k)| (Name::from(n), u64::from(k))).collect();
@@ -317,7 +322,8 @@ impl Machine<'_> {
         Mesh { axes: vec![Axis { name: name.into(), size: self.devices(), parts }] }
     }
 
-    /// `sys[x, y]` as they are, `sys[tp]` all of them in one.
+    /// Returns the mesh of `sys[x, y]`, which names the machine axes, or of `sys[tp]`, which joins
+    /// all of them.
     fn whole(&self, decl: &MeshDecl) -> Result<Mesh, Diagnostic> {
         let axes: Vec<(&str, u32)> = self.topology.axes().collect();
         let is_axis = |a: &MeshAxis| axes.iter().any(|m| *m.0 == a.name.node);
@@ -345,7 +351,8 @@ impl Machine<'_> {
         )))
     }
 
-    /// `sys[dp: 2, tp: 4]`: the linear order cut; one axis may leave its size to the rest.
+    /// Returns the mesh of `sys[dp: 2, tp: 4]`, which cuts the linear order of devices. One axis
+    /// may omit its size and gets the rest.
     fn cut(&self, decl: &MeshDecl, params: &Params<'_>) -> Result<Mesh, Diagnostics> {
         let mut sizes: Vec<Option<u64>> = vec![];
         for a in &decl.axes {
@@ -406,8 +413,9 @@ impl Machine<'_> {
         Ok(Mesh { axes })
     }
 
-    /// The machine axes that an axis of that stride and size in the linear order joins, if it joins whole ones and
-    /// more than one. A machine axis of one coordinate is in every order and belongs to none.
+    /// Returns the machine axes that a mesh axis with this stride and size in the linear order
+    /// joins, if it joins more than one and only whole ones. A machine axis of size 1 has no
+    /// influence on the order and is left out.
     fn parts(&self, stride: u64, size: u64) -> Vec<(Name, u64)> {
         let mut parts: Vec<(Name, u64)> = vec![];
         let mut below = 1;

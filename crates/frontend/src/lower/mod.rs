@@ -1,12 +1,15 @@
-//! From the tree of a program to the graph level of the IR.
+//! Lowering: from the syntax tree of a program to the graph level of the IR.
 //!
-//! Owns what names of the program half mean (PROGRAMS): parameters and `-D`, topologies, `--topology` and meshes, types,
-//! kernels, operations, explicit collectives, and which program is compiled. What follows from shapes and placements is
-//! found by `infer`; which algorithm a collective gets is decided by `select`.
+//! This module defines the meaning of the names of the program half: parameters and `-D`,
+//! topologies, `--topology` and meshes, types, kernels, operations, explicit collectives, and which
+//! program is compiled. `infer` derives the consequences of shapes and placements, and `select`
+//! chooses the algorithm of each collective.
 //!
-//! Codes beside those of names (E004 declared twice, E005 unknown, E006 arguments, E010 arithmetic, E203 unknown axis,
-//! E44x machines): E221 types, E222 and E227, E228 kernels, E223 meshes, E224 what to compile, E225 numbers of values,
-//! E226 a number for a tensor, E229 (a warning) values nothing uses, E230 to E233 called programs, E290 what is not there yet, E420 to E422 `-D`.
+//! Besides the codes of names (E004 declared twice, E005 unknown, E006 arguments, E010 arithmetic,
+//! E203 unknown axis, E44x machines), the codes are: E221 types, E222 and E227, E228 kernels, E223
+//! meshes, E224 what to compile, E225 numbers of values, E226 a number instead of a tensor, E229 (a
+//! warning) unused values, E230 to E233 called programs, E290 unsupported constructs, E420 to E422
+//! `-D`.
 
 mod alone;
 mod arguments;
@@ -53,107 +56,110 @@ use locals::Locals;
 use params::Params;
 use std::collections::BTreeSet;
 
-/// What the command line says about a program.
+/// The options of the command line for a program.
 #[derive(Clone, Debug, Default)]
 pub struct LowerOptions {
-    /// `-D NAME=VALUE`, in order; the last one of a name counts.
+    /// `-D NAME=VALUE`, in order. If a name occurs several times, the last one counts.
     pub defines: Vec<(String, String)>,
     /// `--program NAME`.
     pub program: Option<String>,
-    /// `--algorithm NAME` (or `COLLECTIVE.NAME`), with arguments: compile this algorithm's collective itself.
+    /// `--algorithm NAME` (or `COLLECTIVE.NAME`) with arguments, which compiles the collective of
+    /// this algorithm by itself.
     pub algorithm: Option<AskedAlgorithm>,
-    /// `--topology SHAPE` and the file its spans point into.
+    /// `--topology SHAPE`, and the file into which its spans point.
     pub topology: Option<(String, FileId)>,
     /// `--topology FILE`.
     pub machine: Option<MachineFile>,
-    /// `--set`: settings and rates of links that win over all others.
+    /// `--set`: settings and rates of links that override all others.
     pub set: (Settings, Vec<OwnLink>),
-    /// Shapes of the data of inputs, by name; those that [`unsized_inputs`] asks for.
+    /// The shapes of the data of inputs, by name, for the inputs that [`unsized_inputs`] lists.
     pub shapes: Vec<(String, Vec<u64>)>,
 }
 
 /// An algorithm as the command line names it.
 #[derive(Clone, Debug)]
 pub struct AskedAlgorithm {
-    /// `NAME` or `COLLECTIVE.NAME`.
+    /// The name: `NAME` or `COLLECTIVE.NAME`.
     pub name: Ident,
-    /// Arguments and options of the use.
+    /// The arguments and options of the use.
     pub args: Vec<(Ident, Expr)>,
 }
 
 impl AskedAlgorithm {
-    /// One by its name alone, which stands in no text.
+    /// Returns the algorithm with this name, without arguments and without a place in a text.
     pub fn named(name: impl Into<String>) -> AskedAlgorithm {
         AskedAlgorithm { name: Ident::new(name.into(), Span::NONE), args: vec![] }
     }
 }
 
-/// A program at graph level, and what it runs on.
+/// A program at graph level, and the machine on which it runs.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// The graph, without types yet.
+    /// The graph, which has no types yet.
     pub module: Module,
     /// The machine.
     pub topology: Topology,
-    /// What perturbs it, if its file says so.
+    /// The perturbation of the machine, if its file has one.
     pub perturb: Option<Perturb>,
-    /// How the cubes and PEs of a device share its tensors, if its file says so.
+    /// The distribution of tensors over the cubes and PEs of a device, if the machine file has one.
     pub placements: Placements,
-    /// Settings of it that its file marks as chosen, each as `name: value`.
+    /// Settings of the machine that its file marks as chosen, each as `name: value`.
     pub chosen: Vec<String>,
-    /// The values of all parameters the program can see, in the order of lookup.
+    /// The values of all parameters that the program sees, in the order of lookup.
     pub params: Vec<(String, Number)>,
-    /// Warnings and notes.
+    /// The warnings and notes.
     pub warnings: Diagnostics,
 }
 
-/// What everything here looks into.
+/// The context of lowering.
 #[derive(Clone)]
 struct Cx<'a> {
     loaded: &'a Loaded,
     params: &'a Params<'a>,
     kernels: &'a Kernels<'a>,
     mesh: &'a Mesh,
-    /// What names of the program that is lowered stand for, beside its values.
+    /// The meaning of names of the program that is being lowered, except its tensors.
     locals: Locals,
-    /// Whether that program is a called one.
+    /// Whether that program is called by another one.
     called: bool,
 }
 
 impl Cx<'_> {
-    /// The value of an expression of integers and numbers.
+    /// Evaluates an expression of integers and numbers.
     fn number(&self, e: &Expr) -> Result<Number, Fault> {
         self.params.number_in(e, &self.locals)
     }
 
-    /// The value of an expression that must be an integer.
+    /// Evaluates an expression that must be an integer.
     fn int(&self, e: &Expr) -> Result<i64, Fault> {
         self.params.int_in(e, &self.locals)
     }
 
-    /// The value of a condition.
+    /// Evaluates a condition.
     fn truth(&self, e: &Expr) -> Result<bool, Fault> {
         self.params.truth_in(e, &self.locals)
     }
 }
 
-/// Names of a program that `-D` may give: sizes that are free in it, and its numbers.
+/// Returns the names of a program that `-D` may give: its unbound sizes, and its integer and number
+/// arguments.
 fn program_extras(args: &[Arg]) -> Vec<String> {
     let numbers = args.iter().filter(|a| matches!(bind::kind(a), Kind::Int | Kind::Number));
     let sizes = bind::sizes(args).into_iter().map(str::to_owned);
     sizes.chain(numbers.map(|a| a.name.node.clone())).collect()
 }
 
-/// An input of the program that is compiled whose type has sizes that nothing says yet.
+/// An input of the compiled program whose type has sizes without a value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unsized {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its own data, if that is a file: path, key, and where it is written.
+    /// The data in the source, if it is a file: the path, the key and the source range.
     pub file: Option<(String, Option<String>, Span)>,
 }
 
-/// Whether a file has programs, and all of them have types that only a call makes whole: then there is nothing in it to compile.
+/// Returns whether a file has programs and all of them have types that only a call makes complete.
+/// Such a file has nothing to compile.
 pub fn only_called(loaded: &Loaded, root: FileId) -> bool {
     let Some(file) = loaded.file(root) else { return false };
     let mut programs = file.tree().items.iter().filter_map(|i| match i {
@@ -163,7 +169,8 @@ pub fn only_called(loaded: &Loaded, root: FileId) -> bool {
     programs.next().is_some_and(instance::generic) && programs.all(instance::generic)
 }
 
-/// The inputs whose data says how large the program is: [`LowerOptions::shapes`] wants their shapes.
+/// Returns the inputs whose data determines sizes of the program. [`LowerOptions::shapes`] takes
+/// their shapes.
 pub fn unsized_inputs(loaded: &Loaded, options: &LowerOptions) -> Vec<Unsized> {
     let Some(root) = loaded.root else { return vec![] };
     let Ok(Target::Program(program)) = target(loaded, root, options) else { return vec![] };
@@ -183,17 +190,17 @@ pub fn unsized_inputs(loaded: &Loaded, options: &LowerOptions) -> Vec<Unsized> {
     program.args.iter().filter(names).map(|a| Unsized { name: a.name.node.clone(), file: file(a) }).collect()
 }
 
-/// What is compiled.
+/// The declaration that is compiled.
 enum Target<'a> {
     Program(&'a ProgramDecl),
     Local(&'a LocalDecl),
     Algorithm(AlgId),
 }
 
-/// The graph of the program that is asked for.
+/// Lowers the program that the options select to a graph.
 ///
 /// # Errors
-/// Every message of the program, sorted by place.
+/// Returns all errors of the program, sorted by place.
 pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnostics> {
     let root = loaded
         .root
@@ -248,7 +255,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     Ok(Lowered { module, topology, perturb, placements, chosen, params, warnings })
 }
 
-/// What can be said about user files without compiling a program: parameters and kernels.
+/// Checks the parts of user files that need no compiled program: parameters and kernels.
 pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
     for file in loaded.files.iter().filter(|f| f.layer == Layer::User) {
         let params = match Params::new(loaded, file.id, &[], vec![]) {
@@ -275,15 +282,16 @@ pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
     }
 }
 
-/// Whether a name is an operation or a function of the language.
+/// Returns whether a name is an operation or a function of the language.
 pub(crate) fn is_built_in(name: &str) -> bool {
     call::OPERATIONS.contains(&name)
         || kernel::is_function(name)
         || kbc_ir::types::DType::parse(name).is_some()
 }
 
-/// What a program can call without declaring it: operations, collectives and scalar functions, sorted. Casts are called
-/// like element types and are not among them.
+/// Returns what a program can call without declaring it: operations, collectives and scalar
+/// functions, sorted. Casts are not included, because they are called by the names of element
+/// types.
 pub fn operations() -> Vec<&'static str> {
     let mut out: Vec<&str> = call::OPERATIONS.to_vec();
     out.extend(kbc_ir::scalar::ScalarUn::ALL.iter().map(|f| f.name()));
@@ -293,12 +301,12 @@ pub fn operations() -> Vec<&'static str> {
     out
 }
 
-/// An error that says that something of the language is not there yet.
+/// Returns an error for a construct that kbc does not support yet.
 fn later(span: kbc_diag::Span, what: &str, help: &str) -> Diagnostic {
     Diagnostic::error("E290", format!("{what} not there yet")).primary(span, "here").help(help)
 }
 
-/// The program or algorithm that is compiled.
+/// Returns the program or algorithm to compile.
 fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Result<Target<'a>, Diagnostics> {
     if options.program.is_some() && options.algorithm.is_some() {
         return Err(Diagnostic::error("E224", "both --program and --algorithm are given")
@@ -334,7 +342,8 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     }
 }
 
-/// Whether a collective is compiled by itself: the file has no program, or an algorithm is asked for.
+/// Returns whether a collective is compiled by itself, because the file has no program or the user
+/// asked for an algorithm.
 pub fn compiles_algorithm(loaded: &Loaded, options: &LowerOptions) -> bool {
     let Some(root) = loaded.root else { return false };
     if options.program.is_some() {
@@ -344,11 +353,11 @@ pub fn compiles_algorithm(loaded: &Loaded, options: &LowerOptions) -> bool {
     options.algorithm.is_some() || !loaded.file(root).is_some_and(|f| f.tree().items.iter().any(program))
 }
 
-/// An algorithm by `NAME` or `COLLECTIVE.NAME`: one of a file, or else one that the file sees of the collectives that its own
-/// algorithms are for.
+/// Finds an algorithm by `NAME` or `COLLECTIVE.NAME`: an algorithm of the file, or else an
+/// algorithm that the file sees for one of the collectives of its own algorithms.
 ///
 /// # Errors
-/// E005 for a name that there is not, E224 for one that several collectives have.
+/// Returns E005 for an unknown name, and E224 for a name that several collectives have.
 pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<AlgId, Diagnostics> {
     let library = &loaded.library;
     let all = library.algorithms_in(root);
@@ -390,7 +399,8 @@ pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<Alg
     }
 }
 
-/// The algorithm of a file that has no program, by name if it has several.
+/// Returns the algorithm of a file that has no program. If the file has several, the user must name
+/// one.
 fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> Result<AlgId, Diagnostics> {
     if let Some(asked) = asked {
         return find_algorithm(loaded, root, &asked.name);
@@ -417,7 +427,7 @@ fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> R
     }
 }
 
-/// Whether anything but notes and warnings was found.
+/// Returns whether nothing but notes and warnings was found.
 pub(crate) fn ok(found: &Diagnostics) -> bool {
     found.list.iter().all(|d| d.severity != Severity::Error)
 }

@@ -1,7 +1,9 @@
-//! Collectives that are known by their promise: a user's own, and the library's that move parts about.
+//! Collectives defined by a contract: user-defined ones, and those of the library that move parts
+//! between ranks.
 //!
-//! Owns their arguments: `exclusive_scan(x, sum, over: tp, using: doubling)`, `shift(x, dim: 0, by: 1)`,
-//! `permute(x, pairs: [(0, 1), (1, 0)])`, `send_recv(x, from: 0, to: 3)`. What the operand must be is `infer`'s.
+//! This module owns their arguments: `exclusive_scan(x, sum, over: tp, using: doubling)`, `shift(x,
+//! dim: 0, by: 1)`, `permute(x, pairs: [(0, 1), (1, 0)])`, `send_recv(x, from: 0, to: 3)`. `infer`
+//! checks the operand.
 
 use super::arguments::{Arguments, cannot, missing};
 use super::program::Lowering;
@@ -14,15 +16,15 @@ use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{Clause, ClauseValue, CollectiveDecl, Expr, ExprKind, Ident};
 
-/// The most ranks that pairs are written for.
+/// The largest number of ranks for which pairs may be written.
 const MAX_PAIRED: u64 = 1 << 16;
 
-/// Whether a promise adds.
+/// Returns whether a contract contains a sum.
 pub(super) fn adds(decl: &CollectiveDecl) -> bool {
     decl.clauses.iter().any(|c| matches!(c, Clause::End { value: ClauseValue::Sum(..), .. }))
 }
 
-/// How a call of a collective of one's own is written.
+/// Returns how a user-defined collective is called, for messages.
 fn form(decl: &CollectiveDecl) -> String {
     let sum = if adds(decl) { ", sum" } else { "" };
     let root = match &decl.root {
@@ -34,7 +36,7 @@ fn form(decl: &CollectiveDecl) -> String {
 }
 
 impl Lowering<'_> {
-    /// A collective that the file declares; none after messages.
+    /// Lowers a collective that the file declares. Returns None if errors were reported.
     pub(super) fn own_collective(&mut self, coll: CollId, call: &Call, span: Span) -> Option<Value> {
         let decl = self.cx.loaded.library.collective(coll);
         let mut named = Arguments::new(call);
@@ -91,7 +93,7 @@ impl Lowering<'_> {
         sound.then(|| self.push(OpKind::Collective(c), self.named_after(call), &[x], span))
     }
 
-    /// `shift`, `permute` and `send_recv`; none after messages.
+    /// Lowers `shift`, `permute` and `send_recv`. Returns None if errors were reported.
     pub(super) fn moving(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
         let form = match word {
@@ -161,7 +163,7 @@ impl Lowering<'_> {
         };
         sound.then(|| {
             let moved = self.push(OpKind::Collective(c), self.named_after(call), &[operand], span);
-            // Parts change places: the whole has the sizes that it had.
+            // Only parts change places, so the whole tensor keeps its sizes.
             if let (Value::Tensor(id), Some(known)) = (&moved, self.known.get(&operand).cloned()) {
                 self.known.insert(*id, known);
             }
@@ -201,7 +203,8 @@ impl Lowering<'_> {
         rank
     }
 
-    /// `[(0, 1), (1, 0)]`: from the first of each pair to the second.
+    /// Returns the sources (see [`Lowering::sources`]) of `[(0, 1), (1, 0)]`. A pair moves the part
+    /// of its first rank to its second.
     fn pairs(&mut self, named: &Named, ranks: u64) -> Option<Vec<u64>> {
         let OptionValue::List(list) = &named.value else {
             self.found.push(cannot(named, "pairs of ranks, from and to: [(0, 1), (1, 0)]"));
@@ -226,7 +229,8 @@ impl Lowering<'_> {
         self.sources(&all, ranks)
     }
 
-    /// Whose part each rank ends with: its own where no pair names it.
+    /// Returns, for each rank, the rank whose part it ends with. This is the rank itself if no pair
+    /// names it as a destination.
     fn sources(&mut self, pairs: &[((u64, u64), Span)], ranks: u64) -> Option<Vec<u64>> {
         if ranks > MAX_PAIRED {
             let span = pairs.first().map_or(Span::NONE, |p| p.1);

@@ -1,7 +1,7 @@
-//! Parameters and the integers and numbers made of them.
+//! Parameters: `param`, `-D`, and the constant expressions of the program half.
 //!
-//! Owns `param`, `-D` and constant expressions of the program half. Integer arithmetic is the algorithm language's;
-//! numbers with a fraction know + - * / only. A parameter may use those of its file's scope in any order.
+//! Integer arithmetic is that of the algorithm half. Numbers with a fraction have + - * / only. A
+//! parameter may use the parameters that its file sees, in any order.
 
 use super::locals::{Constant, Local, Locals};
 use crate::ast::{Item, ParamDecl};
@@ -25,7 +25,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// As a number for arithmetic with tensors.
+    /// Converts the value to a number for arithmetic with tensors.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(i) => i as f64,
@@ -43,31 +43,32 @@ impl fmt::Display for Number {
     }
 }
 
-/// How far parameters may lead to one another.
+/// The longest chain of parameters that are defined by one another.
 const MAX_CHAIN: usize = 200;
 
-/// A parameter by the place of its name.
+/// A parameter, identified by the place of its name.
 type Key = Span;
 
-/// Parameters of all files with the values the command line gives.
+/// The parameters of all files, with the values that the command line gives.
 pub(super) struct Params<'a> {
     loaded: &'a Loaded,
     root: FileId,
-    /// From `-D`.
+    /// Values from `-D`.
     given: BTreeMap<Key, Number>,
-    /// From `--topology`.
+    /// Values from `--topology`.
     bound: BTreeMap<Key, Number>,
-    /// Names that are no parameters of a file but may be given, with their values or defaults.
+    /// Names that are not parameters of a file but may be given, with their values or defaults.
     extras: Vec<(String, Option<Number>)>,
-    /// What is known so far; none while it is computed.
+    /// The values computed so far. None while a value is being computed.
     known: RefCell<BTreeMap<Key, Option<Result<Number, Fault>>>>,
-    /// How many parameters are being computed.
+    /// The number of parameters that are being computed.
     depth: Cell<usize>,
-    /// What each of the user's files sees, by name; files of the library see no parameters.
+    /// The parameters that each of the user's files sees, by name. Files of the library see no
+    /// parameters.
     seen: BTreeMap<FileId, BTreeMap<&'a str, &'a ParamDecl>>,
 }
 
-/// The parameters that a file sees, the first of each name.
+/// Returns the parameters that a file sees. For each name, this is the first one.
 fn by_name(loaded: &Loaded, from: FileId) -> BTreeMap<&str, &ParamDecl> {
     let mut names = BTreeMap::new();
     for p in loaded.params(from) {
@@ -77,11 +78,11 @@ fn by_name(loaded: &Loaded, from: FileId) -> BTreeMap<&str, &ParamDecl> {
 }
 
 impl<'a> Params<'a> {
-    /// The parameters that `root` sees, with the values of `-D`. `extras` are names with defaults that may be given
-    /// beside the file's own.
+    /// Returns the parameters that `root` sees, with the values of `-D`. `extras` are names, with
+    /// defaults, that may be given in addition to the file's parameters.
     ///
     /// # Errors
-    /// E420 a name that is no parameter, E421 a value that is none.
+    /// Returns E420 for a name that is not a parameter, and E421 for an invalid value.
     pub fn new(
         loaded: &'a Loaded,
         root: FileId,
@@ -141,14 +142,14 @@ impl<'a> Params<'a> {
         if let Some(p) = decl {
             self.given.insert(p.name.span, value);
         }
-        // Values computed while this one was checked may depend on it.
+        // Values that were computed while this one was checked may depend on it.
         self.known.borrow_mut().clear();
         Ok(())
     }
 
-    /// The value of `-D name=text`.
+    /// Returns the value of `-D name=text`.
     fn command_line(&self, name: &str, text: &str) -> Result<Number, Fault> {
-        // The text is read as the value of a `param`, in no file, so that spans are none.
+        // The text is parsed as the value of a `param`, in no file, so spans have no place.
         let (tree, found) = parse(Span::NONE.file, &format!("param value = {text}"));
         let fault = found.list.iter().find(|d| d.severity == Severity::Error);
         match (&tree.items[..], fault) {
@@ -159,10 +160,10 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Gives a parameter the size that `--topology` puts in its place.
+    /// Gives a parameter the size that results from `--topology`.
     ///
     /// # Errors
-    /// E422: `-D` gives another value.
+    /// Returns E422 if `-D` gives another value.
     pub fn bind(&mut self, decl: &ParamDecl, size: i64, machine: &str) -> Result<(), Fault> {
         let (name, value) = (&decl.name.node, Number::Int(size));
         if let Some(given) = self.given.get(&decl.name.span).filter(|g| **g != value) {
@@ -180,16 +181,16 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// The parameter of that name seen from a file.
+    /// Returns the parameter with this name that a file sees.
     pub fn find(&self, from: FileId, name: &str) -> Option<&'a ParamDecl> {
         self.seen.get(&from)?.get(name).copied()
     }
 
-    /// The value of a name that may be given beside the file's own: from `-D`, the file's parameter of that name, or
-    /// the default.
+    /// Returns the value of one of the extra names: from `-D`, from the file's parameter with that
+    /// name, or its default.
     ///
     /// # Errors
-    /// Of the parameter's expression.
+    /// Returns the errors of the parameter's expression.
     pub fn extra(&self, name: &str) -> Result<Option<Number>, Fault> {
         match self.find(self.root, name) {
             Some(p) if self.extras.iter().any(|e| e.0 == name) => self.of(p).map(Some),
@@ -197,10 +198,11 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     ///
     /// # Errors
-    /// E010 it is defined by itself or through too many others, and the errors of its expression.
+    /// Returns E010 if the parameter is defined by itself or through too many others, or the errors
+    /// of its expression.
     pub fn of(&self, decl: &ParamDecl) -> Result<Number, Fault> {
         let key = decl.name.span;
         if let Some(v) = self.bound.get(&key).or(self.given.get(&key)) {
@@ -233,26 +235,27 @@ impl<'a> Params<'a> {
         value
     }
 
-    /// The value of an expression of integers and numbers.
+    /// Evaluates an expression of integers and numbers.
     ///
     /// # Errors
-    /// E005 an unknown name, E006 arguments of a function, E010 arithmetic.
+    /// Returns E005 for an unknown name, E006 for the arguments of a function, and E010 for
+    /// arithmetic.
     pub fn number(&self, e: &Expr) -> Result<Number, Fault> {
         self.number_in(e, &Locals::default())
     }
 
-    /// The same where a program is lowered, whose own names come first.
+    /// Evaluates an expression inside a program that is being lowered, whose own names come first.
     ///
     /// # Errors
-    /// As [`Params::number`].
+    /// Fails as [`Params::number`] does.
     pub fn number_in(&self, e: &Expr, locals: &Locals) -> Result<Number, Fault> {
         constant(e, &Evaluator::new(&self.loaded.library), &self.visible(e, locals)?)
     }
 
-    /// The value of a condition there.
+    /// Evaluates a condition inside a program that is being lowered.
     ///
     /// # Errors
-    /// As [`Params::number`]; E010 it is no truth value.
+    /// Fails as [`Params::number`] does, and returns E010 if the value is not a truth value.
     pub fn truth_in(&self, e: &Expr, locals: &Locals) -> Result<bool, Fault> {
         match Evaluator::new(&self.loaded.library).eval(e, &self.visible(e, locals)?)? {
             kbc_rounds::eval::Value::Bool(b) => Ok(b),
@@ -264,10 +267,11 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// What the names of an expression stand for.
+    /// Returns the scope with the values of the names in an expression.
     fn visible<'p>(&'p self, e: &Expr, locals: &'p Locals) -> Result<Visible<'p, 'a>, Fault> {
         let mut scope = Visible { params: self, file: e.span.file, values: BTreeMap::new(), locals };
-        // Names first, so that a chain of parameters does not nest expressions in expressions.
+        // Names are evaluated first, so that a chain of parameters does not cause deep recursion
+        // through expressions.
         let mut all = vec![];
         names(e, &mut all);
         for (name, span) in all {
@@ -287,18 +291,18 @@ impl<'a> Params<'a> {
         Ok(scope)
     }
 
-    /// The value of an expression that must be an integer.
+    /// Evaluates an expression that must be an integer.
     ///
     /// # Errors
-    /// As [`Params::number`].
+    /// Fails as [`Params::number`] does, and returns E010 if the value has a fraction.
     pub fn int(&self, e: &Expr) -> Result<i64, Fault> {
         self.int_in(e, &Locals::default())
     }
 
-    /// The same where a program is lowered.
+    /// Evaluates an expression that must be an integer, inside a program that is being lowered.
     ///
     /// # Errors
-    /// As [`Params::number`].
+    /// Fails as [`Params::int`] does.
     pub fn int_in(&self, e: &Expr, locals: &Locals) -> Result<i64, Fault> {
         match self.number_in(e, locals)? {
             Number::Int(i) => Ok(i),
@@ -309,10 +313,10 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// All parameters that the root file sees.
+    /// Returns all parameters that the root file sees, and the extra names that have a value.
     ///
     /// # Errors
-    /// Of their expressions.
+    /// Returns the errors of their expressions.
     pub fn all(&self) -> Result<Vec<(String, Number)>, Fault> {
         let mut out: Vec<(String, Number)> = vec![];
         let mut names = BTreeSet::new();
@@ -330,7 +334,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The names in an expression.
+/// Collects the names in an expression.
 fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
     match &e.kind {
         ExprKind::Name(n) => out.push((n, e.span)),
@@ -354,7 +358,7 @@ fn not_a_value(name: &str, text: &str, why: &str) -> Diagnostic {
         .help(format!("write an integer or a number: -D {name}=8"))
 }
 
-/// Names of an expression with their values.
+/// A scope whose names may also have values with a fraction.
 trait Constants: Scope {
     fn float(&self, name: &str) -> Option<f64>;
 }
@@ -380,7 +384,7 @@ struct Visible<'p, 'a> {
     params: &'p Params<'a>,
     file: FileId,
     values: BTreeMap<String, Constant>,
-    /// Names of the program that is lowered, for messages.
+    /// The names of the program that is being lowered, for messages.
     locals: &'p Locals,
 }
 
@@ -407,7 +411,7 @@ impl Constants for Visible<'_, '_> {
     }
 }
 
-/// Whether a number with a fraction takes part in an expression.
+/// Returns whether a number with a fraction occurs in an expression.
 fn fractional(e: &Expr, scope: &dyn Constants) -> bool {
     match &e.kind {
         ExprKind::Float(_) => true,

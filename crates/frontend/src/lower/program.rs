@@ -1,6 +1,7 @@
-//! A program: inputs, lets and results.
+//! Programs: inputs, lets and results.
 //!
-//! Owns the names inside a program and the frame of its graph. Expressions are [`super::tensor`]'s.
+//! This module owns the names inside a program and the structure of its graph. [`super::tensor`]
+//! lowers expressions.
 
 use super::Cx;
 use super::bind::{Kind, Known, has_number, kind};
@@ -17,18 +18,19 @@ use kbc_rounds::ast::{ExprKind, Ident};
 use kbc_rounds::eval::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A program that is lowered.
+/// A lowered program.
 pub(super) struct Lowered {
     pub graph: Graph,
     pub warnings: Diagnostics,
-    /// Sizes and numbers that it was lowered for and that are no parameters, sorted by name.
+    /// The sizes and numbers for which it was lowered and which are not parameters, sorted by name.
     pub bound: Vec<(String, Number)>,
 }
 
-/// The graph of a program. `shapes` are those of the data that feeds its inputs, where they are known.
+/// Lowers a program to a graph. `shapes` are the shapes of the data of its inputs, where they are
+/// known.
 ///
 /// # Errors
-/// All messages about it, sorted by place.
+/// Returns all errors of the program, sorted by place.
 pub(super) fn lower<'a>(
     cx: &Cx<'a>,
     program: &'a ProgramDecl,
@@ -37,10 +39,10 @@ pub(super) fn lower<'a>(
     lower_in(cx, program, shapes, None)
 }
 
-/// The same, also of a part of a local program.
+/// Lowers a program, or a part of a local program if `local` is given.
 ///
 /// # Errors
-/// All messages about it, sorted by place.
+/// Returns all errors of the program, sorted by place.
 pub(super) fn lower_in<'a>(
     cx: &Cx<'a>,
     program: &'a ProgramDecl,
@@ -71,31 +73,33 @@ pub(super) fn lower_in<'a>(
     Ok(Lowered { graph: l.graph, warnings: l.found.finish(), bound })
 }
 
-/// A program in the making.
+/// The state of lowering a program.
 pub(super) struct Lowering<'a> {
     pub cx: Cx<'a>,
-    /// Of a part of a local program.
+    /// The scope of a part of a local program.
     pub local: Option<Scope<'a>>,
     pub graph: Graph,
-    /// What names stand for and where they are declared; no value where a message was given instead.
+    /// The values of names and the places of their declarations. A name has no value if an error
+    /// was reported instead.
     pub names: Names,
-    /// Names that were read.
+    /// The names that were read.
     pub used: BTreeSet<String>,
-    /// Shapes and element types of the values so far.
+    /// The shapes and element types of the values so far.
     pub known: BTreeMap<OpId, Known>,
-    /// Programs whose calls are being lowered, the outermost first, by the places of their names.
+    /// The programs whose calls are being lowered, the outermost first, identified by the places of
+    /// their names.
     pub calls: Vec<Span>,
-    /// Called programs whose lets were looked at.
+    /// The called programs whose unused lets have been checked.
     pub looked_at: LookedAt,
-    /// How deep expressions nest, those of callers included.
+    /// The nesting depth of expressions, including those of callers.
     pub depth: usize,
-    /// Statements that loops became so far.
+    /// The number of statements that loops have been unrolled to so far.
     pub unrolled: u64,
     pub found: Diagnostics,
 }
 
 impl<'a> Lowering<'a> {
-    /// Of nothing yet.
+    /// Returns the state before the first statement.
     pub(super) fn begin(cx: &Cx<'a>) -> Lowering<'a> {
         Lowering {
             cx: cx.clone(),
@@ -155,7 +159,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A message about each size of the program that nothing says. What uses it has no other.
+    /// Reports each size of the program that has no value. Uses of the size cause no further
+    /// errors.
     fn unbound(&mut self, program: &ProgramDecl) {
         for arg in program.args.iter().filter(|a| kind(a) == Kind::Tensor) {
             for d in &arg.ty.dims {
@@ -170,7 +175,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What the command line says of the sizes and arguments of the program.
+    /// Sets the sizes and arguments of the program that the command line gives.
     fn given(&mut self, program: &ProgramDecl) {
         for name in super::program_extras(&program.args) {
             let at =
@@ -239,7 +244,8 @@ impl Lowering<'_> {
                     (value, Some(ty)) => {
                         let value = value.and_then(|v| self.tensor(v, item.value.span));
                         value.and_then(|v| {
-                            // The value keeps the name too: a demand that is met vanishes.
+                            // The value gets the name, too, because a demand that is already met
+                            // disappears.
                             self.hint(v, before, name);
                             let hint = Name::from(&name.node);
                             if self.calls.is_empty() {
@@ -286,7 +292,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A demand of the program that is compiled. Whether the value is such a tensor is found by `infer`.
+    /// Appends a demand of the compiled program that a value has this type. `infer` checks whether
+    /// the value has it.
     fn demanded(&mut self, ty: &ast::Type, value: OpId, name: Name) -> Option<OpId> {
         if let Some(Known::Type(dtype, sizes)) = self.known.get(&value).cloned() {
             self.learn(ty, Some(dtype), &sizes);
@@ -296,9 +303,9 @@ impl Lowering<'_> {
         Some(self.add(op, &[value]))
     }
 
-    /// Gives a value made since `before` the name it is bound to.
+    /// Gives a value that was created since `before` the name to which it is bound.
     fn hint(&mut self, value: OpId, before: usize, name: &Ident) {
-        // Nothing is removed while a program is lowered: an operation's number is its place.
+        // Nothing is removed during lowering, so the id of an operation is its position.
         if value.0 as usize >= before {
             self.graph.op_mut(value).name = Name::from(&name.node);
         }
@@ -316,7 +323,7 @@ impl Lowering<'_> {
         );
     }
 
-    /// Values of the results with the places of their types.
+    /// Returns the values of the results with the places of their types.
     pub(super) fn results(&mut self, program: &ProgramDecl) -> Vec<(OpId, Span)> {
         let body = &program.body.result;
         let parts: Vec<&Tensor> = match &body.kind {
@@ -326,7 +333,7 @@ impl Lowering<'_> {
         let mut values: Vec<(Option<Value>, Span)> = vec![];
         for part in parts {
             match self.expr(part) {
-                // A call of a program with several results is all of them.
+                // A call of a program with several results provides all of them.
                 Some(Value::Tuple(all)) if values.is_empty() && program.results.len() == all.len() => {
                     values.extend(all.into_iter().map(|v| (Some(v), part.span)));
                 }
@@ -364,7 +371,7 @@ impl Lowering<'_> {
         out
     }
 
-    /// Warns of lets that nothing reads: they are computed all the same.
+    /// Warns about lets that nothing reads. They are computed nevertheless.
     pub(super) fn unused(&mut self, program: &ProgramDecl) {
         for name in program.body.lets().into_iter().flat_map(|l| &l.names) {
             if !self.used.contains(&name.node) && !name.node.starts_with('_') {

@@ -1,7 +1,7 @@
-//! Operations that move elements: `transpose(x, [1, 0])`, `reshape(x, [25, 12, 32])`, `slice(x, dim: 0, from: 2, to: 5)`,
-//! `pad(x, dim: 0, before: 1, after: 2)`, `concat(a, b, dim: 0)`.
+//! Operations that move elements: `transpose(x, [1, 0])`, `reshape(x, [25, 12, 32])`, `slice(x,
+//! dim: 0, from: 2, to: 5)`, `pad(x, dim: 0, before: 1, after: 2)`, `concat(a, b, dim: 0)`.
 //!
-//! Owns their arguments; whether they fit the operand is `infer`'s.
+//! This module owns their arguments. `infer` checks whether they fit the operand.
 
 use super::arguments::{Arguments, count_args, missing};
 use super::program::Lowering;
@@ -11,11 +11,11 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::{OpId, OpKind};
 use kbc_ir::shape::ShapeOp;
 
-/// The most operands of a concat: positions in a graph are bytes.
+/// The largest number of operands of a concat. A graph stores operand positions in one byte.
 const MAX_OPERANDS: usize = 255;
 
 impl Lowering<'_> {
-    /// The value of such a call; none after messages.
+    /// Lowers such a call. Returns None if errors were reported.
     pub(super) fn shape(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
         match word {
@@ -89,7 +89,8 @@ impl Lowering<'_> {
         Some(self.push(OpKind::Shape(op), self.named_after(call), operands, span))
     }
 
-    /// The dimension that has to be said, one of the operand's if that has a type already.
+    /// Returns the required argument `dim:`. If the number of dimensions of the operand is known,
+    /// it must be one of them.
     fn dim_of(
         &mut self,
         call: &Call,
@@ -106,7 +107,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The operand and the list of `transpose(x, [..])` and `reshape(x, [..])`.
+    /// Returns the operand and the list of `transpose(x, [..])` and `reshape(x, [..])`.
     fn listed(&mut self, call: &Call, form: &str, what: &str) -> Option<(OpId, Vec<u64>)> {
         let sound = Arguments::new(call).finish(&mut self.found);
         let x = call.args.first().and_then(|a| self.operand(a));

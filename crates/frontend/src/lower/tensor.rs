@@ -1,7 +1,8 @@
 //! Tensor expressions.
 //!
-//! Owns names, numbers and operators; a number takes part in the elementwise function it meets, so it needs no tensor
-//! of its own. Every operator is one operation of the graph: nothing is fused here. Calls are [`super::call`]'s.
+//! This module owns names, numbers and operators. A number becomes part of the elementwise function
+//! in which it occurs, so it needs no tensor of its own. Every operator is one operation of the
+//! graph: nothing is fused here. [`super::call`] lowers calls.
 
 use super::kernel::{arithmetic, comparison};
 use super::locals::Local;
@@ -14,24 +15,26 @@ use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_rounds::ast::BinaryOp;
 use kbc_rounds::eval::unknown;
 
-/// How deep expressions nest across calls: more than those of one program can ([`crate::parse::MAX_DEPTH`]).
+/// The deepest nesting of expressions across calls. It is larger than the limit for one program
+/// ([`crate::parse::MAX_DEPTH`]).
 const MAX_NESTING: usize = 600;
 
-/// What an expression yields.
+/// The value of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
     /// A value of the graph.
     Tensor(OpId),
-    /// A number, which takes the dtype of what it meets.
+    /// A number, which takes the element type of the tensor with which it is combined.
     Number(f64),
     /// Several values.
     Tuple(Vec<Value>),
-    /// The result of a collective of a local program, until `wait`; of an average, the ranks that share the sum.
+    /// The result of a collective of a local program before its `wait`. For an average, the second
+    /// field is the number of ranks that share the sum.
     Pending(OpId, Option<u64>),
 }
 
 impl Lowering<'_> {
-    /// The value of an expression; none after messages.
+    /// Lowers an expression. Returns None if errors were reported.
     pub(super) fn expr(&mut self, t: &Tensor) -> Option<Value> {
         self.depth += 1;
         let value = if self.depth > MAX_NESTING { self.too_deep(t.span) } else { self.value(t) };
@@ -39,7 +42,8 @@ impl Lowering<'_> {
         value
     }
 
-    /// One program cannot nest so deep; programs that call one another can.
+    /// Reports expressions that are nested too deeply. This only happens to programs that call one
+    /// another, because the parser limits each program.
     fn too_deep(&mut self, span: Span) -> Option<Value> {
         let what = format!("expressions of programs that call one another nest more than {MAX_NESTING} deep");
         if !self.found.list.iter().any(|d| d.code == "E233") {
@@ -87,7 +91,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What a name stands for.
+    /// Returns the value of a name.
     pub(super) fn named(&mut self, name: &str, span: Span) -> Option<Value> {
         if let Some((value, _)) = self.names.get(name) {
             self.used.insert(name.to_owned());
@@ -157,7 +161,7 @@ impl Lowering<'_> {
             }
             return Some(Value::Number(z));
         }
-        // What was not given adds nothing.
+        // An argument that was not given is 0 and adds nothing.
         if let (false, ScalarBin::Add, Value::Number(0.0)) = (self.calls.is_empty(), arith, &vb) {
             return Some(va);
         }
@@ -165,7 +169,7 @@ impl Lowering<'_> {
         self.map(function(arith.name(), 2, body), vec![(va, a.span), (vb, b.span)], span)
     }
 
-    /// An elementwise function of values; numbers among them become part of the function.
+    /// Appends an elementwise function of values. Numbers among them become part of the function.
     pub(super) fn map(&mut self, f: ScalarFn, args: Vec<(Value, Span)>, span: Span) -> Option<Value> {
         let numbers: Option<Vec<f64>> = args
             .iter()
@@ -208,7 +212,7 @@ impl Lowering<'_> {
         Value::Tensor(self.add(Op { kind, name, ty: None, want: None, span }, operands))
     }
 
-    /// The value as a tensor; none after a message if it is something else.
+    /// Returns the value as a tensor. If it is something else, reports an error and returns None.
     pub(super) fn tensor(&mut self, value: Value, span: Span) -> Option<OpId> {
         let what = match value {
             Value::Tensor(id) => return Some(id),
@@ -233,14 +237,15 @@ impl Lowering<'_> {
         None
     }
 
-    /// The value of an expression as a tensor; none after messages.
+    /// Lowers an expression to a tensor. Returns None if errors were reported.
     pub(super) fn operand(&mut self, t: &Tensor) -> Option<OpId> {
         let v = self.expr(t)?;
         self.tensor(v, t.span)
     }
 }
 
-/// The value of a function of numbers that has the same value on every machine: of what IEEE 754 rounds correctly.
+/// Returns the value of a function of numbers if it is the same on every machine, that is, if it
+/// uses only operations that IEEE 754 rounds correctly.
 fn exact(body: &Scalar, args: &[f64]) -> Option<f64> {
     let value = match body {
         Scalar::Num(x) => *x,
@@ -264,7 +269,7 @@ fn exact(body: &Scalar, args: &[f64]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// A function with parameters x, y, z, w.
+/// Returns a function with parameters x, y, z, w.
 pub(super) fn function(name: &str, params: usize, body: Scalar) -> ScalarFn {
     ScalarFn {
         name: name.into(),

@@ -1,7 +1,8 @@
-//! Calls of tile kernels: the kernel for operands of these sizes and element types.
+//! Tile kernel calls: lowers a tile kernel for operands of given sizes and element types.
 //!
-//! Owns names and sizes inside a kernel. Sizes and element types bind as in a called program ([`super::bind`]); what a
-//! kernel may say beside that is [`kbc_ir::tiles::TileKernel::facts`], whose messages get their places here.
+//! This module owns names and sizes inside a kernel. Sizes and element types bind as in a called
+//! program ([`super::bind`]). The other rules for kernels are checked by
+//! [`kbc_ir::tiles::TileKernel::facts`]; this module adds source places to its messages.
 
 use super::arguments::{Arguments, count_args};
 use super::kernel::{MAX_OPERATIONS, arithmetic, checked_exponent, comparison, size, wrong_count};
@@ -21,7 +22,7 @@ use kbc_rounds::eval::unknown;
 use std::sync::Arc;
 
 impl<'a> Lowering<'a> {
-    /// The result of a call; none after messages.
+    /// Lowers a call of a tile kernel. Returns None if errors were reported.
     pub(super) fn call_tiles(&mut self, decl: &'a TileKernelDecl, call: &Call, span: Span) -> Option<Value> {
         let sound = Arguments::new(call).finish(&mut self.found);
         let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
@@ -96,7 +97,7 @@ impl<'a> Lowering<'a> {
         self.checked(decl, kernel, &spans, &zeros)
     }
 
-    /// The kernel, if it is one.
+    /// Returns the kernel if it is well-formed. Otherwise reports an error and returns None.
     fn checked(
         &mut self,
         decl: &TileKernelDecl,
@@ -125,7 +126,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Types of a kernel have no placement and no data.
+    /// Checks that a type of a kernel has no placement and no data.
     fn plain(&mut self, ty: &Type, data: Option<Span>) -> bool {
         let cut = ty.dims.iter().find_map(|d| d.cut.as_ref()).map(|c| c.span);
         let place = cut.or(ty.places.first().map(|p| p.span));
@@ -155,16 +156,17 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// `let acc = zeros(..)`
+/// The zeros of `let acc = zeros(..)`.
 struct Zeros {
     value: u32,
-    /// Its dimensions, where they are named.
+    /// The dimensions, if they are given by loop variables.
     index: Option<Vec<Index>>,
     sizes: Vec<u64>,
     span: Span,
 }
 
-/// The dimensions of zeros that were given as sizes: those of what is added to it.
+/// Returns the dimensions of zeros that were given by sizes. They are the dimensions of a tile of
+/// these sizes that is added to the zeros.
 fn dimensions_of(kernel: &TileKernel, z: &Zeros) -> Option<Vec<Index>> {
     fn added<'k>(list: &'k [Stmt], to: u32, known: &mut Vec<(u32, Vec<Index>)>, out: &mut Vec<&'k Tile>) {
         for s in list {
@@ -195,7 +197,7 @@ fn dimensions_of(kernel: &TileKernel, z: &Zeros) -> Option<Vec<Index>> {
     fits.next().map(|i| i.into_iter().map(one).collect())
 }
 
-/// Gives zeros their dimensions.
+/// Sets the dimensions of zeros.
 fn fill(list: &mut [Stmt], of: u32, dims: &[Index]) {
     for s in list {
         match s {
@@ -206,16 +208,16 @@ fn fill(list: &mut [Stmt], of: u32, dims: &[Index]) {
     }
 }
 
-/// A kernel in the making.
+/// The state of lowering the body of a kernel.
 struct Body<'b, 'a> {
     l: &'b mut Lowering<'a>,
     decl: &'a TileKernelDecl,
     kernel: TileKernel,
-    /// Of its statements and expressions, in the order of their numbers.
+    /// The source ranges of its statements and expressions, in the order of their numbers.
     spans: Vec<Span>,
-    /// Variables of the loops around.
+    /// The variables of the enclosing loops.
     loops: Vec<(&'a TileLoop, u32)>,
-    /// Values that are known here.
+    /// The values in scope.
     values: Vec<(&'a Ident, u32)>,
     zeros: Vec<Zeros>,
 }
@@ -274,7 +276,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// An argument by name.
+    /// Returns the number of the argument with this name.
     fn operand(&mut self, name: &Ident) -> Option<u32> {
         if let Some(param) = self.decl.args.iter().position(|a| a.name.node == name.node) {
             return Some(param as u32);
@@ -283,7 +285,7 @@ impl<'a> Body<'_, 'a> {
         self.fault(*unknown("E005", "argument of this kernel", &name.node, name.span, &valid))
     }
 
-    /// A loop's variable.
+    /// Declares the variable of a loop.
     fn open(&mut self, l: &'a TileLoop) -> Option<u32> {
         let name = &l.var;
         let taken = self.loops.iter().find(|o| o.0.var.node == name.node).map(|o| o.0.var.span);
@@ -321,7 +323,7 @@ impl<'a> Body<'_, 'a> {
         self.fault(*unknown("E005", "value of this kernel", &name.node, name.span, &valid))
     }
 
-    /// `zeros(f32[i, j])`, or with the sizes of tiles.
+    /// Lowers `zeros(f32[i, j])`, or zeros that are given by the sizes of tiles.
     fn zeros(&mut self, value: u32, ty: &Type, span: Span) -> Option<Stmt> {
         let named: Option<Vec<Index>> = ty
             .dims
@@ -353,7 +355,7 @@ impl<'a> Body<'_, 'a> {
         self.loops.iter().find(|l| l.0.var.node == name).map(|l| l.1)
     }
 
-    /// Indices of a tensor of that type.
+    /// Lowers the indices of a tensor of this type.
     fn index(&mut self, index: &'a [Expr], ty: &'a Type, tensor: &Ident) -> Option<Vec<Index>> {
         if index.len() != ty.dims.len() {
             let (have, want) = (index.len(), ty.dims.len());
@@ -366,7 +368,7 @@ impl<'a> Body<'_, 'a> {
         all.into_iter().collect()
     }
 
-    /// One index, of a dimension of that size.
+    /// Lowers one index of a dimension of this size.
     fn place(&mut self, e: &Expr, size: &'a Expr) -> Option<Index> {
         let n = self.l.cx.count(size, "a size", &mut self.l.found)?;
         let name = match &e.kind {
@@ -404,7 +406,7 @@ impl<'a> Body<'_, 'a> {
         Some(Index::Var(var))
     }
 
-    /// An expression; none after messages.
+    /// Lowers an expression. Returns None if errors were reported.
     fn tile(&mut self, e: &'a TileExpr) -> Option<Tile> {
         self.spans.push(e.span);
         match &e.kind {
@@ -451,7 +453,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The element type that a word casts to.
+    /// Returns the element type to which a word casts.
     fn cast(&self, word: &str) -> Option<DType> {
         match self.l.cx.locals.get(word) {
             Some(Local::Type(dtype)) => Some(*dtype),
@@ -459,7 +461,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// An elementwise expression: tiles in it become its arguments.
+    /// Lowers an elementwise expression. Tiles in it become arguments of the function.
     fn scalar(&mut self, e: &'a TileExpr, args: &mut Vec<Tile>) -> Option<Scalar> {
         match &e.kind {
             TileExprKind::Int(i) => Some(Scalar::Num(*i as f64)),
@@ -530,7 +532,7 @@ impl<'a> Body<'_, 'a> {
         self.fault(d.help("write `a < b` (or <= > >= == !=); nest `if` for `and` and `or`"))
     }
 
-    /// A scalar function or an elementwise kernel.
+    /// Lowers a call of a scalar function or of an elementwise kernel.
     fn called(&mut self, name: &'a Ident, list: &'a [TileExpr], args: &mut Vec<Tile>) -> Option<Scalar> {
         let word = name.node.as_str();
         let wrong =

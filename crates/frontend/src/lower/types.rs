@@ -1,7 +1,8 @@
-//! Types as they are written, made types of the IR.
+//! Types: lowers written types to types of the IR.
 //!
-//! Owns element types, sizes, cuts and places with their names. Whether a type makes sense as a whole (an axis with two
-//! jobs, a coordinate outside its axis) is checked by `infer`.
+//! This module owns element types, sizes, splits and places with their names. `infer` checks
+//! whether a type is valid as a whole (for example, whether an axis is used twice, or a coordinate
+//! is outside its axis).
 
 use super::Cx;
 use super::locals::Local;
@@ -13,7 +14,7 @@ use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::{BUILTINS, unknown};
 
 impl Cx<'_> {
-    /// The type, or none after a message.
+    /// Lowers a type. Returns None if an error was reported.
     pub(super) fn ty(&self, ty: &ast::Type, found: &mut Diagnostics) -> Option<TensorType> {
         if ty.any {
             found.push(
@@ -26,7 +27,7 @@ impl Cx<'_> {
         self.ty_behind(ty, &[], found)
     }
 
-    /// The type with these dimensions in the place of `..`, or none after a message.
+    /// Lowers a type with these dimensions in place of `..`. Returns None if an error was reported.
     pub(super) fn ty_behind(
         &self,
         ty: &ast::Type,
@@ -105,7 +106,7 @@ impl Cx<'_> {
         Some(Dim { size: size?, cut: cut? })
     }
 
-    /// The size of a dimension.
+    /// Returns the size of a dimension.
     fn size(&self, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
         if let Some(d) = self.unbound(e) {
             found.push(d);
@@ -114,7 +115,7 @@ impl Cx<'_> {
         self.count(e, "a size", found)
     }
 
-    /// The message about a name in a size that stands for nothing.
+    /// Returns the message for a name without a value in a size.
     pub(super) fn unbound(&self, e: &Expr) -> Option<Diagnostic> {
         let (name, span) = self.free(e)?;
         if let Some(Local::Unbound(fault)) = self.locals.get(name) {
@@ -135,7 +136,7 @@ impl Cx<'_> {
         Some(d.help(help))
     }
 
-    /// A name in a size that stands for nothing.
+    /// Returns a name without a value in a size.
     fn free<'e>(&self, e: &'e Expr) -> Option<(&'e str, Span)> {
         match &e.kind {
             ExprKind::Name(n) => {
@@ -152,7 +153,7 @@ impl Cx<'_> {
         }
     }
 
-    /// An integer that is not negative.
+    /// Evaluates a non-negative integer.
     pub(super) fn count(&self, e: &Expr, what: &str, found: &mut Diagnostics) -> Option<u64> {
         match self.int(e) {
             Err(d) => {
@@ -172,13 +173,13 @@ impl Cx<'_> {
         }
     }
 
-    /// Axes of the mesh by name.
+    /// Returns axes of the mesh by name.
     pub(super) fn axes(&self, names: &[Ident], found: &mut Diagnostics) -> Option<Vec<Name>> {
         let all: Vec<Option<Name>> = names.iter().map(|n| self.axis(n, found)).collect();
         all.into_iter().collect()
     }
 
-    /// An axis of the mesh by name.
+    /// Returns an axis of the mesh by name.
     pub(super) fn axis(&self, name: &Ident, found: &mut Diagnostics) -> Option<Name> {
         if let Some(Local::Axis(axis)) = self.locals.get(&name.node) {
             return Some(axis.clone());
@@ -193,7 +194,7 @@ impl Cx<'_> {
     }
 }
 
-/// A reduction by name.
+/// Returns a reduction by name.
 pub(super) fn reduction(name: &Ident, found: &mut Diagnostics) -> Option<ReduceOp> {
     let op = ReduceOp::parse(&name.node);
     if op.is_none() {

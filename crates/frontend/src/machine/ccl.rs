@@ -1,7 +1,9 @@
-//! kernbench `ccl.yaml` as it is: which collective runs, with how many ranks, elements, queues (TOPO-2, TOPO-7).
+//! kernbench `ccl.yaml` files: the collective that runs, with its numbers of ranks and elements and
+//! its queues (TOPO-2, TOPO-7).
 //!
-//! Owns its keys, the overlay of an entry over the defaults and where the world size comes from. Machines are
-//! [`super::read`]'s, queues and algorithms are not looked at here.
+//! This module owns the keys of such a file, the precedence of an entry over the defaults, and the
+//! origin of the world size. [`super::read`] reads machines. Queues and algorithms are not examined
+//! here.
 
 use super::yaml::{Document, Key, Kind, Node};
 use super::{Reader, kernbench};
@@ -9,30 +11,30 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::types::MemKind;
 
-/// Which devices are the ranks of a run.
+/// The devices that are the ranks of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RunRanks {
     /// The SIPs.
     Sip,
-    /// PEs of SIP 0, in the order of cubes and then PEs.
+    /// The PEs of SIP 0, ordered by cube and then by PE.
     Pe,
 }
 
 impl RunRanks {
     const ALL: [(&'static str, RunRanks); 2] = [("sip", RunRanks::Sip), ("pe", RunRanks::Pe)];
 
-    /// `sip` or `pe`.
+    /// Returns `sip` or `pe`.
     pub fn name(self) -> &'static str {
         if self == RunRanks::Sip { "sip" } else { "pe" }
     }
 }
 
-/// What a sender does while a ring is full.
+/// The behaviour of a sender while a ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Backpressure {
-    /// Asks again and again.
+    /// It polls.
     Poll,
-    /// Waits to be woken.
+    /// It sleeps until it is woken.
     Sleep,
 }
 
@@ -40,22 +42,22 @@ impl Backpressure {
     const ALL: [(&'static str, Backpressure); 2] =
         [("poll", Backpressure::Poll), ("sleep", Backpressure::Sleep)];
 
-    /// `poll` or `sleep`.
+    /// Returns `poll` or `sleep`.
     pub fn name(self) -> &'static str {
         if self == Backpressure::Poll { "poll" } else { "sleep" }
     }
 }
 
-/// Where a value of a run was said.
+/// The origin of a value of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Not in the file: it was asked for in the place of what the file says.
+    /// The command line, which overrides the file.
     Asked,
-    /// In the algorithm's entry.
+    /// The algorithm's entry.
     Entry(String),
-    /// In `defaults`.
+    /// The section `defaults`.
     Defaults,
-    /// Nowhere: it is the number of SIPs.
+    /// No setting: the value is the number of SIPs.
     Sips,
 }
 
@@ -70,50 +72,51 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A run as the file describes it on a machine.
+/// A run that the file describes, on a given machine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// Name of the entry that runs.
+    /// The name of the entry that runs.
     pub algorithm: String,
-    /// Number of ranks, at least 1.
+    /// The number of ranks, at least 1.
     pub world_size: u64,
-    /// Where that number was said.
+    /// The origin of that number.
     pub origin: Origin,
-    /// What the ranks are.
+    /// The devices that are the ranks.
     pub ranks: RunRanks,
-    /// Elements of each rank's vector.
+    /// The number of elements of each rank's vector.
     pub n_elem: u64,
-    /// Where the slots of queues are.
+    /// The memory that holds the slots of queues.
     pub buffer_kind: MemKind,
-    /// What a sender does while a ring is full.
+    /// The behaviour of a sender while a ring is full.
     pub backpressure: Backpressure,
-    /// Slots of a ring, each way.
+    /// The number of slots of a ring, per direction.
     pub n_slots: u64,
-    /// Bytes of a slot.
+    /// The size of a slot in bytes.
     pub slot_size: u64,
-    /// Bytes of a piece that travels alone.
+    /// The size in bytes of the pieces in which messages travel.
     pub vc_chunk_size: u64,
-    /// Bytes of a credit.
+    /// The size of a credit in bytes.
     pub credit_bytes: u64,
-    /// The entry's hint: how its ranks are thought to be joined.
+    /// A hint of the entry: how its ranks are supposed to be connected.
     pub topology: Option<String>,
-    /// The entry's hint: the cube at the root, by its number or as `(x,y)`.
+    /// A hint of the entry: the cube at the root, by its number or as `(x,y)`.
     pub root_cube: Option<String>,
-    /// The code of that simulator which the entry names, `module` or `impl`.
+    /// The kernbench code that the entry names by `module` or `impl`.
     pub module: Option<String>,
-    /// The keys that were said, with their places.
+    /// The keys that were given, with their places.
     pub said: Vec<(&'static str, Span)>,
-    /// What a reader should know of it, in words.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 impl Run {
-    /// Where a key of the run was said, if it was.
+    /// Returns the place of a key of the run, if it was given.
     pub fn at(&self, key: &str) -> Option<Span> {
         self.said.iter().find(|s| s.0 == key).map(|s| s.1)
     }
 
-    /// The setting that makes the ranks of this run the devices of its package: `ranks: sip`, `ranks: pe, 7`.
+    /// Returns the setting that makes the ranks of this run the devices of its package: `ranks:
+    /// sip`, or `ranks: pe, 7`.
     pub fn ranks_setting(&self) -> String {
         match self.ranks {
             RunRanks::Sip => "ranks: sip".to_owned(),
@@ -122,15 +125,16 @@ impl Run {
     }
 }
 
-/// What replaces parts of the file, as from a command line.
+/// Values that override parts of the file, as from a command line.
 #[derive(Clone, Debug, Default)]
 pub struct Asked(Section);
 
 impl Asked {
-    /// Gives a key of `defaults` another value; the last one counts. `name` and `value` point to where they were said.
+    /// Overrides a key of `defaults`. If a key is set several times, the last value counts. `name`
+    /// and `value` have the places where they were written.
     ///
     /// # Errors
-    /// E413 for a key that there is not, E462 for a value of another kind than its key takes.
+    /// Returns E413 for an unknown key, and E462 for a value of the wrong kind.
     pub fn set(&mut self, name: &Spanned<String>, value: &Spanned<String>) -> Result<(), Diagnostic> {
         let Some((key, takes)) = KEYS.iter().find(|k| k.0 == name.node) else {
             let valid: Vec<&str> = KEYS.iter().map(|k| k.0).collect();
@@ -151,7 +155,7 @@ impl Asked {
     }
 }
 
-/// Keys of `defaults` and of an entry. With a number, what it is if it is nowhere said.
+/// The keys of `defaults` and of an entry, each with the kind of its value.
 const KEYS: [(&str, Takes); 12] = [
     ("algorithm", Takes::Word),
     ("world_size", Takes::Count),
@@ -167,24 +171,24 @@ const KEYS: [(&str, Takes); 12] = [
     ("ranks", Takes::OneOf(&["sip", "pe"])),
 ];
 
-/// Keys of an entry that name code of that simulator.
+/// The keys of an entry that name kernbench code.
 const CODE: [&str; 2] = ["module", "impl"];
 
-/// Keys that are for people.
+/// The keys that are for human readers only.
 const KEPT: [&str; 1] = ["description"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Takes {
     Word,
-    /// A whole number from 1 on.
+    /// A whole number of at least 1.
     Count,
     OneOf(&'static [&'static str]),
-    /// A number, or coordinates.
+    /// A number or coordinates.
     Place,
 }
 
 impl Takes {
-    /// A single value in its one form, if it is of this kind.
+    /// Returns a single value in its standard form, if it is of this kind.
     fn read(self, text: &str) -> Option<String> {
         let fits = match self {
             Takes::Word => !text.is_empty(),
@@ -199,13 +203,13 @@ impl Takes {
     }
 }
 
-/// Two coordinates in their one form.
+/// Returns two coordinates in their standard form.
 fn place(parts: &[&str]) -> Option<String> {
     let numbers: Option<Vec<u32>> = parts.iter().map(|p| p.trim().parse().ok()).collect();
     numbers.filter(|n| n.len() == 2).map(|n| format!("({},{})", n[0], n[1]))
 }
 
-/// Values by key.
+/// The values of a section by key.
 #[derive(Clone, Debug, Default)]
 struct Section {
     values: Vec<(&'static str, Spanned<String>)>,
@@ -217,21 +221,21 @@ impl Section {
     }
 }
 
-/// The file.
+/// A parsed `ccl.yaml`.
 #[derive(Clone, Debug)]
 pub struct CclFile {
     root: Span,
     defaults: Section,
     entries: Vec<(Spanned<String>, Section)>,
-    /// What is odd about it.
+    /// Warnings about the file.
     pub warnings: Diagnostics,
 }
 
 /// Reads a `ccl.yaml`.
 ///
 /// # Errors
-/// E460 for what is no YAML, E462 for a value of another kind than its key takes, E463 for a missing `algorithms`, E464 for
-/// a machine.
+/// Returns E460 if the text is not YAML, E462 for a value of the wrong kind, E463 if `algorithms`
+/// is missing, and E464 for a machine file.
 pub fn read(text: &str, file: FileId) -> Result<CclFile, Diagnostics> {
     let reader = Reader(Document::read(text, file)?);
     let mut found = Diagnostics::new();
@@ -272,7 +276,7 @@ pub fn read(text: &str, file: FileId) -> Result<CclFile, Diagnostics> {
     if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
 }
 
-/// E466
+/// Returns E466 for an unknown key.
 fn unknown(reader: &Reader<'_>, key: &Key, name: &str, valid: &[&str]) -> Diagnostic {
     let near = nearest(name, valid.iter().copied())
         .or_else(|| valid.iter().copied().min_by_key(|v| kbc_diag::nearest::distance(name, v)));
@@ -291,7 +295,7 @@ fn section(
     found: &mut Diagnostics,
 ) -> Section {
     let mut out = Section::default();
-    // An entry without keys of its own.
+    // An entry may have no keys of its own.
     if matches!(node.kind, Kind::Null) {
         return out;
     }
@@ -330,7 +334,7 @@ fn section(
     out
 }
 
-/// E462: `is` says what there is instead, `word` is it if it is a word.
+/// Returns E462. `is` describes the actual value, and `word` is the value if it is a single word.
 fn ill(name: &str, takes: Takes, is: &str, word: &str, span: Span) -> Diagnostic {
     let wanted = match takes {
         Takes::Word => "a name".to_owned(),
@@ -350,18 +354,21 @@ fn ill(name: &str, takes: Takes, is: &str, word: &str, span: Span) -> Diagnostic
 }
 
 impl CclFile {
-    /// Names of the entries, in their order.
+    /// Iterates over the names of the entries in source order.
     pub fn algorithms(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|e| e.0.node.as_str())
     }
 
-    /// The run of the chosen entry on a machine of so many SIPs with so many PEs each. A value of the entry wins over one of
-    /// `defaults`; what is said nowhere is as docs/machine.md has it.
+    /// Returns the run of the chosen entry on a machine of `sips` SIPs with `pes` PEs each. A value
+    /// of the entry overrides one of `defaults`. docs/machine.md lists the values of keys that are
+    /// not given.
     ///
-    /// Ranks are the SIPs where the world size is their number, and otherwise PEs of SIP 0, which a note says.
+    /// If the file does not state `ranks`, the ranks are the SIPs if the world size is their
+    /// number, and otherwise PEs of SIP 0, which is noted.
     ///
     /// # Errors
-    /// E463 if no algorithm is chosen, E005 for one that has no entry, E467 for a world size that the ranks cannot have.
+    /// Returns E463 if no algorithm is chosen, E005 if the chosen one has no entry, and E467 for a
+    /// world size that the ranks cannot have.
     pub fn run(&self, sips: u64, pes: u64, asked: &Asked) -> Result<Run, Diagnostic> {
         let names: Vec<&str> = self.algorithms().collect();
         let asked = &asked.0;
@@ -378,7 +385,7 @@ impl CclFile {
             return Err(if chosen.span.is_none() { d } else { d.primary(chosen.span, "chosen here") });
         };
         let get = |key: &str| asked.get(key).or_else(|| entry.get(key)).or_else(|| self.defaults.get(key));
-        // Values are what their keys take: `section` has seen to it.
+        // `section` has checked the kinds of all values.
         let number = |key: &str, absent: u64| get(key).and_then(|v| v.node.parse().ok()).unwrap_or(absent);
         let word = |key: &str| get(key).map(|v| v.node.as_str());
         let origins = [

@@ -1,8 +1,9 @@
-//! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md); networks of an
-//! analytical simulator, [`network`]; and the two files of a simulator of packages, [`kernbench`] and [`ccl`].
+//! Machine files: shape, rates, rules and perturbations of a machine, as YAML (docs/machine.md).
 //!
-//! Owns the keys and their messages. What a setting, a link or a distribution is belongs to [`kbc_machine::topology`], whose
-//! readers take the values; opening files is the driver's.
+//! Three other formats are read, too: networks of ASTRA-sim's analytical simulator ([`network`]),
+//! and the two files of the kernbench simulator of packages ([`kernbench`] and [`ccl`]). This
+//! module owns the keys and their messages. [`kbc_machine::topology`] defines settings, links and
+//! distributions, and parses their values. The driver opens the files.
 
 pub mod ccl;
 mod kernbench;
@@ -20,32 +21,33 @@ use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use yaml::{Document, Key, Kind, Node};
 
-/// A machine as a file has it.
+/// A machine, as a file describes it.
 #[derive(Clone, Debug)]
 pub struct MachineFile {
     /// The file.
     pub file: FileId,
-    /// Its generator; None if the program's is meant.
+    /// The generator. None if the program's own one is used.
     pub shape: Option<Spanned<Shape>>,
-    /// Its settings.
+    /// The settings.
     pub settings: Settings,
-    /// Rates of single links, in order.
+    /// The rates of single links, in source order.
     pub links: Vec<OwnLink>,
-    /// What perturbs it.
+    /// The perturbation.
     pub perturb: Option<Perturb>,
-    /// How cubes and PEs of a device share its tensors.
+    /// The distribution of tensors over the cubes and PEs of a device.
     pub placements: Placements,
-    /// Settings that the file marks as chosen: nobody has published their values.
+    /// The settings that the file marks as chosen, because their values are not published.
     pub chosen: Settings,
-    /// What is odd about it.
+    /// Warnings about the file.
     pub warnings: Diagnostics,
 }
 
 /// Reads a machine file.
 ///
 /// # Errors
-/// E460 for what is no YAML, E461 for an unknown key, E462 for a value of another kind than its key takes, E463 for a
-/// missing key, E464 for a file of another tool, E465 for a perturbation out of range, and E440 to E446 for values.
+/// Returns E460 if the text is not YAML, E461 for an unknown key, E462 for a value of the wrong
+/// kind, E463 for a missing key, E464 for a file of another tool, E465 for a perturbation out of
+/// range, and E440 to E446 for values.
 pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
     let reader = Reader(Document::read(text, file)?);
     let mut found = Diagnostics::new();
@@ -127,7 +129,7 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
         }
         kernbench::read(&reader, &theirs, &mut out, &mut found);
     }
-    // `devices: 6` is `shape: graph(6, 0)`.
+    // `devices: 6` means `shape: graph(6, 0)`.
     let key = |name: &str| keys.iter().find(|(k, _)| k.name == name).map(|(k, _)| reader.0.span(k.number));
     match (graph, &out.shape) {
         ([None, None], _) => {}
@@ -153,16 +155,16 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
     if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
 }
 
-/// Reads a perturbation on its own: a file with a `perturb` section, or the section's content.
+/// Reads a perturbation: a file with a `perturb` section, or the content of such a section.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Fails as [`read`] does.
 pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
     let reader = Reader(Document::read(text, file)?);
     if let Kind::Map(keys) = &reader.0.root.kind {
         foreign(&reader, keys)?;
         if keys.iter().any(|(k, _)| k.name == "perturb") || kernbench::is_one(keys) {
-            // The whole file is read, so that a mistake elsewhere in it is not passed over.
+            // The whole file is read, so that errors elsewhere in it are reported, too.
             let whole = read(text, file)?.perturb;
             return whole.ok_or_else(|| reader.missing(&reader.0.root, "perturb", "the file").into());
         }
@@ -170,13 +172,13 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
     perturb::section(&reader, &reader.0.root)
 }
 
-/// Keys that are no settings.
+/// Keys that are not settings.
 const KEYS: [&str; 7] = ["shape", "devices", "relays", "links", "perturb", "placement", "chosen"];
 
-/// Keys that a file about collectives begins with.
+/// Keys at the beginning of a file about collectives (`ccl.yaml`).
 const FOREIGN: [&str; 2] = ["defaults", "algorithms"];
 
-/// E464
+/// Returns E464 for a file about collectives.
 fn foreign(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<(), Diagnostic> {
     let Some((key, _)) = keys.iter().find(|(k, _)| FOREIGN.contains(&k.name.as_str())) else { return Ok(()) };
     let title = format!("`{}` belongs to a file about collectives, and this is read as a machine", key.name);
@@ -186,7 +188,7 @@ fn foreign(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<(), Diagnostic> 
         .help("give the machine here: `topology.yaml`, or a file with `shape` and rates"))
 }
 
-/// The document with what is common to all keys.
+/// A document, with the functions that all keys share.
 struct Reader<'t>(Document<'t>);
 
 impl<'t> Reader<'t> {
@@ -200,7 +202,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// E462
+    /// Returns E462 for a value of the wrong kind.
     fn kind(&self, node: &Node, wanted: &str) -> Diagnostic {
         let is = match &node.kind {
             yaml::Kind::Scalar(text) if !text.trim().is_empty() => format!("`{}`", text.trim()),
@@ -211,14 +213,14 @@ impl<'t> Reader<'t> {
             .help("docs/machine.md lists the keys with what they take")
     }
 
-    /// E463
+    /// Returns E463 for a missing key.
     fn missing(&self, node: &Node, key: &str, what: &str) -> Diagnostic {
         Diagnostic::error("E463", format!("{what} has no `{key}`"))
             .primary(self.0.span(node.number), "this one")
             .help(format!("add `{key}: ..`"))
     }
 
-    /// E461
+    /// Returns E461 for an unknown key.
     fn unknown(&self, key: &Key, valid: &[&str]) -> Diagnostic {
         let list = valid.join(", ");
         let help = match nearest(&key.name, valid.iter().copied()) {
@@ -230,19 +232,19 @@ impl<'t> Reader<'t> {
             .help(help)
     }
 
-    /// A single value, as a piece of text with its place.
+    /// Returns a single value as a piece of text with its place.
     fn fragment<'n>(&self, node: &'n Node) -> Result<Fragment<'n>, Diagnostic> {
         let Kind::Scalar(text) = &node.kind else {
             return Err(self.kind(node, "this key takes a single value, like `50 GB/s, 500 ns`"));
         };
-        // A value that is written otherwise than it reads (escapes, numbers in other forms) is pointed to as a whole:
-        // its readers then count from its beginning.
+        // If the source text of a value differs from the value (escapes, numbers in other forms),
+        // errors are located relative to the beginning of the whole value.
         let base = self.0.verbatim(node.number, text);
         let base = base.unwrap_or_else(|| self.0.span(node.number).start as usize);
         Ok(Fragment { text, file: self.0.file, base })
     }
 
-    /// Settings whose values nobody has published.
+    /// Reads the settings whose values are not published.
     fn chosen(&self, node: &Node, out: &mut MachineFile, found: &mut Diagnostics) {
         let Some(entries) = self.map(node, "`chosen`", found) else { return };
         for (key, value) in entries {
@@ -257,7 +259,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A number of nodes: at least one device, or none or more relays.
+    /// Reads a number of nodes. There must be at least one device; there may be no relays.
     fn size(&self, key: &str, node: &Node) -> Result<u32, Diagnostic> {
         let least = u32::from(key == "devices");
         let wanted = || format!("`{key}` is a whole number from {least} to {MAX_NODES}");
@@ -272,7 +274,7 @@ impl<'t> Reader<'t> {
         self.fragment(node)?.values()
     }
 
-    /// `SELECTOR: bandwidth, latency`
+    /// Reads entries of the form `SELECTOR: bandwidth, latency`.
     fn links(&self, node: &Node, out: &mut Vec<OwnLink>, found: &mut Diagnostics) {
         let Some(entries) = self.map(node, "`links`", found) else { return };
         for (key, value) in entries {

@@ -1,19 +1,20 @@
-//! How deep lists and mappings of a YAML text are put into one another, before anything reads it.
+//! Nesting check: finds lists and mappings of a YAML text that are nested too deeply, before the
+//! text is parsed.
 //!
-//! The reader of YAML looks at every open bracket again for every word, so that a text of nothing but `[` takes a time
-//! that grows with the square of its length, before it is refused for its depth.
+//! For every word, the YAML parser looks at all open brackets again. A text of nothing but `[`
+//! therefore takes quadratic time before the parser rejects it for its depth.
 
-/// Brackets that may be open at once; the reader of YAML takes fewer levels than that.
+/// The largest number of open brackets. The YAML parser accepts fewer levels.
 const MOST: usize = 200;
 
-/// The byte of the bracket that is one too many, if there is one.
+/// Returns the byte of the first bracket that exceeds the limit, if there is one.
 pub fn too_deep(text: &str) -> Option<usize> {
     let mut open = 0usize;
     let mut last = '\n';
     let mut rest = text.char_indices();
     while let Some((at, c)) = rest.next() {
         match c {
-            // A comment, and a quoted value: brackets in them are text.
+            // Brackets in comments and quoted values are text.
             '#' if last.is_whitespace() => {
                 rest.by_ref().find(|(_, c)| *c == '\n');
                 last = '\n';

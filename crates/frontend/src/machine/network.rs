@@ -1,8 +1,9 @@
-//! Network files of ASTRA-sim's analytical backend: `topology`, `npus_count`, `bandwidth`, `latency`, a value a dimension,
-//! the innermost first.
+//! Network files of ASTRA-sim's analytical backend: the keys `topology`, `npus_count`, `bandwidth`
+//! and `latency`, each with one value per dimension, innermost first.
 //!
-//! Owns those keys. Such a network is a hierarchy with a rate for each dimension and that simulator's rules of links:
-//! store and forward, whole nanoseconds, and a gigabyte of 2^30 bytes (TOPO-1, IO-3).
+//! This module owns those keys. Such a network becomes a hierarchy with a rate for each dimension
+//! and ASTRA-sim's rules for links: store and forward, whole nanoseconds, and a gigabyte of 2^30
+//! bytes (TOPO-1, IO-3).
 
 use super::yaml::{Key, Kind, Node};
 use super::{MachineFile, Reader};
@@ -11,13 +12,14 @@ use kbc_diag::{Diagnostic, Diagnostics, Spanned};
 use kbc_machine::topology::{AXIS_NAMES, MAX_DEVICES, Settings, Shape, Topology};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
-/// A generator of one size.
+/// A constructor of a generator with one size.
 type Make = fn(u32) -> Shape;
-/// Names of a dimension's topology, and the generators they are.
+/// The names of topologies of a dimension, with their generators.
 const SHAPES: [(&str, Make); 3] =
     [("Ring", Shape::Ring), ("FullyConnected", Shape::Full), ("Switch", Shape::Switch)];
 
-/// Whether the keys of a file are those of a network: one alone may be a slip.
+/// Returns whether the keys of a file are those of a network. At least two of them must occur,
+/// because a single one may be a mistake.
 pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
     keys.iter().filter(|(k, _)| KEYS.contains(&k.name.as_str())).count() > 1
 }
@@ -25,7 +27,7 @@ pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
 /// Reads a network.
 ///
 /// # Errors
-/// E461 to E463 for keys and values, E443 for a network that is too large.
+/// Returns E461 to E463 for keys and values, and E443 for a network that is too large.
 pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineFile, Diagnostics> {
     let mut found = Diagnostics::new();
     keys.iter()
@@ -94,7 +96,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         text += &format!("; link {axis}: {rate}");
     }
     let written = Topology::parse_shape(&format!("{text} }}"), reader.0.file).map_err(|d| {
-        // Its place is one of the text made here.
+        // The span refers to the generated text, so it is replaced.
         Diagnostic { labels: vec![], ..d }.primary(reader.0.span(reader.0.root.number), "this network")
     })?;
     Ok(MachineFile {
@@ -121,7 +123,7 @@ fn unknown(name: &Spanned<String>) -> Diagnostic {
 }
 
 impl Reader<'_> {
-    /// The single values of a list, or of one value alone.
+    /// Returns the single values of a list, or a value that stands alone.
     fn column(&self, key: &str, node: &Node, found: &mut Diagnostics) -> Vec<Spanned<String>> {
         let one = |node: &Node| match &node.kind {
             Kind::Scalar(text) => Ok(Spanned::new(text.clone(), self.0.span(node.number))),

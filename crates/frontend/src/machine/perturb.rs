@@ -1,6 +1,6 @@
-//! The `perturb` section of a machine file.
+//! Perturbations: the `perturb` section of a machine file.
 //!
-//! Owns its keys. What a distribution is belongs to [`kbc_machine::topology::perturb`].
+//! This module owns the keys. [`kbc_machine::topology::perturb`] defines distributions.
 
 use super::Reader;
 use super::yaml::{Key, Kind, Node};
@@ -15,7 +15,7 @@ const STRAGGLER_KEYS: [&str; 6] = ["ranks", "share", "count", "slow", "units", "
 const LINK_KEYS: [&str; 5] = ["links", "share", "count", "slow", "latency"];
 const UNITS: [&str; 3] = ["arithmetic", "memory", "vector"];
 
-/// The section.
+/// Reads the section.
 pub(super) fn section(reader: &Reader<'_>, node: &Node) -> Result<Perturb, Diagnostics> {
     let mut found = Diagnostics::new();
     let span = reader.0.span(node.number);
@@ -55,7 +55,7 @@ fn each(
     Ok(())
 }
 
-/// The keys of an entry that say who is meant.
+/// The keys of an entry that select ranks or links.
 enum Who<'n> {
     Named(&'n Node),
     Share(f64),
@@ -63,7 +63,7 @@ enum Who<'n> {
 }
 
 impl Reader<'_> {
-    /// The keys of an entry, all of which are known.
+    /// Returns the keys of an entry, or an error if one of them is unknown.
     fn entry<'n>(&self, node: &'n Node, what: &str, valid: &[&str]) -> Result<&'n [(Key, Node)], Diagnostic> {
         let Kind::Map(keys) = &node.kind else {
             return Err(self.kind(node, &format!("{what} is a mapping")));
@@ -85,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `5%` or `0.05`
+    /// Reads a share: `5%` or `0.05`.
     fn share(&self, node: &Node) -> Result<f64, Diagnostic> {
         let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, "`share` takes a number")) };
         let value = match text.strip_suffix('%') {
@@ -103,7 +103,7 @@ impl Reader<'_> {
         self.fragment(node)?.spread(of)
     }
 
-    /// One of `names`, `share` and `count`.
+    /// Reads exactly one of `names`, `share` and `count`.
     fn who<'n>(
         &self,
         node: &Node,
@@ -131,7 +131,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The values of a list, or a single one.
+    /// Returns the values of a list, or a single value.
     fn list<'n>(&self, node: &'n Node) -> &'n [Node] {
         match &node.kind {
             Kind::List(list) => list,
@@ -207,7 +207,7 @@ impl Reader<'_> {
         Ok(out)
     }
 
-    /// `3` or `(0,1)`
+    /// Reads a rank: `3` or `(0,1)`.
     fn rank(&self, node: &Node) -> Result<Spanned<RankName>, Diagnostic> {
         let piece = self.fragment(node)?;
         let name = match piece.text.parse() {

@@ -1,6 +1,7 @@
-//! `placement` of a machine file: how cubes and PEs of a device share its tensors (TOPO-6).
+//! Placements inside devices: the `placement` section of a machine file, which states how cubes and
+//! PEs of a device share its tensors (TOPO-6).
 //!
-//! Owns the keys. Policies, their cuts and limits are [`kbc_machine::placement`]'s.
+//! This module owns the keys. [`kbc_machine::placement`] defines policies, their splits and limits.
 
 use super::Reader;
 use super::yaml::{Key, Kind, Node};
@@ -9,7 +10,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_machine::memory::Placements;
 use kbc_machine::placement::{DevicePlacement, Policy};
 
-/// Name of the entry for tensors that have none.
+/// The name of the entry for tensors that have no entry of their own.
 const OTHERS: &str = "default";
 
 const KEYS: [&str; 4] = ["cube", "pe", "num_cubes", "num_pes"];
@@ -17,7 +18,7 @@ const KEYS: [&str; 4] = ["cube", "pe", "num_cubes", "num_pes"];
 /// Reads the section.
 ///
 /// # Errors
-/// E461 and E462 for keys and values, E469 for an axis that is not inside a device.
+/// Returns E461 and E462 for keys and values, and E469 for an axis that is not inside a device.
 pub(super) fn section(reader: &Reader<'_>, node: &Node) -> Result<Placements, Diagnostics> {
     let mut found = Diagnostics::new();
     let mut out = Placements::default();

@@ -1,21 +1,23 @@
-//! Where the nodes of a YAML text begin, all found in one reading of the text beside its tree.
+//! Node positions: finds the first bytes of all nodes of a YAML text in a single pass over the
+//! text, guided by its tree.
 //!
-//! The reader of YAML tells a place only in an error, so that a place costs a reading of the text up to there, and the
-//! places of all links of a large machine cost the square of their number. Here the tree says which word comes next,
-//! and the text is searched for nothing but that. A text of another form than machine files have (references, tags,
-//! blocks of text, words over several lines) has no such places, and is read again for each.
+//! The YAML parser reports a position only in an error. So one position costs parsing the text up
+//! to there, and the positions of all links of a large machine cost quadratic time. Here the tree
+//! determines which word comes next, and the text is searched only for that word. Texts with
+//! constructs that are unusual in machine files (references, tags, block scalars, words over
+//! several lines) are not supported. For these, the text is parsed again for each position.
 
 use super::yaml::{Kind, Node};
 
-/// The byte where each node and key begins, by number; [`NONE`] for one that has no text. None if the text and its tree
-/// do not go together word by word.
+/// Returns the first byte of each node and key, by number, or [`NONE`] for a node without text.
+/// Returns None if the text and its tree do not match word by word.
 pub(super) fn starts(text: &str, root: &Node) -> Option<Vec<usize>> {
     let mut w = Walk { text, at: 0, out: vec![] };
     w.node(root, false)?;
     Some(w.out)
 }
 
-/// No byte.
+/// The position of a node without text.
 pub(super) const NONE: usize = usize::MAX;
 
 struct Walk<'t> {
@@ -29,7 +31,8 @@ impl Walk<'_> {
         &self.text[self.at..]
     }
 
-    /// Leaves out blanks, comments and the signs between words; in a list of lines not the sign of its entries.
+    /// Skips blanks, comments and the punctuation between words, but not the `-` of an entry of a
+    /// block list.
     fn skip(&mut self) {
         loop {
             let rest = self.rest();
@@ -121,7 +124,8 @@ impl Walk<'_> {
                 let word = &rest[..length];
                 let number = |t: &str| t.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
                 let truth = |t: &str| t.eq_ignore_ascii_case("true") || t.eq_ignore_ascii_case("false");
-                // Numbers and truth values are kept in their usual form.
+                // The tree has numbers and truth values in their standard form, so the text may
+                // differ.
                 (word == value || number(word) || truth(word) || word.is_empty()).then_some(length)?
             }
         };
@@ -130,7 +134,7 @@ impl Walk<'_> {
     }
 }
 
-/// Bytes of a value in quotes, if it ends.
+/// Returns the number of bytes of a quoted value, or None if it has no end.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut rest = text.char_indices().skip(1);
     while let Some((at, c)) = rest.next() {
@@ -147,7 +151,7 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Bytes of a value without quotes that stands on one line.
+/// Returns the number of bytes of an unquoted value on one line.
 fn plain(text: &str, flow: bool) -> usize {
     let line = &text[..text.find('\n').unwrap_or(text.len())];
     let mut end = line.len();

@@ -1,7 +1,8 @@
-//! A YAML text as a tree whose nodes can be found again in the text.
+//! YAML documents: a text as a tree whose nodes can be located in the text.
 //!
-//! Owns reading by `serde_yaml`, which keeps no places: a node remembers how many nodes came before it. Its place is found
-//! beside the tree ([`super::starts`]), or, in a text of unusual form, by reading the text once more up to there.
+//! This module parses with `serde_yaml`, which keeps no positions: a node stores how many nodes
+//! precede it. Its position is found with the tree ([`super::starts`]) or, for a text of unusual
+//! form, by parsing the text again up to the node.
 
 use super::{nesting, starts};
 use crate::token::MARK;
@@ -14,16 +15,16 @@ use std::fmt;
 /// A node of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// How many came before it.
+    /// The number of nodes and keys before it.
     pub number: usize,
     pub kind: Kind,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Null,
-    /// A scalar as text; numbers in their usual form.
+    /// A scalar as text. Numbers are in their standard form.
     Scalar(String),
     List(Vec<Node>),
     Map(Vec<(Key, Node)>),
@@ -37,7 +38,7 @@ pub(super) struct Key {
 }
 
 impl Node {
-    /// What it is, in words.
+    /// Returns the description of the node's kind.
     pub fn what(&self) -> &'static str {
         match self.kind {
             Kind::Null => "nothing",
@@ -48,17 +49,18 @@ impl Node {
     }
 }
 
-/// A text and its tree.
+/// A text with its tree.
 pub(super) struct Document<'t> {
     pub text: &'t str,
     pub file: FileId,
     pub root: Node,
-    /// Where nodes begin, once somebody asks; none of a text of unusual form.
+    /// The positions of nodes, computed on first use. None for a text of unusual form.
     starts: OnceCell<Option<Vec<usize>>>,
 }
 
 impl<'t> Document<'t> {
-    /// Reads a text. E460 if it is no YAML, holds several documents, a key twice or a key that is no single value.
+    /// Parses a text. Returns E460 if it is not YAML, contains several documents, contains a key
+    /// twice, or contains a key that is not a single value.
     pub fn read(text: &'t str, file: FileId) -> Result<Document<'t>, Diagnostic> {
         if let Some(at) = nesting::too_deep(text) {
             return Err(Diagnostic::error(
@@ -84,7 +86,8 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The bytes of a node or key: of a single value its text, of others where they begin.
+    /// Returns the source range of a node or key: the text of a single value, or the beginning of
+    /// another node.
     pub fn span(&self, number: usize) -> Span {
         let Some(start) = self.start(number) else { return Span::new(self.file, 0, 0) };
         let rest = &self.text[start..];
@@ -92,7 +95,7 @@ impl<'t> Document<'t> {
         Span::new(self.file, start, start + plain.map_or_else(|| first(rest), str::len))
     }
 
-    /// Where the text of a value stands: its first byte if it stands there letter for letter.
+    /// Returns the first byte of a value, if the source text is identical to the value.
     pub fn verbatim(&self, number: usize, value: &str) -> Option<usize> {
         let start = self.start(number)?;
         let rest = &self.text[start..];
@@ -108,16 +111,16 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The same by reading the text up to there.
+    /// Finds the position by parsing the text up to the node.
     fn read_to(&self, number: usize) -> Option<usize> {
         let place = walk(self.text, Some(number)).err()?.location()?;
         Some(offset(self.text, place.line(), place.column()))
     }
 }
 
-/// The text of the single value or key with a number.
+/// Returns the text of the single value or key with this number.
 fn value(node: &Node, number: usize) -> Option<&str> {
-    // Numbers grow from entry to entry.
+    // Numbers increase from entry to entry.
     match &node.kind {
         Kind::Scalar(text) => (node.number == number).then_some(text),
         Kind::List(list) => {
@@ -133,7 +136,8 @@ fn value(node: &Node, number: usize) -> Option<&str> {
     }
 }
 
-/// Bytes of the first value of a text: up to the end of its line, a comment or what closes it.
+/// Returns the number of bytes of the first value of a text, which ends at the end of its line, at
+/// a comment or at what closes it.
 fn first(text: &str) -> usize {
     if let Some(quote) = text.chars().next().filter(|c| *c == '"' || *c == '\'') {
         return text[1..].find(quote).map_or(text.len(), |i| i + 2);
@@ -145,7 +149,7 @@ fn first(text: &str) -> usize {
     line[..end].trim_end().len()
 }
 
-/// Byte of a line and a column, both from 1, columns in characters.
+/// Returns the byte of a line and a column. Both count from 1, and columns count characters.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let body = unmarked(text);
     let start: usize = body.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
@@ -154,18 +158,20 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
     text.len() - body.len() + start + within
 }
 
-/// The text without a byte order mark, which the reader counts as a column of the first line.
+/// Returns the text without a byte order mark, which the parser counts as a column of the first
+/// line.
 fn unmarked(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Reads the text; fails on purpose at the node or key with number `stop`.
+/// Parses the text. If `stop` is given, fails on purpose at the node or key with that number, to
+/// obtain its position from the error.
 fn walk(text: &str, stop: Option<usize>) -> Result<Node, serde_yaml::Error> {
     let count = Cell::new(0);
     Seed { count: &count, stop, keys: None }.deserialize(serde_yaml::Deserializer::from_str(unmarked(text)))
 }
 
-/// Reads one node; with `keys` a key that must not be among them.
+/// A deserializer of one node. If `keys` is given, the node is a key that must not be among them.
 #[derive(Clone, Copy)]
 struct Seed<'c> {
     count: &'c Cell<usize>,
@@ -285,7 +291,8 @@ mod tests {
         assert_eq!(d.verbatim(top[0].1.number, "ring(8)"), Some(text.find("ring").unwrap()));
     }
 
-    /// Both ways to a place agree on every machine file that is here, and on what such files may look like.
+    /// Both methods find the same positions in every machine file of the repository, and in texts
+    /// with the forms that such files may have.
     #[test]
     fn places_are_those_of_the_reader() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../specs");

@@ -1,4 +1,5 @@
-//! What the tests of loading and lowering share: texts from the disk, and options written in a case's first lines.
+//! Helpers for the tests of loading and lowering: texts from disk, and options in the first lines
+//! of a case.
 
 #![allow(dead_code, reason = "every test is a program of its own and uses a part of it")]
 
@@ -17,7 +18,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Reads a file, or finds the one that was read before.
+    /// Reads a file, or returns the one that was read before.
     pub fn read(&mut self, path: &Path) -> Result<(FileId, String), Diagnostic> {
         let cannot = |e: std::io::Error| {
             Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), e.kind()))
@@ -42,17 +43,18 @@ impl Sources for Disk {
     }
 }
 
-/// Options of each run of a case: its lines `//@ -D tp=2 --topology ring(7)`, or one run without any.
+/// Returns the options of each run of a case: its lines `//@ -D tp=2 --topology ring(7)`, or one
+/// run without any.
 pub fn runs(text: &str) -> Vec<String> {
     let lines: Vec<String> =
         text.lines().filter_map(|l| l.strip_prefix("//@")).map(|l| l.trim().to_owned()).collect();
-    // A program of `specs` whose sizes are free says in its first command what they are.
+    // A program of `specs` with free sizes states them in its first command.
     let command = text.lines().find_map(|l| l.strip_prefix("//     kbc compile specs/attention.kb "));
     let free = command.and_then(|c| c.split_once("-D ")).map(|c| format!("-D {}", c.1));
     if lines.is_empty() { vec![free.unwrap_or_default()] } else { lines }
 }
 
-/// Options as a command line has them.
+/// Parses options as a command line has them.
 pub fn options(line: &str, disk: &mut Disk) -> LowerOptions {
     let mut out = LowerOptions::default();
     let mut words = line.split_whitespace();

@@ -1,7 +1,9 @@
-//! A file as a schedule: a role a rank, a stream a thread block, a queue a channel, events for dependencies.
+//! Translation of an MSCCL file into a schedule: one role per rank, one stream per thread block, an
+//! array of queues indexed by channel, and events for dependencies.
 //!
-//! A step that receives and sends becomes `room`, `recv` into a register of its stream, and `send`: it begins when its
-//! connections let it do both, as the runtime's do. Registers are chunks of one buffer that no other stream touches.
+//! A step that receives and sends becomes `room`, `recv` into a register of its stream, and `send`.
+//! It begins only when its connections allow both, as in the runtime. The registers are chunks of
+//! one buffer; every stream has its own, and no other stream touches them.
 
 use super::fifo::MOST_AT_ONCE;
 use super::{Algo, Buf, Dep, Op, Place, Step, Tb, steps};
@@ -13,25 +15,26 @@ use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, Ten
 use kbc_ir::{Body, Module, Props};
 use std::collections::BTreeSet;
 
-/// The axis of the mesh.
+/// The name of the mesh axis; its coordinate is the rank.
 pub const AXIS: &str = "gpu";
 
-/// What a file leaves open.
+/// The parameters of a call that the file does not state.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Element type.
     pub dtype: DType,
-    /// The combiner of its reductions.
+    /// Combiner of the reductions.
     pub op: ReduceOp,
-    /// The root, where there is one.
+    /// Root rank of a rooted collective.
     pub root: u64,
-    /// Elements of a chunk.
+    /// Number of elements per chunk.
     pub elements: u64,
-    /// Chunks that one operation moves at most; a step of more is issued as several.
+    /// Greatest number of chunks that one operation moves. A step of more chunks is issued as
+    /// several operations.
     pub at_once: u64,
-    /// Slots of a queue; those of the protocol if absent.
+    /// Number of slots of a queue. If absent, it is that of the protocol.
     pub depth: Option<u64>,
-    /// What must be where at the end, in place of what the collective says.
+    /// Postcondition that replaces that of the collective.
     pub post: Option<Promise>,
 }
 
@@ -49,27 +52,28 @@ impl Default for Options {
     }
 }
 
-/// A schedule that was built.
+/// The result of [`build`].
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The schedule, as a module.
     pub module: Module,
-    /// What it promises; none if nothing is known of what it is for.
+    /// The contract of the schedule; none if the collective has no known postcondition.
     pub promise: Option<Promise>,
-    /// The same schedule to execute: elements of results that it promises nothing of hold zeros at first.
+    /// The same schedule for execution: the buffer of results starts as zeros if the contract does
+    /// not cover it completely.
     pub execute: Schedule,
 }
 
-/// Chunks of the buffers, the same on every rank.
+/// Sizes of the buffers in chunks; the same on every rank.
 struct Sizes {
     input: u64,
     output: u64,
     scratch: u64,
-    /// Registers of a stream.
+    /// Number of registers per stream, in chunks.
     registers: u64,
-    /// Streams.
+    /// Greatest number of thread blocks on a rank; each has a stream.
     tbs: u64,
-    /// A rank's block of the larger buffer.
+    /// Chunks of one rank's block in the larger buffer.
     block: u64,
 }
 
@@ -91,7 +95,7 @@ impl Sizes {
     }
 }
 
-/// Whether a step keeps its message in a register.
+/// Checks whether a step keeps its message in a register.
 fn register(s: &Step) -> bool {
     matches!(s.op, Op::Rrc | Op::Rcs | Op::Rrs | Op::Rrcs)
 }
@@ -104,14 +108,14 @@ fn stream_name(tb: usize) -> Name {
     format!("tb{tb}").into()
 }
 
-/// What a rank's thread blocks tell each other.
+/// Returns the event that records the completion of a step of a thread block.
 fn done(tb: usize, step: usize) -> Name {
     format!("tb{tb}.{step}").into()
 }
 
 const START: &str = "start";
 
-/// The schedule of a file.
+/// Builds the schedule of a file.
 pub fn build(algo: &Algo, options: &Options) -> Built {
     let n = algo.ranks();
     let mesh = Mesh { axes: vec![Axis { name: AXIS.into(), size: n, parts: vec![(AXIS.into(), n)] }] };
@@ -198,13 +202,14 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
     Built { module, promise, execute }
 }
 
-/// A name of the IR from a free text.
+/// Makes a name of the IR from arbitrary text: at most 63 characters, without control characters
+/// and back quotes.
 fn name(text: &str) -> Name {
     let cut: String = text.chars().filter(|c| !c.is_control() && *c != '`').take(63).collect();
     if cut.trim().is_empty() { "schedule".into() } else { cut.into() }
 }
 
-/// The input where the one buffer of an in-place call has it.
+/// Returns the region that copies the input to its place in the single buffer of an in-place call.
 fn load(algo: &Algo, sizes: &Sizes, elements: u64) -> Region {
     let operand = |name: &str, buffer: u32, chunks: u64| Operand {
         name: name.into(),
@@ -240,7 +245,7 @@ fn load(algo: &Algo, sizes: &Sizes, elements: u64) -> Region {
     }
 }
 
-/// Writes the role of one rank.
+/// Builder of the role of one rank.
 struct Writer<'a> {
     algo: &'a Algo,
     options: &'a Options,
@@ -256,7 +261,7 @@ impl Writer<'_> {
         let span = self.algo.gpus[self.gpu].span;
         let op = |op| SStmt::Op(op, span);
         let mut targets: BTreeSet<(usize, usize)> = BTreeSet::new();
-        // Events that nobody records, as nobody publishes them.
+        // Events that nothing records, because the step is never published.
         let mut never: BTreeSet<Name> = BTreeSet::new();
         for (tb, t) in tbs.iter().enumerate() {
             for d in t.steps.iter().enumerate().flat_map(|(i, s)| s.waits.iter().map(move |d| (i, d))) {
@@ -295,15 +300,18 @@ impl Writer<'_> {
         Role { name: format!("gpu{}", self.gpu).into(), ranks: RankSet::List(vec![self.gpu as u64]), streams }
     }
 
-    /// What a dependency waits for; for ever, if no step from there on is published.
+    /// Returns what a dependency waits for. It waits forever if neither the named step nor any
+    /// later step of that thread block is published.
     fn target(&self, tb: usize, step: usize, d: &Dep) -> Wait {
         let (of, first) = (d.tb as usize, usize::try_from(d.step).unwrap_or(usize::MAX));
         let steps = &self.algo.gpus[self.gpu].tbs[of].steps;
         let published = (first..steps.len()).find(|i| steps[*i].hasdep && steps[*i].op != Op::Nop);
         match published {
-            // Its own program order is enough, or for ever too late.
+            // A thread block that depends on itself: if the step is published earlier, program
+            // order is enough; otherwise the thread block waits forever.
             Some(p) if of == tb && p < step => Wait::Not,
-            // It goes on when a later step is published, but that is not what it asks for: nothing else is ordered.
+            // At run time the wait ends when this step or a later one is published. The dependency
+            // orders nothing after step `first`, so the schedule waits for the event of that step.
             Some(_) if of != tb => Wait::For(of, first),
             _ => Wait::Ever(format!("tb{of}.{first}.unpublished").into()),
         }
@@ -317,7 +325,7 @@ impl Writer<'_> {
         }
     }
 
-    /// One operation of a step: chunks `at .. at + cnt` of it.
+    /// Appends one operation of a step: its chunks `at .. at + cnt`.
     fn piece(&self, tb: usize, t: &Tb, s: &Step, (at, cnt): (u64, u64), out: &mut Vec<SStmt>) {
         let (queue, index) = (QueueId(0), int(t.chan));
         let peer = |p: Option<u64>| -> Peer { vec![int(p.unwrap_or(0))] };
@@ -344,12 +352,12 @@ impl Writer<'_> {
         out.extend(ops.into_iter().map(|op| SStmt::Op(op, s.span)));
     }
 
-    /// Whether a step reads where it writes.
+    /// Checks whether a step reads the chunks that it writes.
     fn same(&self, s: &Step) -> bool {
         self.chunk(s.src) == self.chunk(s.dst)
     }
 
-    /// Operand, first chunk and chunks of its line.
+    /// Returns the operand of a place, the first chunk, and the number of chunks of the operand.
     fn chunk(&self, p: Place) -> (OperandId, i64, u64) {
         if p.buf == Buf::Scratch {
             let (operand, chunks) = self.scratch.unwrap_or((OperandId(0), 1));
@@ -384,13 +392,13 @@ fn end(tb: usize) -> Name {
 
 enum Wait {
     For(usize, usize),
-    /// For an event that is never recorded.
+    /// Waits for an event that is never recorded.
     Ever(Name),
     Not,
 }
 
 impl Built {
-    /// The schedule that is checked.
+    /// Returns the schedule that is checked.
     pub fn schedule(&self) -> Option<&Schedule> {
         self.module.schedule()
     }

@@ -1,4 +1,4 @@
-//! The collectives of the format: how a rank's buffers are seen, and what must be where at the end.
+//! Collectives of the MSCCL format: their names, the layout of their buffers, and their contracts.
 
 use super::{Buf, Place};
 use kbc_ir::expr::{BinOp, Expr};
@@ -7,7 +7,7 @@ use kbc_ir::name::Name;
 use kbc_ir::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use kbc_ir::types::ReduceOp;
 
-/// A value of `coll`.
+/// A value of the attribute `coll`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of the format")]
 pub enum Coll {
@@ -19,12 +19,13 @@ pub enum Coll {
     Reduce,
     Gather,
     Scatter,
-    /// Nothing is known of it but its name: `custom`, and what depends on the arguments of a call.
+    /// A collective without a known postcondition, with its name: `custom`, and collectives that
+    /// depend on the arguments of a call.
     Free(&'static str),
 }
 
 impl Coll {
-    /// Every spelling: `reduce_scatter` is microsoft/msccl's, `reducescatter` RCCL's.
+    /// All spellings: `reduce_scatter` is that of microsoft/msccl, `reducescatter` that of RCCL.
     pub const NAMES: [(&'static str, Coll); 13] = [
         ("allreduce", Coll::AllReduce),
         ("allgather", Coll::AllGather),
@@ -41,17 +42,17 @@ impl Coll {
         ("recv", Coll::Free("recv")),
     ];
 
-    /// The collective of that name.
+    /// Returns the collective with that name.
     pub fn parse(s: &str) -> Option<Coll> {
         Coll::NAMES.iter().find(|c| c.0 == s).map(|c| c.1)
     }
 
-    /// Its name.
+    /// Returns the name of the collective.
     pub fn name(self) -> &'static str {
         Coll::NAMES.iter().find(|c| c.1 == self).map_or("custom", |c| c.0)
     }
 
-    /// The collective of the language it is.
+    /// Returns the corresponding collective of the language.
     pub fn kind(self) -> Option<CollKind> {
         Some(match self {
             Coll::AllReduce => CollKind::AllReduce,
@@ -66,32 +67,33 @@ impl Coll {
         })
     }
 
-    /// Whether one rank is the root.
+    /// Checks whether the collective has a root rank.
     pub fn rooted(self) -> bool {
         self.kind().is_some_and(|k| k.rooted())
     }
 
-    /// Whether contributions are combined.
+    /// Checks whether the collective combines contributions.
     pub fn reduces(self) -> bool {
         self.kind().is_some_and(|k| k.reduces())
     }
 
-    /// Whether the input is a rank's block of the larger buffer.
+    /// Checks whether the input is only one rank's block of the larger buffer.
     pub fn small_input(self) -> bool {
         matches!(self, Coll::AllGather | Coll::Gather)
     }
 
-    /// Whether the output is.
+    /// Checks whether the output is only one rank's block of the larger buffer.
     pub fn small_output(self) -> bool {
         matches!(self, Coll::ReduceScatter | Coll::Scatter)
     }
 
-    /// Whether every rank's output is promised as a whole.
+    /// Checks whether the contract covers the whole output of every rank.
     pub fn fills(self) -> bool {
         !self.rooted() && self.kind().is_some()
     }
 
-    /// Where a place of `i` or `o` is in the one buffer of an in-place call, for a rank with `block` chunks of it.
+    /// Returns the first chunk of a place of `i` or `o` within the single buffer of an in-place
+    /// call, for a rank whose block has `block` chunks.
     pub fn in_place(self, place: Place, rank: u64, block: u64) -> i64 {
         let shifted = match place.buf {
             Buf::Input => self.small_input(),
@@ -101,14 +103,14 @@ impl Coll {
         place.off + if shifted { (rank * block) as i64 } else { 0 }
     }
 
-    /// What it promises, over operand `v` in place and over `src` and `dst` out of place; none for what nothing is known
-    /// of.
+    /// Returns the contract, over operand `v` if the call is in place and over `src` and `dst`
+    /// otherwise. Returns none for a collective without a known postcondition.
     pub fn promise(self, inplace: bool, op: ReduceOp, root: u64) -> Option<Promise> {
         let kind = self.kind()?;
         let mut p =
             kbc_ir::promise::standard(kind, self.reduces().then_some(op), self.rooted().then_some(root));
         if inplace {
-            // An all_to_all has two buffers there, and one here.
+            // The standard contract of all_to_all has two buffers; here it has one.
             p.buffers.retain(|b| b.name == *"v" || b.name == *"src");
             let v = |c: &mut Cell| c.buffer = "v".into();
             p.buffers.iter_mut().for_each(|b| b.name = "v".into());
@@ -133,7 +135,8 @@ impl Coll {
         let at_root = || Expr::Int(root as i64);
         let is_root = || Some(Expr::Bin(BinOp::Eq, Box::new(Expr::var("r")), Box::new(at_root())));
         let everyone = SumOver { var: "q".into(), lo: Expr::Int(0), hi: Expr::var("p"), cond: None };
-        // Which block of `src` goes where, from whom, and who is concerned.
+        // Which block of `src` is delivered, from which rank, and whether contributions of all
+        // ranks are combined.
         let (source, at, sum) = match self {
             Coll::AllReduce | Coll::Reduce => (cell("src", from, "i"), Expr::var("q"), Some(everyone)),
             Coll::ReduceScatter => (cell("src", from, "r"), Expr::var("q"), Some(everyone)),

@@ -1,19 +1,20 @@
-//! What results should be, from a promise alone: the definition of a collective, on numbers.
+//! Definition of a collective on numbers: the results that a contract requires, given the
+//! inputs of all ranks.
 //!
-//! Contributions are taken from the inputs and combined in f64; nothing of a schedule is read. The reading of clauses is
-//! this module's own and shares nothing with the checker's.
+//! Contributions are taken from the inputs and combined in f64. Nothing of a schedule is read. This
+//! module interprets the clauses of a contract by itself and shares no code with the checker.
 
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::promise::{Cell, Clause, Promise};
 use kbc_ir::types::ReduceOp;
 
-/// What a result should be.
+/// The results that a contract requires.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Of each rank, one value an element; none where nothing is promised.
+    /// One value per element of the result of each rank; none where the contract states nothing.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Contributions in an element at most.
+    /// Greatest number of contributions to one element.
     pub summands: u64,
 }
 
@@ -23,11 +24,12 @@ struct Reader<'a> {
     env: Vec<(Name, i64)>,
 }
 
-/// The results of all ranks. `inputs[r]` are rank r's own contributions, as they fill the places of its `start` clauses
-/// one after another; `output` is the buffer of the result and `elements` how many it has.
+/// Computes the required results of all ranks. `inputs[r]` holds the contributions of rank r, in
+/// the order in which they fill the places of its `start` clauses. `output` is the buffer of the
+/// result, and `elements` is its length.
 ///
 /// # Errors
-/// A sentence about a clause that cannot be read.
+/// Returns a sentence about a clause that cannot be evaluated.
 pub fn wanted(promise: &Promise, inputs: &[Vec<f64>], output: &str, elements: u64) -> Result<Wanted, String> {
     let ranks = inputs.len() as i64;
     let mut out = Wanted { values: vec![vec![None; elements as usize]; inputs.len()], summands: 1 };
@@ -72,7 +74,8 @@ impl Reader<'_> {
         cond.as_ref().map_or(Ok(true), |c| Ok(self.eval(c)? != 0))
     }
 
-    /// The name that ranges over all blocks of a cell, with each of its values.
+    /// Returns the variable that ranges over all blocks of a cell, with each of its values; a
+    /// single none if the cell has no such variable.
     fn blocks(&self, cell: &Cell) -> Vec<Option<(Name, i64)>> {
         match &cell.index[..] {
             [Expr::Var(n), _] if !self.env.iter().any(|(m, _)| m == n) => {
@@ -82,7 +85,8 @@ impl Reader<'_> {
         }
     }
 
-    /// First element and elements of a cell in a buffer of so many.
+    /// Returns the first element and the number of elements of a cell in a buffer of
+    /// `elements` elements.
     fn place(&self, cell: &Cell, elements: u64) -> Result<(u64, u64), String> {
         match &cell.index[..] {
             [_] => Ok((0, elements)),
@@ -96,14 +100,15 @@ impl Reader<'_> {
         }
     }
 
-    /// What a rank contributes to a cell: the part of its input that fills it at the start.
+    /// Returns the contribution of a rank to a cell: the part of its input that fills the
+    /// cell at the start.
     fn start(&self, from: &Cell, rank: i64, inputs: &[Vec<f64>], n: u64) -> Result<Vec<f64>, String> {
         let input =
             usize::try_from(rank).ok().and_then(|r| inputs.get(r)).ok_or("a rank that is not there")?;
         let mut r = Reader { promise: self.promise, ranks: self.ranks, env: vec![] };
         r.env.push((self.promise.rank.clone(), rank));
         r.env.push((self.promise.size.clone(), self.ranks));
-        // Blocks of the input in the order in which its rank has them.
+        // The input has the blocks in the order in which the rank owns them.
         let wanted = match &from.index[..] {
             [block, _] => Some(self.eval(block)?),
             _ => None,

@@ -1,20 +1,26 @@
-//! Connections: how many operations are in flight, and up to which message size nothing waits for ever.
+//! Connections: the number of operations in flight, and the message size up to which a schedule
+//! does not deadlock.
 //!
-//! A step of `cnt` chunks is issued as `ceil(cnt / m)` operations, where m chunks fit into the part of the connection's
-//! buffer that one operation has; m falls as messages grow, so a schedule may be free of deadlock for small messages
-//! alone. Thread blocks are deterministic and their connections first in, first out, so one abstract run decides for
-//! each m. Sources: `src/enqueue.cc` and `src/include/msccl.h` of microsoft/msccl, default buffer sizes of NCCL.
+//! A step of `cnt` chunks is issued as `ceil(cnt / m)` operations, where m is the number of chunks
+//! that fit into one operation's part of the connection buffer. m falls as messages grow, so a
+//! schedule may be free of deadlock for small messages only. Thread blocks are deterministic and
+//! connections are first in, first out, so a single abstract run decides whether a schedule hangs
+//! for a given m.
+//!
+//! Sources: `src/enqueue.cc` and `src/include/msccl.h` of microsoft/msccl, and the default buffer
+//! sizes of NCCL.
 
 use super::{Algo, Op, Proto, StepName, Tb};
 use std::collections::BTreeMap;
 
-/// Steps of a connection's buffer (`NCCL_STEPS`).
+/// Steps of a connection buffer (`NCCL_STEPS`).
 const SLOTS: u64 = 8;
-/// Most chunks that one operation moves (`MSCCL_MAX_COUNT` - 1).
+/// Greatest number of chunks that one operation moves (`MSCCL_MAX_COUNT` - 1).
 pub const MOST_AT_ONCE: u64 = 71;
 
 impl Proto {
-    /// Operations in flight on a connection: one takes 4 of 8 steps with Simple, 1 with LL and LL128.
+    /// Returns the number of operations in flight on a connection. An operation takes 4 of the 8
+    /// steps with `Simple`, and 1 step with `LL` and `LL128`.
     pub fn depth(self) -> u64 {
         match self {
             Proto::Simple => SLOTS / 4,
@@ -22,7 +28,8 @@ impl Proto {
         }
     }
 
-    /// Bytes that one operation moves at most, with the default buffers (4 MiB, 512 KiB and 4800 KiB).
+    /// Returns the greatest number of bytes that one operation moves, with the default buffers (4
+    /// MiB, 512 KiB and 4800 KiB).
     pub fn chunk_bytes(self) -> u64 {
         match self {
             Proto::Simple => (4 << 20) / SLOTS * 4,
@@ -31,29 +38,31 @@ impl Proto {
         }
     }
 
-    /// Chunks that one operation moves, in messages of so many bytes in `chunks` chunks.
+    /// Returns the number of chunks that one operation moves, for messages of `bytes` bytes in
+    /// `chunks` chunks.
     pub fn at_once(self, bytes: u64, chunks: u64) -> u64 {
         let one = bytes.div_ceil(chunks.max(1)).max(1);
         (self.chunk_bytes() / one).clamp(1, MOST_AT_ONCE)
     }
 }
 
-/// Up to which size a schedule does not hang.
+/// The message sizes at which a schedule does not hang.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Safe {
-    /// At every size.
+    /// Every size.
     Any,
-    /// Up to these bytes, of the largest user buffer.
+    /// Sizes up to this number of bytes of the largest user buffer.
     UpTo(u64),
-    /// At no size.
+    /// No size.
     Never,
 }
 
-/// Up to which size a schedule does not hang with the depth of its protocol.
+/// Returns the message sizes at which a schedule does not hang, with the queue depth
+/// of its protocol.
 pub fn safe(algo: &Algo) -> Safe {
     let most = algo.steps().map(|(_, s)| s.cnt).max().unwrap_or(1).clamp(1, MOST_AT_ONCE);
     let depth = algo.proto.depth();
-    // Larger messages have a smaller m; the first m that hangs ends the safe sizes.
+    // Larger messages have a smaller m. The first m that hangs bounds the safe sizes.
     let mut least = None;
     for m in (1..=most).rev() {
         if !ends(algo, m, depth) {
@@ -70,18 +79,20 @@ pub fn safe(algo: &Algo) -> Safe {
 
 struct Process {
     step: usize,
-    /// Operations of the step that are done.
+    /// Completed operations of the current step.
     done: u64,
-    /// Steps below this have been published.
+    /// Last step that has been published, or -1. Steps up to this one count as published.
     published: i64,
 }
 
-/// Whether every thread block comes to its end, with m chunks an operation and `depth` operations in flight.
+/// Checks whether every thread block finishes, with m chunks per operation and `depth`
+/// operations in flight.
 pub fn ends(algo: &Algo, m: u64, depth: u64) -> bool {
     stuck(algo, m, depth).is_empty()
 }
 
-/// The steps at which thread blocks wait for ever, with m chunks an operation and `depth` operations in flight.
+/// Returns the steps at which thread blocks wait forever, with m chunks per operation and `depth`
+/// operations in flight.
 pub fn stuck(algo: &Algo, m: u64, depth: u64) -> Vec<StepName> {
     let mut fifos: BTreeMap<(u64, u64, u64), u64> = BTreeMap::new();
     let mut all: Vec<Vec<Process>> = algo

@@ -1,4 +1,5 @@
-//! What the checker's messages say about a file: which kinds of mistakes it has, in the words of the file.
+//! Verdict on an imported schedule: the kinds of mistakes that the checker finds, reported by the
+//! steps of the file.
 
 use super::fifo::{self, Safe};
 use super::{Algo, Built, Options};
@@ -6,46 +7,48 @@ use kbc_checker::{CheckOptions, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics, Severity, Span};
 use kbc_ir::schedule::Calls;
 
-/// Whether it comes to its end.
+/// Whether a schedule deadlocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hang {
-    /// It does.
+    /// It does not deadlock.
     None,
-    /// Not with so few slots, but with more.
+    /// It deadlocks with the given queue depth, but not with queues of unlimited depth.
     AtDepth,
-    /// Never.
+    /// It deadlocks with queues of any depth.
     Always,
 }
 
-/// What is wrong with a schedule, by kind.
+/// The findings about a schedule, by kind.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The checker's verdict, whose messages are in `errors`.
+    /// Verdict of the checker; its messages have been moved to `errors`.
     pub verdict: Verdict,
-    /// Messages in the words of the file, and warnings.
+    /// Messages that name steps of the file, and warnings.
     pub errors: Diagnostics,
-    /// `hang`, `postcondition`, `uninitialised`, `race`, `connection`, `sizes`, `leftover`, `other`; what there is of them.
+    /// The kinds that were found, among `hang`, `postcondition`, `uninitialised`, `race`,
+    /// `connection`, `sizes`, `leftover` and `other`.
     pub kinds: Vec<&'static str>,
-    /// Whether it hangs.
+    /// Whether the schedule hangs.
     pub hang: Hang,
-    /// Whether the postcondition holds; none where the end is not reached, or nothing is promised.
+    /// Whether the postcondition holds; none if the schedule does not reach its end or has no
+    /// postcondition.
     pub post: Option<bool>,
-    /// Different reads of memory that holds nothing.
+    /// Number of distinct reads of memory that holds nothing.
     pub uninitialised: u64,
-    /// Different pairs of steps that race.
+    /// Number of distinct pairs of steps that race.
     pub races: u64,
-    /// Up to which message size it does not hang.
+    /// Message sizes at which the schedule does not hang.
     pub safe: Safe,
 }
 
 impl Finding {
-    /// Whether nothing is wrong.
+    /// Checks whether nothing is wrong.
     pub fn accepted(&self) -> bool {
         self.kinds.is_empty()
     }
 }
 
-/// Messages of a verdict at most: all kinds are to be among them.
+/// Greatest number of messages of a verdict, large enough for all kinds to occur among them.
 const MESSAGES: usize = 400;
 
 fn kind(code: &str) -> &'static str {
@@ -61,7 +64,8 @@ fn kind(code: &str) -> &'static str {
     }
 }
 
-/// Proves a schedule that was built from a file. `sized`: a message size was asked for; `line` is the line of a place.
+/// Proves a schedule that was built from a file. `sized` is true if the caller asked for a message
+/// size; `line` returns the line number of a location.
 pub fn judge(
     algo: &Algo,
     built: &Built,
@@ -79,10 +83,11 @@ pub fn judge(
     let mut verdict = check(built.schedule().unwrap_or(&empty), &all);
     let safe = fifo::safe(algo);
     let mut found = std::mem::take(&mut verdict.errors);
-    // That a result is not written is what the postcondition says of it, where it has one.
+    // For collectives with a postcondition, the postcondition already reports a result that
+    // is not written.
     found.list.retain(|d| d.code != "E344" || algo.step_at(d.span()).is_some());
     published(algo, options, &mut found);
-    // Nobody has come to an end of which something could be said.
+    // After a deadlock nothing can be stated about the final contents.
     if found.list.iter().any(|d| d.code == "E340") {
         found.list.retain(|d| kind(d.code) != "postcondition");
     }
@@ -113,8 +118,9 @@ pub fn judge(
     finding
 }
 
-/// A step is published or not, which is the runtime's matter: whether it hangs for want of that is told by
-/// [`fifo::stuck`], while order is told as dependencies ask for it.
+/// Adds a deadlock that is caused by a dependency on an unpublished step. The checker proves the
+/// order that dependencies ask for, whether steps are published or not. [`fifo::stuck`] finds the
+/// waits that never end because a step is not published.
 fn published(algo: &Algo, options: &Options, found: &mut Diagnostics) {
     if found.list.iter().any(|d| d.code == "E340" || kind(d.code) == "other") {
         return;
@@ -132,7 +138,8 @@ fn published(algo: &Algo, options: &Options, found: &mut Diagnostics) {
     found.push(d.note(format!("{} thread blocks cannot go on", waiting.len())));
 }
 
-/// The sizes that the file declares against those at which it does not hang.
+/// Compares the message sizes that the file declares with those at which the schedule does
+/// not hang (E388).
 fn window(algo: &Algo, f: &mut Finding) {
     let (Some((least, most)), Safe::UpTo(n)) = (algo.window, f.safe) else { return };
     if f.hang != Hang::None || most <= n.saturating_add(1) {
@@ -156,7 +163,7 @@ fn window(algo: &Algo, f: &mut Finding) {
     }
 }
 
-/// A message of the checker with the steps that it is about.
+/// Adds the steps of the file to a message of the checker.
 fn in_words(algo: &Algo, mut d: Diagnostic, hang: Hang, line: &dyn Fn(Span) -> Option<usize>) -> Diagnostic {
     let mut names: Vec<String> = vec![];
     for l in &d.labels {

@@ -1,9 +1,11 @@
-//! MSCCL XML: one `<gpu>` a rank, one `<tb>` a sequential process, `<step>`s that send, receive, reduce and copy.
+//! MSCCL XML: one `<gpu>` per rank, one `<tb>` per sequential thread block, with `<step>`s that
+//! send, receive, reduce and copy.
 //!
-//! [`read`] makes an [`Algo`] of a text, [`build`] a schedule of that: a role a rank, a stream a thread block, queues for
-//! connections, `record` and `await` for dependencies. What a step means is what the interpreter of microsoft/msccl
-//! does with it, and not what a compiler wrote into fields that it never reads (`docs/msccl.md`). How much a queue
-//! holds, and so up to which message size a schedule is free of deadlock, is [`fifo`]'s.
+//! [`read`] parses a text into an [`Algo`]. [`build`] translates that into a schedule: one role per
+//! rank, one stream per thread block, queues for connections, `record` and `await` for
+//! dependencies. A step means what the interpreter of microsoft/msccl does with it; fields that the
+//! interpreter never reads have no meaning (`docs/msccl.md`). [`fifo`] computes how many operations
+//! a queue holds, and so the message size up to which a schedule is free of deadlock.
 
 mod build;
 mod coll;
@@ -20,7 +22,7 @@ pub use read::{MOST_CHUNKS, MOST_RANKS, read};
 use kbc_diag::Span;
 use std::fmt;
 
-/// How a connection moves data.
+/// The protocol of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are the protocols")]
 pub enum Proto {
@@ -30,12 +32,12 @@ pub enum Proto {
 }
 
 impl Proto {
-    /// The protocol of that name.
+    /// Returns the protocol with that name.
     pub fn parse(s: &str) -> Option<Proto> {
         [Proto::Simple, Proto::Ll, Proto::Ll128].into_iter().find(|p| p.name() == s)
     }
 
-    /// Its name.
+    /// Returns the name of the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Proto::Simple => "Simple",
@@ -59,7 +61,7 @@ impl Buf {
         [Buf::Input, Buf::Output, Buf::Scratch].into_iter().find(|b| b.letter() == s)
     }
 
-    /// As it is written.
+    /// Returns the letter of the buffer in the format.
     pub fn letter(self) -> &'static str {
         match self {
             Buf::Input => "i",
@@ -69,16 +71,16 @@ impl Buf {
     }
 }
 
-/// A run of chunks; -1 where there is none.
+/// A run of chunks. Fields are -1 where the file has no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The buffer.
     pub buf: Buf,
-    /// First chunk.
+    /// Index of the first chunk.
     pub off: i64,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of the format")]
 pub enum Op {
@@ -106,40 +108,40 @@ impl Op {
         ("nop", Op::Nop),
     ];
 
-    /// As it is written.
+    /// Returns the name of the operation in the format.
     pub fn name(self) -> &'static str {
         Op::ALL.iter().find(|o| o.1 == self).map_or("", |o| o.0)
     }
 
-    /// Whether it takes a message.
+    /// Checks whether the operation receives a message.
     pub fn receives(self) -> bool {
         matches!(self, Op::R | Op::Rrc | Op::Rcs | Op::Rrs | Op::Rrcs)
     }
 
-    /// Whether it gives one.
+    /// Checks whether the operation sends a message.
     pub fn sends(self) -> bool {
         matches!(self, Op::S | Op::Rcs | Op::Rrs | Op::Rrcs)
     }
 
-    /// Whether it reads its `src` in local memory.
+    /// Checks whether the operation reads its `src` in local memory.
     pub fn reads(self) -> bool {
         matches!(self, Op::S | Op::Cpy | Op::Re | Op::Rrc | Op::Rrs | Op::Rrcs)
     }
 
-    /// Whether it writes its `dst` in local memory.
+    /// Checks whether the operation writes its `dst` in local memory.
     pub fn writes(self) -> bool {
         matches!(self, Op::R | Op::Cpy | Op::Re | Op::Rrc | Op::Rcs | Op::Rrcs)
     }
 }
 
-/// A dependency: until that thread block of the rank has finished that step.
+/// A dependency: the step waits until a thread block of the same rank has finished a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dep {
-    /// The thread block.
+    /// Index of the thread block.
     pub tb: i64,
-    /// Its step.
+    /// Index of the step in that thread block.
     pub step: i64,
-    /// Where it is written.
+    /// Location in the file.
     pub span: Span,
 }
 
@@ -148,34 +150,35 @@ pub struct Dep {
 pub struct Step {
     /// Its operation.
     pub op: Op,
-    /// `srcbuf`, `srcoff`; meaningless unless the operation reads.
+    /// `srcbuf`, `srcoff`; without meaning unless the operation reads.
     pub src: Place,
-    /// `dstbuf`, `dstoff`; meaningless unless the operation writes.
+    /// `dstbuf`, `dstoff`; without meaning unless the operation writes.
     pub dst: Place,
-    /// Chunks.
+    /// Number of chunks.
     pub cnt: u64,
     /// `depid`, `deps` as written.
     pub dep: Option<Dep>,
-    /// Whether it publishes that it is done.
+    /// Whether the step publishes its completion.
     pub hasdep: bool,
-    /// What it waits for as the loader arranges it: its own dependency, those of the nops before it, and what slid here.
+    /// Dependencies after the loader's rearrangement: those of the step, those of the nops before
+    /// it, and those that earlier merged steps passed on.
     pub waits: Vec<Dep>,
-    /// The element.
+    /// Location of the element.
     pub span: Span,
 }
 
 /// A thread block.
 #[derive(Clone, Debug)]
 pub struct Tb {
-    /// The rank it sends to.
+    /// Rank that it sends to.
     pub send: Option<u64>,
-    /// The rank it receives from.
+    /// Rank that it receives from.
     pub recv: Option<u64>,
-    /// The channel.
+    /// Number of the channel.
     pub chan: u64,
-    /// Its steps.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
-    /// The start tag.
+    /// Location of the start tag.
     pub span: Span,
 }
 
@@ -184,39 +187,40 @@ pub struct Tb {
 pub struct Gpu {
     /// `i_chunks`, `o_chunks`, `s_chunks`.
     pub chunks: [u64; 3],
-    /// Its thread blocks, by id.
+    /// Thread blocks, by id.
     pub tbs: Vec<Tb>,
-    /// The start tag.
+    /// Location of the start tag.
     pub span: Span,
 }
 
-/// A file.
+/// The contents of a file.
 #[derive(Clone, Debug)]
 pub struct Algo {
     /// `name`
     pub name: String,
     /// `proto`
     pub proto: Proto,
-    /// Chunks of the largest user buffer, K.
+    /// Number of chunks of the largest user buffer, called K.
     pub chunks: u64,
-    /// Channels: one more than the largest that is used.
+    /// Number of channels: one more than the largest channel number in use.
     pub channels: u64,
     /// `coll`
     pub coll: Coll,
     /// `inplace`
     pub inplace: bool,
-    /// Input and output are seen as one buffer: in place, but for a collective that nothing is known of and that names
-    /// both. What overlaps there is its author's to say.
+    /// Whether input and output are one buffer. This holds for in-place calls, except for a
+    /// collective without a known postcondition that names both buffers; whether these overlap is
+    /// up to the author.
     pub aliased: bool,
-    /// `minBytes` and `maxBytes`, if the file states a window.
+    /// `minBytes` and `maxBytes`, if the file declares a range of message sizes.
     pub window: Option<(u64, u64)>,
     /// Ranks, by id.
     pub gpus: Vec<Gpu>,
-    /// The start tag of `<algo>`.
+    /// Location of the start tag of `<algo>`.
     pub span: Span,
 }
 
-/// A step by its numbers.
+/// The numbers that identify a step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StepName {
     /// The rank.
@@ -234,12 +238,12 @@ impl fmt::Display for StepName {
 }
 
 impl Algo {
-    /// Ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u64 {
         self.gpus.len() as u64
     }
 
-    /// All steps with their names.
+    /// Returns all steps with their numbers.
     pub fn steps(&self) -> impl Iterator<Item = (StepName, &Step)> {
         self.gpus.iter().enumerate().flat_map(|(gpu, g)| {
             g.tbs.iter().enumerate().flat_map(move |(tb, t)| {
@@ -248,7 +252,7 @@ impl Algo {
         })
     }
 
-    /// The step that is written at a place.
+    /// Returns the step at a location of the file.
     pub fn step_at(&self, span: Span) -> Option<(StepName, &Step)> {
         self.steps().find(|(_, s)| s.span == span)
     }

@@ -1,6 +1,7 @@
-//! The text: elements and attributes as an [`Algo`], with every place, and everything that is wrong with its form.
+//! Reader of MSCCL XML: turns elements and attributes into an [`Algo`] with locations, and reports
+//! every error of form.
 //!
-//! What only a loader's tables limit is a warning: the schedule has a meaning all the same.
+//! What only the tables of a loader limit is a warning, because the schedule still has a meaning.
 
 use super::steps;
 use super::{Algo, Buf, Coll, Dep, Gpu, Op, Place, Proto, Step, Tb};
@@ -8,11 +9,11 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use roxmltree::{Document, Node};
 
-/// Ranks above which a file is refused.
+/// Greatest number of ranks; a file with more is rejected.
 pub const MOST_RANKS: u64 = 1024;
-/// Chunks of a buffer above which a file is refused.
+/// Greatest number of chunks of a buffer; a file with more is rejected.
 pub const MOST_CHUNKS: u64 = 1 << 16;
-/// Channels above which a file is refused.
+/// Greatest number of channels; a file with more is rejected.
 const MOST_CHANNELS: u64 = 1 << 10;
 
 const ALGO: [&str; 7] = ["name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace"];
@@ -26,7 +27,7 @@ const STEP: [&str; 10] =
 struct Element<'a, 'd> {
     node: Node<'a, 'd>,
     file: FileId,
-    /// How messages name it.
+    /// The name of the element in messages.
     what: String,
 }
 
@@ -36,7 +37,7 @@ struct Reader {
 }
 
 impl Element<'_, '_> {
-    /// The start tag, or all of an element without children.
+    /// Returns the location of the start tag, or of the whole element if it has no children.
     fn span(&self) -> Span {
         let range = self.node.range();
         let text = &self.node.document().input_text()[range.clone()];
@@ -53,11 +54,12 @@ impl Element<'_, '_> {
     }
 }
 
-/// Reads a text. Warnings go into `out`.
+/// Reads a text. Warnings go to `out`.
 ///
 /// # Errors
-/// E380 text that is no XML; E381 attributes that are missing or not what they should be; E382 numbers that name nothing;
-/// E383 elements that do not make a schedule; E386 a dependency on a step that is not there.
+/// Returns E380 for text that is not XML, E381 for attributes that are missing or malformed, E382
+/// for numbers that name nothing, E383 for elements that do not make a schedule, and E386 for a
+/// dependency on a step that does not exist.
 pub fn read(file: FileId, text: &str, out: &mut Diagnostics) -> Result<Algo, Diagnostics> {
     let doc = match Document::parse(text) {
         Ok(doc) => doc,
@@ -79,7 +81,8 @@ fn malformed(file: FileId, text: &str, e: &roxmltree::Error) -> Diagnostic {
     let rest = text.get(line..).unwrap_or("");
     let column: usize = rest.chars().take(pos.col.saturating_sub(1) as usize).map(char::len_utf8).sum();
     let at = (line + column).min(text.len());
-    // The library says where in words; the place says it better.
+    // The XML library puts the position into its text; the diagnostic shows it as a
+    // location instead.
     let words = e.to_string();
     let words = words.rsplit_once(" at ").map_or(words.as_str(), |w| w.0);
     Diagnostic::error("E380", format!("this is not well-formed XML: {words}"))
@@ -100,7 +103,7 @@ impl Reader {
         self.out.push(Diagnostic::warning("E384", title).primary(span, "here").note(note.to_owned()));
     }
 
-    /// Attributes that are not known.
+    /// Warns about unknown attributes.
     fn known(&mut self, e: &Element, names: &[&str]) {
         for a in e.node.attributes().filter(|a| !names.contains(&a.name())) {
             let span = Span::new(e.file, a.range().start, a.range().end);
@@ -156,7 +159,7 @@ impl Reader {
         found
     }
 
-    /// Children of one name; others are told of.
+    /// Returns the children with one name, and reports all other contents as errors (E383).
     fn children<'a, 'd>(&mut self, of: &Element<'a, 'd>, name: &str) -> Vec<Node<'a, 'd>> {
         let mut out = vec![];
         for c in of.node.children() {
@@ -242,7 +245,7 @@ impl Reader {
             coll: coll?,
             inplace: inplace? == 1,
             aliased: false,
-            // The compilers write 0 and 0 where the author said nothing.
+            // The compilers write 0 for both limits if the author stated none.
             window: most.map(|m| (least.unwrap_or(0), m)),
             gpus: gpus?,
             span: e.span(),

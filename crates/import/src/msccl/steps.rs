@@ -1,20 +1,23 @@
-//! Steps among each other: what each really waits for, whether its places exist, and what loaders refuse.
+//! Relations between steps: the dependencies that each step really has, whether its places exist,
+//! and what loaders reject.
 
 use super::{Algo, Buf, Coll, Dep, Op, Place, Step, StepName};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
-/// Steps of a thread block, thread blocks of a rank, chunks of a step that microsoft/msccl has tables for.
+/// Table sizes of microsoft/msccl: steps of a thread block, thread blocks of a rank, and a bound on
+/// the chunks of a step.
 const STEPS: usize = 256;
 const TBS: usize = 216;
 const COUNT: u64 = 72;
-/// Local reductions that its interpreter does at once.
+/// Greatest number of local reductions that its interpreter merges into one operation.
 const FUSED: usize = 16;
 
-/// A local reduction that later ones may join.
+/// A local reduction that later ones may join: its destination and its source buffer.
 type Chain = Option<(Place, Buf)>;
 
-/// Gives each step what it waits for, as the loader does: nops hand on what they wait for to the next operation, but a
-/// `re` that joins the one before it waits for nothing, and what stood before it slides on.
+/// Computes the dependencies of each step as the loader does. Nops pass their dependencies to the
+/// next operation. The exception is a `re` that the loader merges with the `re` before it: such a
+/// step waits for nothing, and the dependencies pass to the next other step.
 pub(super) fn arrange(algo: &mut Algo, out: &mut Diagnostics) {
     for (gpu, g) in algo.gpus.iter_mut().enumerate() {
         for (tb, t) in g.tbs.iter_mut().enumerate() {
@@ -57,7 +60,7 @@ pub(super) fn arrange(algo: &mut Algo, out: &mut Diagnostics) {
     }
 }
 
-/// What is wrong with steps as they stand, and what loaders would refuse.
+/// Reports mistakes of steps, and what loaders would reject.
 pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
     places(algo, out);
     tables(algo, out);
@@ -88,7 +91,7 @@ pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
     }
 }
 
-/// Places that a step uses exist.
+/// Checks that the places that a step uses exist.
 fn places(algo: &Algo, out: &mut Diagnostics) {
     let (n, k) = (algo.ranks(), algo.chunks);
     let blocks = matches!(
@@ -140,7 +143,7 @@ fn places(algo: &Algo, out: &mut Diagnostics) {
     }
 }
 
-/// Chunks of a buffer of a rank.
+/// Returns the number of chunks of a buffer of a rank.
 pub(super) fn extent(algo: &Algo, gpu: usize, buf: Buf) -> u64 {
     let (n, k) = (algo.ranks(), algo.chunks);
     let [i, o, s] = algo.gpus[gpu].chunks;
@@ -149,7 +152,8 @@ pub(super) fn extent(algo: &Algo, gpu: usize, buf: Buf) -> u64 {
         Some(_) => k,
         None => user_chunks(algo),
     };
-    // A rank of a free collective states its sizes, where it has the buffer.
+    // A rank of a collective without a known postcondition states its own buffer sizes, if it
+    // has the buffer.
     let stated =
         |c: u64, small| if algo.coll.kind().is_none() && c > 0 && !algo.aliased { c } else { user(small) };
     match buf {
@@ -159,7 +163,7 @@ pub(super) fn extent(algo: &Algo, gpu: usize, buf: Buf) -> u64 {
     }
 }
 
-/// Chunks of the user's buffers where the collective does not say them.
+/// Returns the chunks of a user buffer for collectives that do not determine them.
 pub(super) fn user_chunks(algo: &Algo) -> u64 {
     let stated = algo.gpus.iter().flat_map(|g| g.chunks[..2].iter().copied()).max().unwrap_or(0);
     stated.max(algo.chunks)

@@ -1,8 +1,9 @@
-//! `.pt2` archives: where the program is in them, and what their weights are.
+//! Reader of `.pt2` archives: finds the exported program and the weights.
 //!
-//! Two layouts. That of 2.10 and later has `models/model.json` and weights as raw little-endian bytes; that of 2.6 has
-//! `serialized_exported_program.json` and state dicts, which are archives of a [`pickle`] and raw storages. Entries are
-//! stored, not compressed.
+//! Two layouts exist. That of PyTorch 2.10 and later has `models/model.json` and weights as raw
+//! little-endian bytes. That of PyTorch 2.6 has `serialized_exported_program.json` and state
+//! dicts, which are themselves archives of a [`pickle`] and raw storages. Entries must be stored
+//! without compression.
 
 use super::dtype::DType;
 use super::exported::meta;
@@ -14,23 +15,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Cursor, Read};
 use zip::{CompressionMethod, ZipArchive};
 
-/// An archive.
+/// The contents of an archive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Archive {
-    /// The text of the program.
+    /// Text of the program.
     pub program: String,
-    /// Its name in the archive, without the folder that all entries are in.
+    /// Name of the program's entry in the archive, without the folder that contains all entries.
     pub entry: &'static str,
     /// The weights.
     pub weights: Weights,
 }
 
-/// What an archive has for parameters, buffers and constants.
+/// Parameters, buffers and constants of an archive.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Weights {
-    /// Records with the bytes of their entries, by the names of the model.
+    /// Records by the names of the model, each with the number of bytes of its entry.
     Raw(BTreeMap<String, (Meta, u64)>),
-    /// A pickle that is not read, for a reason.
+    /// A pickle that kbc does not read, with the reason.
     Pickled(String),
 }
 
@@ -41,12 +42,12 @@ const OLD_WEIGHTS: [&str; 2] = ["serialized_state_dict.pt", "serialized_constant
 struct Zip<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     names: Vec<String>,
-    /// Numbers by names, with the folder that all entries are in and without.
+    /// Index of each entry by its name, with and without the folder that contains all entries.
     known: HashMap<String, usize>,
 }
 
 impl Zip<'_> {
-    /// The entry of that name, in whatever folder all entries are.
+    /// Returns the index of the entry with that name, in whatever folder all entries are.
     fn find(&self, name: &str) -> Option<usize> {
         self.known.get(name).copied()
     }
@@ -75,14 +76,14 @@ impl Zip<'_> {
 
 fn opened(bytes: &[u8]) -> Result<Zip<'_>, String> {
     let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("it is no archive: {e}"))?;
-    // in the order of their numbers
+    // Names in the order of the entries' indices.
     let names: Vec<String> = (0..zip.len())
         .map(|i| zip.name_for_index(i).map(|n| n.map(|n| n.into_owned()).unwrap_or_default()))
         .map(Option::unwrap_or_default)
         .collect();
     let mut known = HashMap::with_capacity(2 * names.len());
     for (i, name) in names.iter().enumerate() {
-        // of two entries with one name the first
+        // If two entries have the same name, the first one counts.
         for n in [Some(&name[..]), name.split_once('/').map(|n| n.1)].into_iter().flatten() {
             known.entry(n.to_owned()).or_insert(i);
         }
@@ -90,10 +91,10 @@ fn opened(bytes: &[u8]) -> Result<Zip<'_>, String> {
     Ok(Zip { zip, names, known })
 }
 
-/// Reads one.
+/// Reads an archive.
 ///
 /// # Errors
-/// What is wrong with it, as a sentence.
+/// Returns a sentence that describes what is wrong with the archive.
 pub fn read(bytes: &[u8]) -> Result<Archive, String> {
     let mut zip = opened(bytes)?;
     if let Some(at) = zip.find("byteorder") {
@@ -136,18 +137,18 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
     }
 }
 
-/// A weight in the list of an archive.
+/// An entry of an archive's list of weights.
 struct Listed {
     meta: Meta,
-    /// Elements between neighbours of each dimension.
+    /// Distance between neighbours along each dimension, in elements.
     strides: Vec<i64>,
-    /// The first element.
+    /// Index of the first element in the storage.
     offset: i64,
-    /// Its entry.
+    /// Name of the archive entry that holds the storage.
     entry: String,
 }
 
-/// The weights by their names in the model; none where they are a pickle.
+/// Returns the list of weights by their names in the model; none if the weights are a pickle.
 fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
     let mut out = BTreeMap::new();
     for (folder, config) in [
@@ -184,30 +185,31 @@ fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
 /// The elements of a weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Values {
-    /// Of an element.
+    /// Element type.
     pub dtype: DType,
-    /// One a dimension.
+    /// One size per dimension.
     pub sizes: Vec<i64>,
-    /// Little-endian, in row-major order.
+    /// Elements in row-major order, little-endian.
     pub bytes: Vec<u8>,
 }
 
 impl Values {
-    /// Element type and sizes.
+    /// Returns element type and sizes.
     pub fn meta(&self) -> Meta {
         Meta { dtype: self.dtype, sizes: self.sizes.iter().map(|n| Size::of(*n)).collect() }
     }
 }
 
-/// The elements of all weights that an archive has as bytes, by their names in the model.
+/// Returns the elements of all weights that an archive stores as bytes, by their
+/// names in the model.
 ///
 /// # Errors
-/// What is wrong with it, as a sentence.
+/// Returns a sentence that describes what is wrong with the archive.
 pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, Values>, String> {
     let mut zip = opened(bytes)?;
     let mut out = BTreeMap::new();
     if zip.find(PROGRAM).is_none() {
-        // why they cannot be read was said with the program
+        // `read` has already reported why they cannot be read.
         return Ok(old(&mut zip).unwrap_or_default());
     }
     for (name, w) in listed(&mut zip)?.unwrap_or_default() {
@@ -223,13 +225,13 @@ pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, Values>, String> {
     Ok(out)
 }
 
-/// The weights of an archive of 2.6.
+/// Reads the weights of an archive of PyTorch 2.6.
 fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
     let mut out = BTreeMap::new();
     for file in OLD_WEIGHTS {
         let Some(at) = zip.find(file) else { continue };
         let inner = zip.bytes(at)?;
-        // a model without constants has an empty file of them
+        // A model without constants has an empty file for them.
         if inner.is_empty() {
             continue;
         }
@@ -257,11 +259,12 @@ fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
     Ok(out)
 }
 
-/// Elements in row-major order of a storage with steps; none where one lies outside.
+/// Gathers the elements of a strided tensor in row-major order; none if an element lies
+/// outside the storage.
 fn strided(all: &[u8], sizes: &[i64], strides: &[i64], offset: i64, width: u64) -> Option<Vec<u8>> {
     let width = usize::try_from(width).ok()?;
     let n = sizes.iter().try_fold(1i64, |a, b| a.checked_mul(*b))?;
-    // a tensor with steps of 0 may be far larger than its storage
+    // A tensor with strides of 0 may be far larger than its storage.
     let n = usize::try_from(n)
         .ok()
         .filter(|n| n.checked_mul(width).is_some_and(|b| b <= all.len().max(1 << 20)))?;
@@ -285,7 +288,8 @@ fn strided(all: &[u8], sizes: &[i64], strides: &[i64], offset: i64, width: u64) 
     Some(out)
 }
 
-/// What of a program's weights is not in the archive as the program has it: a sentence each.
+/// Returns one sentence for each weight of the program that the archive lacks or records with
+/// another type or shape.
 pub fn missing(w: &Written, weights: &BTreeMap<String, (Meta, u64)>) -> Vec<String> {
     let mut out = vec![];
     for (arg, role) in &w.inputs {

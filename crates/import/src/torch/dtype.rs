@@ -1,4 +1,5 @@
-//! Element types by the numbers that exported programs give them (not those of `c10::ScalarType`), and promotion.
+//! Element types, by the codes that exported programs use (not those of `c10::ScalarType`), and
+//! type promotion.
 
 /// An element type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,7 +30,7 @@ use DType::{
     U64,
 };
 
-/// Number in a file, type, name in messages, bytes of an element.
+/// Each row: code in a file, type, name in messages, bytes per element.
 const TABLE: [(i64, DType, &str, u64); 18] = [
     (1, U8, "u8", 1),
     (2, I8, "i8", 1),
@@ -56,17 +57,17 @@ impl DType {
         TABLE.iter().find(|r| r.1 == self).expect("every type has a row")
     }
 
-    /// The type of a number in a file.
+    /// Returns the type with that code in a file.
     pub fn of_code(code: i64) -> Option<DType> {
         TABLE.iter().find(|r| r.0 == code).map(|r| r.1)
     }
 
-    /// The type of a name in messages and in text.
+    /// Returns the type with that name in messages and printed programs.
     pub fn of_name(name: &str) -> Option<DType> {
         TABLE.iter().find(|r| r.2 == name).map(|r| r.1)
     }
 
-    /// The type that Python calls so: `torch.float32`.
+    /// Returns the type with that name in Python, such as `torch.float32`.
     pub fn of_python(name: &str) -> Option<DType> {
         Some(match name.strip_prefix("torch.")? {
             "float32" | "float" => F32,
@@ -91,17 +92,17 @@ impl DType {
         })
     }
 
-    /// `f32`
+    /// Returns the name of the type, such as `f32`.
     pub fn name(self) -> &'static str {
         self.row().2
     }
 
-    /// Bytes of an element.
+    /// Returns the number of bytes per element.
     pub fn bytes(self) -> u64 {
         self.row().3
     }
 
-    /// 0 for truth values, 1 for whole numbers, 2 for others.
+    /// Returns the class of the type: 0 for truth values, 1 for integers, 2 for all others.
     pub fn class(self) -> u8 {
         match self {
             Bool => 0,
@@ -110,7 +111,7 @@ impl DType {
         }
     }
 
-    /// The type of `self` and `other` together, as `torch.promote_types` has it; none where it refuses.
+    /// Promotes two types as `torch.promote_types` does; none if PyTorch rejects the pair.
     pub fn with(self, other: DType) -> Option<DType> {
         let (a, b) = if self.class() <= other.class() { (self, other) } else { (other, self) };
         let signed = |d: DType| matches!(d, I8 | I16 | I32 | I64);
@@ -119,7 +120,8 @@ impl DType {
             _ if a.class() < b.class() => Some(b),
             (x, y) if x.class() == 1 => match (signed(x), signed(y)) {
                 (true, true) => Some(x.max(y)),
-                // an unsigned byte fits the next signed type; larger unsigned ones are not promoted
+                // An unsigned byte fits into the next signed type. Larger unsigned types
+                // are not promoted.
                 (true, false) | (false, true) => {
                     let (s, u) = if signed(x) { (x, y) } else { (y, x) };
                     (u == U8).then_some(s.max(I16))

@@ -1,7 +1,7 @@
-//! `models/model.json` of an exported program, schema 8: what it says, in names.
+//! Reader of `models/model.json` of an exported program, schema 8.
 //!
-//! Owns the format. Fields that it does not know are ignored; of what it needs a missing one is an error with its byte.
-//! Local paths in stack traces are not kept.
+//! This module owns the format. It ignores fields that it does not know. A missing field that it
+//! needs is an error with its byte position. Stack traces lose their local paths.
 
 use super::dtype::DType;
 use super::json::{self, Fault, Json, Kind};
@@ -10,18 +10,18 @@ use super::symbols::{Expr, Size};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// The major version that kbc reads; minor versions add fields.
+/// The major version of the schema that kbc reads; minor versions only add fields.
 pub const SCHEMA: i64 = 8;
 
-/// The largest size of a dimension: products of two fit into 64 bits with room to spare.
+/// The largest size of a dimension. Its product with any factor below 2^23 fits into 64 bits.
 pub const LARGEST: i64 = 1 << 40;
 
-/// Why a text cannot be read.
+/// The reason why a text cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unread {
-    /// It is no exported program.
+    /// The text is not an exported program.
     Fault(Fault),
-    /// Its schema has another major version.
+    /// The schema has another major version.
     Schema(i64),
 }
 
@@ -31,10 +31,10 @@ impl From<Fault> for Unread {
     }
 }
 
-/// Reads one.
+/// Reads an exported program.
 ///
 /// # Errors
-/// It is none, or of another schema.
+/// Returns [`Unread`] if the text is not an exported program or has another schema.
 pub fn read(text: &str) -> Result<Written, Unread> {
     let parsed = json::parse(text)?;
     let root = parsed.root();
@@ -88,10 +88,10 @@ pub fn read(text: &str) -> Result<Written, Unread> {
     Ok(out)
 }
 
-/// Element type and sizes of a record.
+/// Returns element type and sizes of a tensor record.
 ///
 /// # Errors
-/// It is no record of a tensor.
+/// Returns a fault if the value is not a tensor record.
 pub fn meta(record: Json<'_>) -> Result<Meta, Fault> {
     let code = record.want("dtype")?;
     let dtype = DType::of_code(code.int()?)
@@ -103,7 +103,7 @@ pub fn meta(record: Json<'_>) -> Result<Meta, Fault> {
     Ok(Meta { dtype, sizes })
 }
 
-/// `{as_int: 8}`, or `{as_expr: {expr_str: .., hint: {as_int: 8}}}`.
+/// Reads a size: `{as_int: 8}`, or `{as_expr: {expr_str: .., hint: {as_int: 8}}}`.
 fn size(j: Json<'_>) -> Result<Size, Fault> {
     if let Some(n) = j.get("as_int") {
         return Ok(Size::of(n.int()?));
@@ -122,7 +122,7 @@ fn size(j: Json<'_>) -> Result<Size, Fault> {
     })
 }
 
-/// What inputs are, by their names.
+/// Returns the role of each input, by its name.
 fn roles(module: Json<'_>) -> Result<BTreeMap<String, Role>, Fault> {
     let mut out = BTreeMap::new();
     let Some(signature) = module.get("signature") else { return Ok(out) };
@@ -157,7 +157,8 @@ fn node(j: Json<'_>) -> Result<WrittenNode, Fault> {
     })
 }
 
-/// The innermost place of a stack trace: the file's name without its folders, line and function.
+/// Returns the innermost location of a stack trace: the file name without folders, the line
+/// and the function.
 fn source(trace: &str) -> Option<String> {
     let line = trace.lines().rev().find(|l| l.trim_start().starts_with("File \""))?;
     let (path, rest) = line.trim_start().strip_prefix("File \"")?.split_once('"')?;
@@ -187,7 +188,7 @@ fn whole(j: Json<'_>) -> Result<Int<String>, Fault> {
     }
 }
 
-/// A union of one key.
+/// Reads an argument, which is a union: an object with exactly one key.
 fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
     let mut entries = j.map()?;
     let (Some((key, v)), None) = (entries.next(), entries.next()) else {

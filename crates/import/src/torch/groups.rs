@@ -1,7 +1,7 @@
-//! Who is in which group: the side-car files, and what is assumed where there is none.
+//! Process groups: the files that list their members, and the assumptions made if there are none.
 //!
-//! A group's name means something on the rank that has it alone: the tables of two ranks may give one name to different
-//! groups, and different names to one.
+//! Group names are local to a rank. The tables of two ranks may give one name to different groups,
+//! or different names to one group.
 
 use super::json::{self, Fault, Json, Kind};
 use super::model::{Arg, Placement, Program};
@@ -11,34 +11,35 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most ranks of a world.
+/// Greatest number of ranks.
 pub const MOST_RANKS: u64 = 1 << 16;
 
-/// What a side-car file says.
+/// The contents of a `groups.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Table {
-    /// All ranks.
+    /// Total number of ranks.
     pub world: Option<u64>,
-    /// The rank whose names these are.
+    /// The rank whose group names these are.
     pub rank: Option<u64>,
-    /// Members by name, in the order of the group.
+    /// Members of each group by its name, in the order of the group.
     pub groups: BTreeMap<String, Vec<u64>>,
-    /// Axes of a mesh that groups are, by name of the group.
+    /// The mesh axis that a group corresponds to, by name of the group.
     pub axes: BTreeMap<String, String>,
-    /// What stored data calls the inputs, in their order.
+    /// Names of the inputs in stored data, in the order of the inputs.
     pub args: Vec<String>,
-    /// The mesh: names and sizes of its dimensions.
+    /// Names and sizes of the mesh dimensions.
     pub mesh: Vec<(String, u64)>,
-    /// Where the parts of inputs are, by their names: an entry a dimension of the mesh.
+    /// Declared placements of inputs, by name: one entry per mesh dimension.
     pub placements: BTreeMap<String, Vec<Placement>>,
-    /// The same of results, in order.
+    /// Declared placements of results, in order.
     pub results: Vec<Vec<Placement>>,
 }
 
-/// Reads a side-car: an object with `groups`, or the list that PyTorch's profiler writes as `pg_config`.
+/// Reads a `groups.json`: an object with `groups`, or the list that PyTorch's profiler writes
+/// as `pg_config`.
 ///
 /// # Errors
-/// It is neither.
+/// Returns a fault if the text is neither of these.
 pub fn read(text: &str) -> Result<Table, Fault> {
     let parsed = json::parse(text)?;
     let root = parsed.root();
@@ -67,12 +68,12 @@ pub fn read(text: &str) -> Result<Table, Fault> {
         }
     }
     if let Some(of) = root.get("out_placements") {
-        // of the one result, or a list of each
+        // One placement for a single result, or a list with one per result.
         let lists = of.kind() == Kind::List && of.list()?.any(|p| p.kind() == Kind::List);
         out.results =
             if lists { of.list()?.map(places).collect::<Result<_, _>>()? } else { vec![places(of)?] };
     }
-    // a mesh may also be described in words, which say nothing of groups
+    // The mesh may be described without `dim_groups`; it then gives no axes for groups.
     let dims = root.get("mesh").and_then(|m| m.get("dim_groups"));
     if let Some(dims) = dims {
         for (axis, group) in dims.map()? {
@@ -102,7 +103,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             let mut members = ranks(g.want("ranks")?)?;
             let size = g.get("pg_size").map(|n| n.int()).transpose()?;
             if members.is_empty() {
-                // an empty list stands for every rank
+                // An empty list stands for all ranks.
                 let n = size.and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MOST_RANKS);
                 members =
                     (0..n.ok_or_else(|| Fault::new(g.at, "a group without members and size"))?).collect();
@@ -130,7 +131,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     Ok(out)
 }
 
-/// Placements, one a dimension of the mesh: `"S(0)R"`, or `["Shard(dim=0)", "Replicate()"]`.
+/// Reads placements, one per mesh dimension: `"S(0)R"`, or `["Shard(dim=0)", "Replicate()"]`.
 fn places(of: Json<'_>) -> Result<Vec<Placement>, Fault> {
     let one = |j: Json<'_>| {
         let text = j.text()?;
@@ -151,7 +152,7 @@ fn places(of: Json<'_>) -> Result<Vec<Placement>, Fault> {
     }
 }
 
-/// Whether a word can be the name of an axis.
+/// Checks whether a word can be the name of an axis.
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic())
         && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -162,35 +163,35 @@ fn ranks(j: Json<'_>) -> Result<Vec<u64>, Fault> {
     j.list()?.map(one).collect()
 }
 
-/// The programs of a world and who is in their groups.
+/// The programs of all ranks, with the members of their groups.
 #[derive(Debug)]
 pub struct World {
-    /// Ranks there are.
+    /// Total number of ranks.
     pub size: u64,
-    /// By rank.
+    /// The programs, sorted by rank.
     pub programs: Vec<Program>,
-    /// Of each program: members by name.
+    /// For each program: members of each group by name.
     pub groups: Vec<BTreeMap<String, Vec<u64>>>,
-    /// Of each program: axes of a mesh that groups are.
+    /// For each program: the mesh axis of a group, by name of the group.
     pub axes: Vec<BTreeMap<String, String>>,
-    /// Of each program: what stored data calls its inputs.
+    /// For each program: names of its inputs in stored data.
     pub args: Vec<Vec<String>>,
-    /// Whether a table said so; otherwise it is assumed.
+    /// Whether groups come from tables; otherwise they are assumed.
     pub said: bool,
-    /// Where tables say that the parts of inputs are.
+    /// Placements of inputs that tables declare.
     pub declared: BTreeMap<String, Vec<Placement>>,
-    /// Where they say that the parts of results are.
+    /// Placements of results that tables declare.
     pub results: Vec<Vec<Placement>>,
 }
 
 impl World {
-    /// Whether every rank has its program.
+    /// Checks whether every rank has its program.
     pub fn is_whole(&self) -> bool {
         self.programs.len() as u64 == self.size
     }
 }
 
-/// `0, 1 and 3`
+/// Formats ranks as a list of words: `0, 1 and 3`.
 pub fn words(ranks: &[u64]) -> String {
     let texts: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match &texts[..] {
@@ -199,7 +200,7 @@ pub fn words(ranks: &[u64]) -> String {
     }
 }
 
-/// What a collective says of the size of its group: `group_size`, or the number of its splits.
+/// Returns the group size that a collective states: `group_size`, or the number of its splits.
 pub fn said_size(p: &Program, node: usize) -> Option<u64> {
     let n = &p.nodes[node];
     let size = match (n.op.rule, n.arg("group_size"), n.arg("input_split_sizes")) {
@@ -210,7 +211,7 @@ pub fn said_size(p: &Program, node: usize) -> Option<u64> {
     u64::try_from(size).ok()
 }
 
-/// The group that a collective names.
+/// Returns the name of the group that a collective uses.
 pub fn group_of(p: &Program, node: usize) -> &str {
     match p.nodes[node].arg("group_name") {
         Arg::Text(name) => name,
@@ -218,10 +219,12 @@ pub fn group_of(p: &Program, node: usize) -> &str {
     }
 }
 
-/// Programs with their tables, one each or none at all. `lone`: one file was asked for, and others may be missing.
+/// Combines programs with their tables, of which there must be one per program or none at all.
+/// `lone` is true if the caller asked for a single file, so that other ranks may be missing.
 ///
 /// # Errors
-/// E529: a group that cannot be guessed; E530: tables that contradict each other; E535: ranks that are missing.
+/// Returns E529 for a group that cannot be guessed, E530 for tables that contradict each other, and
+/// E535 for missing ranks or two programs of one rank.
 pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> Result<World, Diagnostics> {
     ranks.sort_by_key(|r| r.0.rank);
     let mut found = Diagnostics::new();
@@ -290,7 +293,8 @@ fn table_error(what: String) -> Diagnostic {
     Diagnostic::error("E530", what)
 }
 
-/// Without tables: "0" is the world; so is the only other name if collectives say that it is as large.
+/// Assumes groups without tables. Group "0" contains all ranks. So does the only other name, if its
+/// collectives state that their group has that many ranks.
 fn assumed(programs: &[Program], size: u64) -> Result<Vec<BTreeMap<String, Vec<u64>>>, Diagnostics> {
     let all: Vec<u64> = (0..size).collect();
     let mut others: BTreeMap<&str, (usize, usize, BTreeSet<u64>)> = BTreeMap::new();

@@ -1,29 +1,33 @@
-//! JSON text as a list of its values, each with the byte where it begins.
+//! JSON parser: turns a text into a flat list of values, each with the byte where it begins.
 //!
-//! Owns the syntax of JSON, with the bare `NaN` and `Infinity` that Python writes. What the values mean is its readers'.
-//! Values stand in the order of the text, a list or an object before what is in it, and know where the next one behind them
-//! stands; what is in strings and numbers stays in the text until it is asked for. A program of a megabyte is one allocation so.
+//! This module owns the syntax of JSON, including the bare `NaN` and `Infinity` that Python writes.
+//! Readers of a format own the meaning of the values.
+//!
+//! Values are listed in the order of the text. A list or an object precedes its contents and stores
+//! the index of the value after them. The contents of strings and numbers stay in the text and are
+//! parsed lazily. A program of a megabyte therefore needs a single allocation.
 
 use std::borrow::Cow;
 
-/// A text that is JSON.
+/// A parsed JSON text.
 #[derive(Clone, Debug)]
 pub struct Parsed<'t> {
     text: &'t str,
     values: Vec<Place>,
 }
 
-/// A value of the text: 12 bytes.
+/// A value of the text; 12 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Byte of the text.
+    /// First byte in the text.
     at: u32,
-    /// Of lists and objects the number of the value behind what is in them, of others the byte behind them.
+    /// For lists and objects, the index of the value after their contents; for other values, the
+    /// byte after them.
     end: u32,
     kind: Kind,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of JSON")]
 pub enum Kind {
@@ -31,9 +35,9 @@ pub enum Kind {
     True,
     False,
     Number,
-    /// Without escapes.
+    /// A string without escapes.
     Plain,
-    /// With escapes.
+    /// A string with escapes.
     Escaped,
     List,
     Map,
@@ -42,38 +46,40 @@ pub enum Kind {
 /// A value.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<'d> {
-    /// Byte of the text.
+    /// First byte in the text.
     pub at: usize,
     of: &'d Parsed<'d>,
     number: usize,
 }
 
-/// What is wrong with a text, and at which byte.
+/// An error in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Byte of the text.
     pub at: usize,
-    /// What is wanted there, or why it cannot be.
+    /// What was expected there, or why the text is invalid.
     pub why: String,
 }
 
 impl Fault {
-    /// At a byte, for a reason.
+    /// Makes a fault at a byte.
     pub fn new(at: usize, why: impl Into<String>) -> Fault {
         Fault { at, why: why.into() }
     }
 }
 
-/// Lists and objects within each other; deeper ones are refused, so that no text overflows the stack.
+/// Greatest nesting of lists and objects. Deeper texts are rejected, so that no text
+/// overflows the stack.
 const DEEPEST: usize = 64;
 
-/// Characters of the text for which room for a value is made at first: fewer in compact texts, and the room grows.
+/// Number of characters of text per value for the initial allocation. Compact texts have fewer, and
+/// the list grows.
 const A_VALUE: usize = 8;
 
-/// The values of a text.
+/// Parses a text.
 ///
 /// # Errors
-/// Where it is no JSON.
+/// Returns a fault if the text is not JSON.
 pub fn parse(text: &str) -> Result<Parsed<'_>, Fault> {
     if u32::try_from(text.len()).is_err() {
         return Err(Fault::new(0, "4 GB of JSON or more"));
@@ -89,7 +95,7 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, Fault> {
 }
 
 impl Parsed<'_> {
-    /// The value that the text is.
+    /// Returns the outermost value.
     pub fn root(&self) -> Json<'_> {
         self.value(0)
     }
@@ -98,14 +104,14 @@ impl Parsed<'_> {
         Json { at: self.values[number].at as usize, of: self, number }
     }
 
-    /// The number of the value behind one and all that is in it.
+    /// Returns the index of the value after a value and its contents.
     fn behind(&self, number: usize) -> usize {
         let v = &self.values[number];
         if matches!(v.kind, Kind::List | Kind::Map) { v.end as usize } else { number + 1 }
     }
 }
 
-/// The elements of a list.
+/// Iterator over the elements of a list.
 #[derive(Clone, Debug)]
 pub struct Elements<'d> {
     of: &'d Parsed<'d>,
@@ -126,7 +132,7 @@ impl<'d> Iterator for Elements<'d> {
     }
 }
 
-/// Keys of an object with their values.
+/// Iterator over the keys of an object with their values.
 #[derive(Clone, Debug)]
 pub struct Entries<'d>(Elements<'d>);
 
@@ -140,30 +146,30 @@ impl<'d> Iterator for Entries<'d> {
 }
 
 impl<'d> Json<'d> {
-    /// What it is.
+    /// Returns the kind of the value.
     pub fn kind(&self) -> Kind {
         self.of.values[self.number].kind
     }
 
-    /// What is in a list or an object.
+    /// Returns the contents of a list or an object.
     fn inside(&self) -> Elements<'d> {
         Elements { of: self.of, next: self.number + 1, end: self.of.behind(self.number) }
     }
 
-    /// The text of a value that has nothing in it.
+    /// Returns the text of a value without contents.
     fn word(&self) -> &'d str {
         let v = &self.of.values[self.number];
         &self.of.text[v.at as usize..v.end as usize]
     }
 
-    /// The characters of a string.
+    /// Returns the characters of a string.
     fn characters(&self) -> Cow<'d, str> {
         let word = self.word();
         let inner = &word[1..word.len() - 1];
         if self.kind() == Kind::Plain { inner.into() } else { unescaped(inner).into() }
     }
 
-    /// The value of a key, if this is an object that has it.
+    /// Returns the value of a key, if this is an object with that key.
     pub fn get(&self, key: &str) -> Option<Json<'d>> {
         if self.kind() != Kind::Map {
             return None;
@@ -182,18 +188,18 @@ impl<'d> Json<'d> {
         None
     }
 
-    /// The value of a key that has to be there.
+    /// Returns the value of a required key.
     ///
     /// # Errors
-    /// It is not.
+    /// Returns a fault if the key is missing.
     pub fn want(&self, key: &str) -> Result<Json<'d>, Fault> {
         self.get(key).ok_or_else(|| Fault::new(self.at, format!("an object with `{key}` is wanted")))
     }
 
-    /// The elements.
+    /// Returns the elements.
     ///
     /// # Errors
-    /// It is no list.
+    /// Returns a fault if this is not a list.
     pub fn list(&self) -> Result<Elements<'d>, Fault> {
         match self.kind() {
             Kind::List => Ok(self.inside()),
@@ -201,10 +207,10 @@ impl<'d> Json<'d> {
         }
     }
 
-    /// Keys with their values.
+    /// Returns the keys with their values.
     ///
     /// # Errors
-    /// It is no object.
+    /// Returns a fault if this is not an object.
     pub fn map(&self) -> Result<Entries<'d>, Fault> {
         match self.kind() {
             Kind::Map => Ok(Entries(self.inside())),
@@ -212,10 +218,10 @@ impl<'d> Json<'d> {
         }
     }
 
-    /// The characters.
+    /// Returns the characters.
     ///
     /// # Errors
-    /// It is no string.
+    /// Returns a fault if this is not a string.
     pub fn text(&self) -> Result<Cow<'d, str>, Fault> {
         match self.kind() {
             Kind::Plain | Kind::Escaped => Ok(self.characters()),
@@ -223,10 +229,10 @@ impl<'d> Json<'d> {
         }
     }
 
-    /// The whole number.
+    /// Returns the integer.
     ///
     /// # Errors
-    /// It is none, or one beyond 64 bits.
+    /// Returns a fault if this is not an integer, or does not fit into 64 bits.
     pub fn int(&self) -> Result<i64, Fault> {
         match self.kind() {
             Kind::Number => self.word().parse().ok(),
@@ -235,10 +241,11 @@ impl<'d> Json<'d> {
         .ok_or_else(|| Fault::new(self.at, "a whole number is wanted"))
     }
 
-    /// The number; the strings `"Infinity"`, `"-Infinity"` and `"NaN"` are numbers, too.
+    /// Returns the number. The strings `"Infinity"`, `"-Infinity"` and `"NaN"` count
+    /// as numbers too.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns a fault if this is not a number.
     pub fn float(&self) -> Result<f64, Fault> {
         let word = match self.kind() {
             Kind::Number => self.word().into(),
@@ -251,10 +258,10 @@ impl<'d> Json<'d> {
         word.parse().map_err(|_| Fault::new(self.at, "a number is wanted"))
     }
 
-    /// The truth value.
+    /// Returns the truth value.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns a fault if this is not a truth value.
     pub fn bool(&self) -> Result<bool, Fault> {
         match self.kind() {
             Kind::True => Ok(true),
@@ -281,7 +288,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes behind characters of a kind; false if there is none.
+    /// Skips characters of a class; returns false if there is none.
     fn while_it(&mut self, is: impl Fn(u8) -> bool) -> bool {
         let rest = &self.text.as_bytes()[self.at..];
         let n = rest.iter().position(|c| !is(*c)).unwrap_or(rest.len());
@@ -296,9 +303,9 @@ impl Parser<'_> {
         found
     }
 
-    /// A value that ends where the parser is.
+    /// Appends a value that ends at the current position.
     fn push(&mut self, at: usize, kind: Kind) {
-        // the text is below 4 GB, and has no more values than bytes
+        // The text is shorter than 4 GiB and has no more values than bytes.
         self.values.push(Place { at: at as u32, end: self.at as u32, kind });
     }
 
@@ -325,7 +332,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A list or an object.
+    /// Parses the contents of a list or an object.
     fn all(&mut self, depth: usize, kind: Kind) -> Result<(), Fault> {
         let number = self.values.len();
         self.push(self.at, kind);
@@ -365,7 +372,7 @@ impl Parser<'_> {
 
     fn word(&mut self) -> Result<Kind, Fault> {
         let at = self.at;
-        // Most numbers are sizes.
+        // Fast path: most numbers are sizes.
         let digits = self.while_it(|c| c.is_ascii_digit());
         if !self.while_it(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c)) && digits {
             return Ok(Kind::Number);
@@ -382,7 +389,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes behind a string.
+    /// Skips a string and returns its kind.
     fn string(&mut self) -> Result<Kind, Fault> {
         let open = self.at;
         self.at += 1;
@@ -403,7 +410,7 @@ impl Parser<'_> {
     }
 }
 
-/// The characters of a string, of which every escape is one.
+/// Returns the characters of a string whose escapes are all known to be valid.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -417,7 +424,8 @@ fn unescaped(text: &str) -> String {
     out + rest
 }
 
-/// The character of the escape that a text begins with, and its bytes. `at` is where that is.
+/// Returns the character of the escape at the start of a text, and the number of its bytes. `at` is
+/// the position of the escape.
 fn escape(text: &str, at: usize) -> Result<(char, usize), Fault> {
     let hex = |from: usize| {
         let digits = text.get(from..from + 4).filter(|d| d.bytes().all(|c| c.is_ascii_hexdigit()));

@@ -1,11 +1,12 @@
-//! A program as lines for people: one a node, in the words of `print(ep)`.
+//! Listing of a program for messages: one line per node, in the notation of `print(ep)`.
 //!
-//! Messages point into it: files of exported programs are one line of a megabyte.
+//! Messages point into the listing, because the file of an exported program is a single line
+//! of a megabyte.
 
 use super::model::{Arg, Int, Written};
 use std::fmt::{self, Display, Formatter, Write};
 
-/// The text, and the bytes of the line of each node and, last, of the result.
+/// Returns the text, and the byte range of the line of each node and, last, of the result.
 pub fn listing(w: &Written) -> (String, Vec<(usize, usize)>) {
     let mut text = String::from("def forward(self");
     let mut lines = Vec::with_capacity(w.nodes.len() + 1);
@@ -37,7 +38,7 @@ pub fn listing(w: &Written) -> (String, Vec<(usize, usize)>) {
     (text, lines)
 }
 
-/// One behind the other, with commas.
+/// Writes items separated by commas.
 fn list(out: &mut impl Write, all: impl Iterator<Item = impl Display>) {
     for (i, one) in all.enumerate() {
         let _ = out.write_str(if i == 0 { "" } else { ", " });
@@ -45,7 +46,7 @@ fn list(out: &mut impl Write, all: impl Iterator<Item = impl Display>) {
     }
 }
 
-/// A list in brackets.
+/// Writes a list in brackets.
 fn bracketed(f: &mut Formatter<'_>, all: impl Iterator<Item = impl Display>) -> fmt::Result {
     f.write_char('[')?;
     list(f, all);
@@ -69,7 +70,7 @@ impl Display for OfType<'_> {
     }
 }
 
-/// An argument where it is assigned: values with their types.
+/// An argument at its assignment: values with their types.
 struct Typed<'a>(&'a Written, &'a Arg<String>);
 
 impl Display for Typed<'_> {
@@ -83,7 +84,7 @@ impl Display for Typed<'_> {
     }
 }
 
-/// `dim = 0`
+/// An argument with its name, such as `dim = 0`.
 struct Named<'a>(&'a str, &'a Arg<String>);
 
 impl Display for Named<'_> {
@@ -94,7 +95,7 @@ impl Display for Named<'_> {
     }
 }
 
-/// An argument where it is used.
+/// An argument at its use.
 struct Word<'a>(&'a Arg<String>);
 
 impl Display for Word<'_> {

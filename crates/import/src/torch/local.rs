@@ -1,4 +1,5 @@
-//! The program of one rank by itself: records against rules, waits, reductions, groups, symbolic sizes.
+//! Checks of one rank's program on its own: recorded types against rules, waits, reductions,
+//! groups, symbolic sizes.
 
 use super::groups::{World, group_of, said_size, words};
 use super::model::{Arg, Kind, Meta, Program, ValueId};
@@ -7,19 +8,20 @@ use super::symbols;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 
-/// Reductions that PyTorch has; the last three are of whole numbers.
+/// The reductions of PyTorch; the last three are for integers only.
 pub const REDUCTIONS: [&str; 8] = ["sum", "avg", "product", "min", "max", "band", "bor", "bxor"];
 
-/// What is wrong with the program at that place of a world.
+/// Checks the program at index `at` of a world and returns its errors.
 pub fn check(world: &World, at: usize) -> Diagnostics {
     let p = &world.programs[at];
     let mut found = Diagnostics::new();
     for why in symbols::bind(sizes(p), &p.written.ranges) {
         found.push(Diagnostic::error("E536", format!("sizes that cannot be: {why}")).note(p.file.clone()));
     }
-    // the node whose result a value is, as long as nobody waited for it
+    // For each value that is the result of a collective and has not been waited for, the node of
+    // that collective.
     let mut pending: Vec<Option<usize>> = vec![None; p.values.len()];
-    // values whose record is wrong: what follows from them is no news
+    // Values whose record is wrong. Errors that follow from them are not reported.
     let mut doubtful = vec![false; p.values.len()];
     for n in 0..p.nodes.len() {
         waits(p, n, &mut pending, &mut found);
@@ -93,7 +95,7 @@ fn waits(p: &Program, n: usize, pending: &mut [Option<usize>], found: &mut Diagn
     }
 }
 
-/// Reduction, group and its size.
+/// Checks the reduction of a collective, its group, and the group's size.
 fn collective(
     p: &Program,
     n: usize,
@@ -145,7 +147,7 @@ fn collective(
     Ok(())
 }
 
-/// Records of a node's tensors that are operands of a collective.
+/// Returns the records of a node's tensor operands.
 fn inputs(p: &Program, n: usize) -> impl Iterator<Item = &Meta> {
     p.nodes[n].args.iter().flat_map(Arg::values).filter_map(|v| p.meta(*v))
 }
@@ -194,7 +196,7 @@ fn contradicts(p: &Program, n: usize, record: &Meta, rule: &Shape, which: usize)
     .note(p.place(n))
 }
 
-/// What is recorded against what the rule gives.
+/// Compares the recorded types of a node's results with those that its rule gives.
 fn records(p: &Program, n: usize, found: &mut Diagnostics) {
     let node = &p.nodes[n];
     let rules = match shapes(p, node) {

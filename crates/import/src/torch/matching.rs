@@ -1,8 +1,10 @@
-//! The programs of all ranks together: which collectives meet, and that each of them is the same on every member.
+//! Matching of collectives across ranks: determines which collectives meet, and verifies that each
+//! is the same on every member of its group.
 //!
-//! A group's collectives meet in the order in which each member issues them. Where they differ, the message says what the
-//! first difference is and where the programs part. A rank is taken to go on only when all have come to the collective
-//! that it issues: programs that need more are right on no backend for sure.
+//! The collectives of a group meet in the order in which each member issues them. If they differ,
+//! the message shows the first difference and the node from which the programs differ. The check
+//! assumes that a rank continues only after all members have reached the collective that it issues.
+//! A program that is correct only if ranks may continue earlier is not correct on every backend.
 
 use super::groups::{World, group_of, words};
 use super::model::{Arg, Program};
@@ -11,28 +13,28 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::meet::{Circle, Difference, first_difference};
 use std::collections::BTreeMap;
 
-/// A collective that all members of a group have come to.
+/// A collective that all members of a group have reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Met {
-    /// The group's members.
+    /// Members of the group.
     pub members: Vec<u64>,
-    /// Its name on the first of them.
+    /// Name of the group on the first of them.
     pub group: String,
-    /// Place of the program and the node there.
+    /// Index of the first member's program, and the node in it.
     pub at: (usize, usize),
-    /// The same of every member whose program is there, in the order of programs.
+    /// The same for every member whose program is present, in the order of programs.
     pub all: Vec<(usize, usize)>,
 }
 
 /// A collective as a rank issues it.
 #[derive(Clone, Debug)]
 struct Issue {
-    /// Number of the communicator.
+    /// Index of the communicator.
     group: usize,
     node: usize,
 }
 
-/// What has to be the same on every member, as words with what they say.
+/// Returns the properties that must be the same on every member, as names with values.
 fn signature(p: &Program, node: usize) -> Vec<(&'static str, String)> {
     let n = &p.nodes[node];
     let text = |name: &str| match n.arg(name) {
@@ -61,13 +63,14 @@ fn signature(p: &Program, node: usize) -> Vec<(&'static str, String)> {
     out
 }
 
-/// Communicators of a world: members, and the name on each program.
+/// Communicators of all ranks: their members, and their name in each program.
 struct Groups {
     list: Vec<(Vec<u64>, BTreeMap<usize, String>)>,
 }
 
 impl Groups {
-    /// A name that all members have for the same ranks is one communicator; what is left over meets in the order of names.
+    /// Builds the communicators. A name that all members use for the same ranks is one
+    /// communicator. The remaining names of these ranks are matched in the order of the names.
     fn of(world: &World) -> Groups {
         let mut by: BTreeMap<&[u64], BTreeMap<usize, Vec<&str>>> = BTreeMap::new();
         for (i, groups) in world.groups.iter().enumerate() {
@@ -106,10 +109,10 @@ impl Groups {
     }
 }
 
-/// Collectives in the order in which they meet.
+/// Returns the collectives in the order in which they meet.
 ///
 /// # Errors
-/// E530 to E534.
+/// Returns E530 to E534.
 pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
     let groups = Groups::of(world);
     let mut issues: Vec<Vec<Issue>> = vec![];
@@ -147,7 +150,7 @@ fn called(names: &BTreeMap<usize, String>, program: usize) -> &str {
     names.get(&program).map_or("", String::as_str)
 }
 
-/// A member whose table does not have the group.
+/// Reports a member whose table lacks the group.
 fn one_sided(
     world: &World,
     members: &[u64],
@@ -170,7 +173,7 @@ fn one_sided(
     .note(format!("the tables beside {} and {} have to agree, order included", a.file, b.file))
 }
 
-/// The first difference between members of a group.
+/// Reports the first difference between members of a group.
 fn differ(
     world: &World,
     members: &[u64],
@@ -230,7 +233,7 @@ fn differ(
     )
 }
 
-/// Adds where two programs part: the first node at which their operations differ.
+/// Adds the first node at which the operations of two programs differ.
 fn parting(d: Diagnostic, p: &Program, q: &Program) -> Diagnostic {
     let same = p.nodes.iter().zip(&q.nodes).take_while(|(a, b)| a.op.name == b.op.name).count();
     let says = |p: &Program| match p.written.nodes.get(same) {
@@ -247,7 +250,8 @@ fn parting(d: Diagnostic, p: &Program, q: &Program) -> Diagnostic {
     d.secondary(q.span(same), format!("rank {} goes on here", q.rank)).note(text)
 }
 
-/// What each rank gives against what the others take.
+/// Compares, for an all_to_all, the rows that each rank sends to a peer with the rows that
+/// the peer expects.
 fn splits(
     world: &World,
     names: &BTreeMap<usize, String>,
@@ -297,7 +301,7 @@ fn splits(
     None
 }
 
-/// Goes through all programs in step.
+/// Executes the collectives of all programs in step.
 fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met>, Diagnostic> {
     let members: Vec<Vec<usize>> =
         groups.list.iter().map(|(_, names)| names.keys().copied().collect()).collect();
@@ -330,7 +334,7 @@ fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met
     Err(d.help("issue collectives of different groups in one order on every rank"))
 }
 
-/// The next collective of a group, and every member behind it.
+/// Takes the next collective of a group and advances every member past it.
 fn met(groups: &Groups, issues: &[Vec<Issue>], next: &mut [usize], group: usize) -> Met {
     let (members, names) = &groups.list[group];
     let (first, name) = names.iter().next().expect("a group that met has members");

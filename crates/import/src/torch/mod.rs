@@ -1,8 +1,11 @@
-//! PyTorch programs: one local program a rank, checked by itself and against those of the other ranks (row TP-8).
+//! PyTorch programs: one local program per rank, checked on its own and against those of the other
+//! ranks (row TP-8 of `docs/features.md`).
 //!
-//! The way: [`exported`] (a format a file) gives a program in names, `resolve` values and rows of the table of
-//! operations ([`ops`], with `rules`), `local` checks a rank, [`matching`] all of them. Who is in which group is in no
-//! such file: [`groups`]. The model ([`model`]) is what every reader and every user of programs shares.
+//! A reader of a format ([`exported`] or the text reader) yields a program that refers to values by
+//! name. `resolve` replaces names by value numbers and operations by rows of the table [`ops`],
+//! whose results follow from `rules`. `local` checks one rank and [`matching`] all ranks together.
+//! These files do not contain the process groups; [`groups`] reads them from separate files. All
+//! readers and users share the data model in [`model`].
 
 pub mod archive;
 pub mod dtype;
@@ -33,10 +36,10 @@ use matching::Met;
 use model::Written;
 use std::collections::BTreeMap;
 
-/// Lines up to this length are shown with a mark under them; of longer ones an excerpt.
+/// Greatest length of a line that messages show whole. Of a longer line they show an excerpt.
 const SHORT: usize = 160;
 
-/// A message about a byte of a text.
+/// Makes a message about a byte of a text.
 fn at(code: &'static str, file: FileId, name: &str, text: &str, f: &Fault) -> Diagnostic {
     let mut place = f.at.min(text.len());
     while !text.is_char_boundary(place) {
@@ -56,7 +59,7 @@ fn at(code: &'static str, file: FileId, name: &str, text: &str, f: &Fault) -> Di
 /// Reads the JSON of an exported program.
 ///
 /// # Errors
-/// E520: it is none; E521: its schema is another one.
+/// Returns E520 if the text is not an exported program, and E521 if it has another schema.
 pub fn exported(file: FileId, name: &str, text: &str) -> Result<Written, Diagnostic> {
     exported::read(text).map_err(|e| match e {
         Unread::Fault(f) => at("E520", file, name, text, &f),
@@ -67,26 +70,27 @@ pub fn exported(file: FileId, name: &str, text: &str) -> Result<Written, Diagnos
     })
 }
 
-/// Reads the text of a program.
+/// Reads the text of a printed program.
 ///
 /// # Errors
-/// E554: it is none.
+/// Returns E554 if the text is not a printed program.
 pub fn printed(file: FileId, name: &str, text: &str) -> Result<Written, Diagnostic> {
     text::written::read(text).map_err(|f| at("E554", file, name, text, &f))
 }
 
-/// Reads a side-car with groups.
+/// Reads a file of process groups.
 ///
 /// # Errors
-/// E530: it is none.
+/// Returns E530 if the text is not such a file.
 pub fn table(file: FileId, name: &str, text: &str) -> Result<Table, Diagnostic> {
     groups::read(text).map_err(|f| at("E530", file, name, text, &f))
 }
 
-/// Checks the programs of a world: each by itself, then all together if all are there. Gives the collectives as they meet.
+/// Checks the programs of a world: each on its own, then all together if every rank has one.
+/// Returns the collectives in the order in which they meet.
 ///
 /// # Errors
-/// E525 to E539; what several ranks have alike is said once.
+/// Returns E525 to E539. An error that several ranks have in common is reported once.
 pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
     let mut found: Vec<(Diagnostic, Vec<u64>)> = vec![];
     let mut known: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -95,7 +99,7 @@ pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
             let next = found.len();
             let first = *known.entry((d.code, d.title.clone())).or_insert(next);
             match found.get_mut(first) {
-                // twice on one rank is two places
+                // Two equal messages of one rank are two places in its program, and both are kept.
                 Some((_, ranks)) if ranks[0] != p.rank => {
                     if ranks.last() != Some(&p.rank) {
                         ranks.push(p.rank);

@@ -1,7 +1,8 @@
-//! A local program of one rank as every reader hands it over, whatever file it came from.
+//! Data model of one rank's program, the same for every file format.
 //!
-//! Owns types of values, arguments and nodes. [`Written`] is a program in names, as a file has it; `resolve` makes a
-//! [`Program`] of it: values by number, the operation's row of the table, every argument there in the order of the schema.
+//! This module owns the types of values, arguments and nodes. [`Written`] is a program as a file
+//! contains it, with names. `resolve` turns it into a [`Program`]: values by number, the
+//! operation's row of the table, and all arguments in the order of the schema.
 
 use super::dtype::DType;
 use super::ops::Op;
@@ -10,23 +11,23 @@ use kbc_diag::{FileId, Span};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Element type and sizes of a tensor, as recorded.
+/// Recorded element type and sizes of a tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Meta {
-    /// Of an element.
+    /// Element type.
     pub dtype: DType,
-    /// One a dimension.
+    /// One size per dimension.
     pub sizes: Vec<Size>,
 }
 
 impl Meta {
-    /// The sizes as numbers: a symbolic one is what the example inputs made it.
+    /// Returns the sizes as numbers. A symbolic size has the value that the example inputs gave it.
     pub fn shape(&self) -> Vec<i64> {
         self.sizes.iter().map(|s| s.value).collect()
     }
 }
 
-/// `f32[8, s77]`
+/// Prints the record, such as `f32[8, s77]`.
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[", self.dtype.name())?;
@@ -38,10 +39,10 @@ impl fmt::Display for Meta {
     }
 }
 
-/// A whole number that is written, or a value of the program.
+/// An integer argument: a literal or a value of the program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Int<V> {
-    /// Written.
+    /// A literal.
     Is(i64),
     /// A value.
     Of(V),
@@ -63,21 +64,21 @@ pub enum Arg<V> {
     None,
     /// A tensor.
     Tensor(V),
-    /// Tensors.
+    /// A list of tensors.
     Tensors(Vec<V>),
-    /// Tensors of which some are `None`.
+    /// A list of tensors, some of which are `None`.
     Optionals(Vec<Option<V>>),
-    /// A whole number.
+    /// An integer.
     Int(Int<V>),
-    /// Whole numbers.
+    /// A list of integers.
     Ints(Vec<Int<V>>),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// A truth value.
+    /// A literal truth value.
     Bool(bool),
     /// A truth value of the program.
     BoolOf(V),
-    /// Characters.
+    /// A string.
     Text(String),
     /// An element type.
     DType(DType),
@@ -86,7 +87,7 @@ pub enum Arg<V> {
 }
 
 impl<V> Arg<V> {
-    /// The values in it.
+    /// Returns the values that the argument contains.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         let (mut one, mut tensors, mut optionals, mut ints) = (None, &[][..], &[][..], &[][..]);
         match self {
@@ -100,10 +101,10 @@ impl<V> Arg<V> {
         one.into_iter().chain(tensors).chain(optionals.iter().flatten()).chain(ints)
     }
 
-    /// The same with every value changed.
+    /// Applies a function to every value of the argument.
     ///
     /// # Errors
-    /// The first of the change.
+    /// Returns the first error of the function.
     pub fn map<W, E>(&self, f: &mut impl FnMut(&V) -> Result<W, E>) -> Result<Arg<W>, E> {
         fn int<V, W, E>(i: &Int<V>, f: &mut impl FnMut(&V) -> Result<W, E>) -> Result<Int<W>, E> {
             Ok(match i {
@@ -130,31 +131,31 @@ impl<V> Arg<V> {
     }
 }
 
-/// What an input is.
+/// The role of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A weight, by its name in the model: parameter, buffer or constant.
+    /// A weight (parameter, buffer or constant), with its name in the model.
     Weight(String),
     /// An argument of the program.
     User,
 }
 
-/// A node in names.
+/// A node that refers to values by name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WrittenNode {
-    /// `aten.mm.default`, without `torch.ops.`
+    /// The operation, such as `aten.mm.default`, without `torch.ops.`.
     pub target: String,
-    /// Arguments by the names of the schema.
+    /// Arguments, by their names in the schema.
     pub args: Vec<(String, Arg<String>)>,
-    /// Results: one list where the result is a list.
+    /// Results; a single list if the operation returns a list.
     pub outputs: Vec<Arg<String>>,
-    /// The line of the user's model it comes from, `model.py:17 in forward`.
+    /// Line of the user's model from which the node comes, such as `model.py:17 in forward`.
     pub source: Option<String>,
-    /// Where the file has it: byte 0 for a file without bytes of its own.
+    /// Byte of the node in its file; 0 for a file without byte positions of its own.
     pub at: usize,
 }
 
-/// Where the parts of a value are, for one dimension of a mesh.
+/// Placement of a value over one dimension of a mesh.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// `R`
@@ -165,74 +166,75 @@ pub enum Placement {
     Partial(String),
 }
 
-/// A program in names, as a file has it.
+/// A program as a file contains it, with names.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Written {
-    /// The version that wrote it, `2.15.0`.
+    /// Version of PyTorch that wrote the file, such as `2.15.0`.
     pub torch: String,
-    /// Names in call order, and what they are.
+    /// Inputs in call order, with their roles.
     pub inputs: Vec<(Arg<String>, Role)>,
-    /// In the order of execution.
+    /// Nodes, in order of execution.
     pub nodes: Vec<WrittenNode>,
     /// Results.
     pub outputs: Vec<Arg<String>>,
-    /// Records of tensors, by name.
+    /// Recorded types of tensors, by name.
     pub tensors: BTreeMap<String, Meta>,
-    /// Records of whole numbers, by name.
+    /// Recorded integers, by name.
     pub ints: BTreeMap<String, Size>,
-    /// Of a graph of DTensors: where the parts of values are, an entry a dimension of the mesh; sizes are global then.
+    /// For a graph of DTensors: placements of values, one entry per mesh dimension. Sizes
+    /// are then global.
     pub placements: BTreeMap<String, Vec<Placement>>,
-    /// Whether sizes with symbols have no value: text does not say what they were.
+    /// Whether symbolic sizes have no value, because the text does not contain it.
     pub unvalued: bool,
-    /// Least and greatest value of symbols.
+    /// Least and greatest value of each symbol.
     pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
 }
 
 impl Written {
-    /// Whether a size of it is a symbol.
+    /// Checks whether any size of the program is symbolic.
     pub fn is_symbolic(&self) -> bool {
         self.tensors.values().flat_map(|m| &m.sizes).chain(self.ints.values()).any(|s| s.expr.is_some())
     }
 }
 
-/// Number of a value in [`Program::values`].
+/// Index of a value in [`Program::values`].
 pub type ValueId = usize;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
     /// A tensor.
     Tensor(Meta),
-    /// A whole number.
+    /// An integer.
     Int(Size),
-    /// A truth value about sizes.
+    /// A truth value that depends on sizes.
     Bool,
-    /// A result that has no record, because nothing uses it.
+    /// A result without a record, because nothing uses it.
     Unused,
 }
 
-/// A value: assigned once.
+/// A value; it is assigned once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
     /// Its name in the file.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
 /// An operation with its arguments.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The row of the table.
+    /// Row of the table of operations.
     pub op: &'static Op,
-    /// One a parameter of the row, defaults filled in.
+    /// One argument per parameter of the row, with defaults filled in.
     pub args: Vec<Arg<ValueId>>,
-    /// Results, the elements of a list one by one.
+    /// Results; the elements of a list are listed one by one.
     pub outputs: Vec<ValueId>,
 }
 
 impl Node {
-    /// The argument of that name; `None` where the operation has no such parameter.
+    /// Returns the argument with that name; `None` if the operation has no such parameter.
     pub fn arg(&self, name: &str) -> &Arg<ValueId> {
         self.op.params.iter().position(|p| p.name == name).map_or(&Arg::None, |i| &self.args[i])
     }
@@ -241,31 +243,32 @@ impl Node {
 /// The program of one rank.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file as the user named it.
+    /// The file, as the user named it.
     pub file: String,
-    /// Its text in the map, for messages: one line a node ([`super::listing`]).
+    /// The text of the program in the source map, for messages: one line per node
+    /// ([`super::listing`]).
     pub listing: FileId,
-    /// The line of each node and, last, of the result: bytes of the listing.
+    /// Byte range in the listing of each node's line and, last, of the line of the result.
     pub lines: Vec<(usize, usize)>,
-    /// In names.
+    /// The program with names.
     pub written: Written,
     /// The rank that runs it.
     pub rank: u64,
-    /// All values: inputs first.
+    /// All values, inputs first.
     pub values: Vec<Value>,
-    /// In the order of execution.
+    /// Nodes, in order of execution.
     pub nodes: Vec<Node>,
     /// Values that are results.
     pub outputs: Vec<ValueId>,
 }
 
 impl Program {
-    /// The line of a node; of the result for the number after the last node.
+    /// Returns the location of a node; for the index after the last node, that of the result.
     pub fn span(&self, node: usize) -> Span {
         self.lines.get(node).map_or(Span::NONE, |(a, b)| Span::new(self.listing, *a, *b))
     }
 
-    /// The record of a tensor.
+    /// Returns the record of a tensor.
     pub fn meta(&self, v: ValueId) -> Option<&Meta> {
         match &self.values[v].kind {
             Kind::Tensor(m) => Some(m),
@@ -273,7 +276,7 @@ impl Program {
         }
     }
 
-    /// The number that a written number or a value is, as far as records tell.
+    /// Returns the number that a literal or a value stands for, if the records determine it.
     pub fn int(&self, i: &Int<ValueId>) -> Option<i64> {
         match i {
             Int::Is(n) => Some(*n),
@@ -284,13 +287,13 @@ impl Program {
         }
     }
 
-    /// Where a node is written: the model's line if it is known, and the byte of the file.
+    /// Returns the place of a node: the line of the model if it is known, and the byte of the file.
     pub fn place(&self, node: usize) -> String {
         place(&self.file, &self.written.nodes[node])
     }
 }
 
-/// Where a node is written, in words.
+/// Returns the place of a node as text.
 pub fn place(file: &str, node: &WrittenNode) -> String {
     match &node.source {
         Some(line) => format!("{file}, byte {}; from {line}", node.at),

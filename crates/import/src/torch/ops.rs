@@ -1,7 +1,9 @@
-//! The table of operations: a line of schema as PyTorch writes it, and the rule of its results.
+//! Table of PyTorch operations: for each, its schema as PyTorch writes it, and the rule
+//! for its results.
 //!
-//! Owns which operations there are, their parameters with defaults, and what they return. What a rule says is
-//! `shape`'s. An operation that is not here is unknown to kbc (E522).
+//! This module owns the set of known operations, their parameters with defaults, and the form of
+//! their results. The rules themselves are in `rules`. An operation that is not in the table is
+//! rejected (E522).
 
 use super::model::Arg;
 use super::rules::Rule::{self, *};
@@ -13,13 +15,13 @@ use std::sync::LazyLock;
 pub struct Param {
     /// Its name in the schema.
     pub name: &'static str,
-    /// Its type without a default.
+    /// Its type, without the default.
     pub ty: Ty,
-    /// What it is where nothing is said; none if something has to be said.
+    /// The default value; none for a required parameter.
     pub default: Option<Arg<usize>>,
 }
 
-/// Types of parameters: what arguments may stand for them.
+/// The type of a parameter, which determines the arguments that it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of the schema")]
 pub enum Ty {
@@ -42,10 +44,10 @@ pub enum Ty {
     Place,
 }
 
-/// What an operation returns.
+/// The form of an operation's results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Returns {
-    /// So many results, each of its own.
+    /// This many separate results.
     Each(usize),
     /// One list of tensors.
     List,
@@ -54,22 +56,22 @@ pub enum Returns {
 /// An operation.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// `aten.mm.default`
+    /// The name, such as `aten.mm.default`.
     pub name: &'static str,
-    /// In order.
+    /// Parameters, in order.
     pub params: Vec<Param>,
-    /// What comes out.
+    /// The form of the results.
     pub returns: Returns,
-    /// How it follows from the arguments.
+    /// The rule that gives the results from the arguments.
     pub rule: Rule,
 }
 
-/// The operation of that name, without `torch.ops.`
+/// Returns the operation with that name, without `torch.ops.`.
 pub fn find(name: &str) -> Option<&'static Op> {
     OPS.get(name)
 }
 
-/// All names, in order.
+/// Returns all names in alphabetical order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     OPS.keys().copied()
 }
@@ -80,7 +82,8 @@ static OPS: LazyLock<BTreeMap<&'static str, Op>> =
 fn row(line: &'static str, rule: Rule) -> (&'static str, Op) {
     let (name, rest) = line.split_once('(').expect("a schema has parameters");
     let (params, returns) = rest.split_once(") -> ").expect("a schema has results");
-    // a list of numbers has commas of its own: `int[2] dilation=[1, 1]` is written without a blank
+    // The default of a list of numbers contains commas; it is written without spaces to survive
+    // this split: `int[2] dilation=[1, 1]`.
     let params = params.split(", ").filter(|p| !p.is_empty() && *p != "*").map(param).collect();
     let returns = match returns {
         "Tensor[]" => Returns::List,
@@ -133,10 +136,11 @@ fn value(text: &str) -> Arg<usize> {
     }
 }
 
-/// Schemas with their rules, by kind. `SymInt` is written `int`; devices, layouts and memory formats keep their names.
+/// Schemas with their rules, by kind. `SymInt` is written as `int`; devices, layouts and memory
+/// formats keep their names.
 #[rustfmt::skip]
 const TABLE: &[(&str, Rule)] = &[
-    // collectives: dimension 0, valid after a wait
+    // collectives: along dimension 0; the result is valid after a wait
     ("_c10d_functional.all_reduce.default(Tensor input, str reduce_op, str group_name) -> Tensor", AllReduce),
     ("_c10d_functional.all_reduce_coalesced.default(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]", AllReduce),
     ("_c10d_functional.all_gather_into_tensor.default(Tensor input, int group_size, str group_name) -> Tensor", AllGather),
@@ -147,11 +151,11 @@ const TABLE: &[(&str, Rule)] = &[
     ("_c10d_functional.broadcast.default(Tensor input, int src, str group_name) -> Tensor", Broadcast),
     ("_c10d_functional.wait_tensor.default(Tensor tensor) -> Tensor", Wait),
     ("_c10d_functional.wait_tensors.default(Tensor[] tensors) -> Tensor[]", Wait),
-    // waits itself
+    // waits by itself
     ("_dtensor.shard_dim_alltoall.default(Tensor input, int gather_dim, int shard_dim, str group_name) -> Tensor", ShardDim),
-    // of graphs of DTensors: another placement of the same value
+    // from graphs of DTensors: another placement of the same value
     ("_dtensor.redistribute.default(Tensor self) -> Tensor", Same),
-    // products
+    // matmuls
     ("aten.mm.default(Tensor self, Tensor mat2) -> Tensor", Mm),
     ("aten.bmm.default(Tensor self, Tensor mat2) -> Tensor", Bmm),
     ("aten.addmm.default(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", Addmm),
@@ -160,7 +164,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("aten.linear.default(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", Linear),
     ("aten.einsum.default(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", Einsum),
     ("aten.scaled_dot_product_attention.default(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", Attention),
-    // one element from one, of the same type
+    // elementwise, one operand, same type
     ("aten.clone.default(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", Same),
     ("aten.alias.default(Tensor self) -> Tensor", Same),
     ("aten.detach.default(Tensor self) -> Tensor", Same),
@@ -195,7 +199,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("aten.copy.default(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", Copy),
     ("aten.copy_.default(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", Copy),
     ("aten.slice_scatter.default(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", SliceScatter),
-    // whole numbers become f32
+    // elementwise; integers become f32
     ("aten.exp.default(Tensor self) -> Tensor", Float),
     ("aten.log.default(Tensor self) -> Tensor", Float),
     ("aten.erf.default(Tensor self) -> Tensor", Float),
@@ -214,7 +218,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("aten.tan.default(Tensor self) -> Tensor", Float),
     ("aten.sinh.default(Tensor self) -> Tensor", Float),
     ("aten.cosh.default(Tensor self) -> Tensor", Float),
-    // other types
+    // other result types
     ("aten._to_copy.default(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", Cast),
     ("aten.to.dtype(Tensor self, ScalarType? dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor", Cast),
     ("aten.to.dtype_layout(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor", Cast),
@@ -315,7 +319,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("aten.scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", Scatter),
     ("aten.index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", Index),
     ("aten.index_put.default(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Same),
-    // made from nothing
+    // creation of tensors
     ("aten.full.default(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Full),
     ("aten.ones.default(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Full),
     ("aten.zeros.default(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Full),
@@ -329,7 +333,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("aten.arange.default(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Arange),
     ("aten.arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Arange),
     ("aten.arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Arange),
-    // numbers of sizes
+    // integers computed from sizes
     ("aten.sym_size.int(Tensor self, int dim) -> SymInt", SymSize),
     ("aten.sym_numel.default(Tensor self) -> SymInt", Number),
     ("_operator.add(int a, int b) -> SymInt", Number),

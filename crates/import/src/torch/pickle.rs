@@ -1,7 +1,8 @@
-//! Tensors of a state dict in a pickle, as `torch.save` writes it: a machine that knows the instructions and the four
-//! functions which such a file needs, and calls nothing.
+//! Reader of pickled state dicts, as `torch.save` writes them. It is a stack machine that knows the
+//! instructions and the few functions that such a file needs, and never calls any code.
 //!
-//! Owns what is refused: every other global, values that are shared so that they would grow, anything that is no tensor.
+//! This module owns the rejection of everything else: other globals, shared values whose size would
+//! explode, and values that are not tensors.
 
 use super::dtype::DType;
 use std::collections::BTreeMap;
@@ -9,15 +10,15 @@ use std::collections::BTreeMap;
 /// A tensor in a storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tensor {
-    /// Of an element.
+    /// Element type.
     pub dtype: DType,
-    /// The storage's entry in the archive, `data/0`.
+    /// The archive entry of the storage, such as `data/0`.
     pub key: String,
-    /// Its first element.
+    /// Index of the first element in the storage.
     pub offset: i64,
-    /// One a dimension.
+    /// One size per dimension.
     pub sizes: Vec<i64>,
-    /// Elements between neighbours of each dimension.
+    /// Distance between neighbours along each dimension, in elements.
     pub strides: Vec<i64>,
 }
 
@@ -36,13 +37,14 @@ enum Value {
     Mark,
 }
 
-/// Values within a value, so that a reference to a reference does not double them for ever.
+/// Greatest number of values within a value, so that nested references cannot double its size
+/// again and again.
 const LARGEST: usize = 256;
 
-/// Values that are remembered and recalled, all together.
+/// Greatest total number of values that are stored in the memo and fetched from it.
 const MOST: usize = 1 << 22;
 
-/// Values on the stack.
+/// Greatest number of values on the stack.
 const DEEPEST: usize = 1 << 20;
 
 impl Value {
@@ -65,7 +67,7 @@ fn small(v: &Value) -> Result<(), String> {
     if v.size() > LARGEST { Err("a value in it is too large".into()) } else { Ok(()) }
 }
 
-/// The element type of a storage's class.
+/// Returns the element type of a storage class.
 fn storage(global: &str) -> Option<DType> {
     Some(match global.strip_prefix("torch.")?.strip_suffix("Storage")? {
         "Float" => DType::F32,
@@ -86,7 +88,7 @@ struct Machine<'b> {
     rest: &'b [u8],
     stack: Vec<Value>,
     memo: BTreeMap<u32, Value>,
-    /// What was remembered and recalled.
+    /// Number of values stored in the memo and fetched from it so far.
     kept: usize,
 }
 
@@ -128,7 +130,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Everything from the last mark on.
+    /// Pops everything above the last mark, and the mark.
     fn marked(&mut self) -> Found<Vec<Value>> {
         let at = self.stack.iter().rposition(|v| matches!(v, Value::Mark)).ok_or("there is no mark")?;
         let out = self.stack.split_off(at + 1);
@@ -149,7 +151,8 @@ impl Machine<'_> {
 
     fn remember(&mut self, at: u64) -> Found<()> {
         let v = self.stack.last().cloned().ok_or("nothing to remember")?;
-        // what changes later cannot be shared here, and needs not be
+        // A list or dict may change later, so a copy in the memo would be wrong. A mark takes its
+        // place; fetching it is an error.
         let v = match v {
             Value::List(_) | Value::Dict(_) => Value::Mark,
             v => v,
@@ -192,7 +195,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A call of one of the functions that a state dict has.
+    /// Executes a call of one of the known functions.
     fn call(&mut self) -> Found<()> {
         let (args, f) = (self.pop()?, self.pop()?);
         let (Value::Tuple(args), Value::Global(f)) = (args, f) else {
@@ -219,7 +222,7 @@ impl Machine<'_> {
         self.push(out)
     }
 
-    /// What is outside of the pickle: storages.
+    /// Resolves a persistent id, which refers to a storage outside the pickle.
     fn outside(&mut self) -> Found<()> {
         let v = self.pop()?;
         let Value::Tuple(l) = &v else { return Err("a reference to no storage".into()) };
@@ -232,7 +235,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Executes to the end; the value.
+    /// Executes the pickle to its end and returns the value.
     fn run(&mut self) -> Found<Value> {
         loop {
             let op = self.take(1)?[0];
@@ -240,7 +243,7 @@ impl Machine<'_> {
                 0x80 => {
                     self.number(1)?;
                 }
-                // frames of later protocols
+                // Frames of later protocols.
                 0x95 => {
                     self.number(8)?;
                 }
@@ -333,7 +336,7 @@ impl Machine<'_> {
                     let list = self.marked()?;
                     self.append(list)?;
                 }
-                // the state of an object (`_metadata` of a state dict) says nothing of tensors
+                // The state of an object (`_metadata` of a state dict) does not affect tensors.
                 b'b' => {
                     self.pop()?;
                     if !matches!(self.stack.last(), Some(Value::Dict(_) | Value::Tensor(_))) {
@@ -349,10 +352,10 @@ impl Machine<'_> {
     }
 }
 
-/// The tensors of a state dict, by name.
+/// Returns the tensors of a state dict, by name.
 ///
 /// # Errors
-/// What else is in it, as a sentence.
+/// Returns a sentence that describes what else the pickle contains.
 pub fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
     let mut m = Machine { rest: bytes, stack: vec![], memo: BTreeMap::new(), kept: 0 };
     let Value::Dict(list) = m.run()? else { return Err("it is no dict of tensors".into()) };
@@ -373,7 +376,8 @@ pub fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
 mod tests {
     use super::*;
 
-    /// A state dict of one parameter, in the instructions that Python's pickle uses for it in protocol 2.
+    /// A state dict with one parameter, in the instructions that Python's pickle uses
+    /// in protocol 2.
     fn sample() -> Vec<u8> {
         let mut out = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x02\x00\x00\x00w1q\x02".to_vec();
         out.extend(b"ctorch._utils\n_rebuild_parameter\nq\x03(ctorch._utils\n_rebuild_tensor_v2\nq\x04((");
@@ -394,7 +398,7 @@ mod tests {
     fn anything_else_is_refused() {
         let os = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.";
         assert_eq!(tensors(os), Err("it calls os.system, which kbc does not".into()));
-        // tuples of tuples of tuples
+        // Tuples of tuples of tuples.
         let mut bomb = b"\x80\x02)".to_vec();
         (0..40u8).for_each(|i| bomb.extend([b'q', i, b'h', i, 0x86]));
         bomb.push(b'.');

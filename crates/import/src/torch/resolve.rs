@@ -1,7 +1,7 @@
-//! Names to values: from what a file has ([`Written`]) to a [`Program`].
+//! Name resolution: turns the program of a file ([`Written`]) into a [`Program`].
 //!
-//! Owns that every operation is in the table and takes what it is given, and that every value is there before its use
-//! and assigned once.
+//! This module verifies that every operation is in the table and accepts its arguments, and that
+//! every value is assigned once and before its use.
 
 use super::model::{Arg, Int, Kind, Node, Program, Value, ValueId, Written, WrittenNode, place};
 use super::ops::{self, Op, Param, Returns, Ty};
@@ -9,10 +9,10 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::HashMap;
 
-/// The program that a file has.
+/// Resolves the program of a file.
 ///
 /// # Errors
-/// E522 to E524: operations, arguments and names that are wrong; all of them.
+/// Returns E522 to E524, one for every operation, argument or name that is wrong.
 pub fn resolve(
     file: &str,
     rank: u64,
@@ -102,7 +102,7 @@ impl<'a> Resolver<'a> {
         Some(id)
     }
 
-    /// The value of a name that a node uses.
+    /// Returns the value with a name that a node uses.
     fn used(&mut self, node: usize, name: &str) -> Result<ValueId, ()> {
         match self.names.get(name) {
             Some(id) if self.values[*id].kind != Kind::Unused => Ok(*id),
@@ -117,7 +117,7 @@ impl<'a> Resolver<'a> {
                 let mut d = Diagnostic::error("E524", format!("`{name}` is used before it is there"))
                     .primary(self.span(node), "used here")
                     .note(self.file.to_owned());
-                // of equally near names the first, whatever the order of the table is
+                // Sorted, so that the first of several equally near names is the same in every run.
                 let mut names: Vec<&str> = self.names.keys().copied().collect();
                 names.sort_unstable();
                 if let Some(near) = nearest(name, names) {
@@ -221,7 +221,8 @@ fn fits(p: &Param, arg: &Arg<String>) -> bool {
     let number = matches!(arg, Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) | Arg::BoolOf(_));
     let none = matches!(arg, Arg::None);
     match p.ty {
-        // a number may stand for a tensor without dimensions where operands are broadcast
+        // A number may stand for a tensor without dimensions if the operation
+        // broadcasts that operand.
         Ty::Tensor => {
             matches!(arg, Arg::Tensor(_)) || (number && matches!(p.name, "self" | "other" | "value"))
         }
@@ -244,7 +245,7 @@ fn fits(p: &Param, arg: &Arg<String>) -> bool {
     }
 }
 
-/// Families of operations that kbc cannot have, and what to do instead.
+/// Families of operations that kbc does not support, with advice.
 const FAMILIES: [(&str, &str); 5] = [
     (
         "c10d.",

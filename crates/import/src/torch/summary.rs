@@ -1,4 +1,4 @@
-//! What a world of programs has in it, in figures: for reports.
+//! Statistics of a set of programs, for reports.
 
 use super::groups::{World, group_of};
 use super::matching::Met;
@@ -6,26 +6,26 @@ use super::model::{Arg, Meta, Program};
 use super::rules::Rule;
 use std::collections::BTreeMap;
 
-/// Collectives that are alike, folded.
+/// A group of equal collectives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Collective {
-    /// `all_reduce` and so on.
+    /// The operation, such as `all_reduce`.
     pub operation: &'static str,
-    /// `sum`, where it combines.
+    /// The reduction, such as `sum`, if the collective combines values.
     pub reduce: Option<String>,
-    /// The group's name on its first rank.
+    /// Name of the group on its first rank.
     pub group: String,
-    /// Its members.
+    /// Members of the group.
     pub members: Vec<u64>,
-    /// Operands of the first rank: `f32[8, 16]`.
+    /// Operands on the first rank, such as `f32[8, 16]`.
     pub operand: String,
-    /// Bytes of a rank; of the total output for all_gather.
+    /// Bytes per rank; for all_gather those of the whole output.
     pub bytes: u64,
-    /// How many of them there are.
+    /// Number of such collectives.
     pub count: u64,
 }
 
-/// Operations of a program by their names.
+/// Counts the operations of a program by name.
 pub fn operations(p: &Program) -> BTreeMap<&'static str, u64> {
     let mut out = BTreeMap::new();
     for n in &p.nodes {
@@ -34,7 +34,7 @@ pub fn operations(p: &Program) -> BTreeMap<&'static str, u64> {
     out
 }
 
-/// Those of a program alone, where the others are not known.
+/// Returns the collectives of a program whose peers are not known.
 pub fn alone(world: &World) -> Vec<Met> {
     let mut out = vec![];
     for (i, p) in world.programs.iter().enumerate() {
@@ -52,7 +52,7 @@ fn bytes(m: &Meta) -> u64 {
     elements.and_then(|n| n.checked_mul(m.dtype.bytes())).unwrap_or(u64::MAX)
 }
 
-/// Collectives by kind, operand and group, in the order of their first.
+/// Groups collectives by operation, operand and group, in the order of first occurrence.
 pub fn collectives(world: &World, met: &[Met]) -> Vec<Collective> {
     let mut out: Vec<Collective> = vec![];
     for m in met {

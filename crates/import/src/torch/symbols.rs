@@ -1,7 +1,9 @@
-//! Symbolic sizes: an expression, as sympy's `srepr` writes it, and the number that the example inputs made it.
+//! Symbolic sizes: an expression, as sympy's `srepr` writes it, and the value that the example
+//! inputs gave it.
 //!
-//! Owns their syntax and arithmetic. Symbols are bound by the numbers; that every other expression has the value these
-//! give, and that they lie in their ranges, is [`bind`]'s.
+//! This module owns the syntax and arithmetic of the expressions. The recorded values bind the
+//! symbols. [`bind`] verifies that every other expression has the value that follows from these
+//! bindings, and that symbols lie within their ranges.
 
 use super::exported::LARGEST;
 use super::model::{Arg, Written};
@@ -11,14 +13,14 @@ use std::fmt;
 /// A size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Size {
-    /// The number.
+    /// Its value.
     pub value: i64,
-    /// What it is in symbols; absent for a plain number.
+    /// The symbolic expression; none for a plain number.
     pub expr: Option<Expr>,
 }
 
 impl Size {
-    /// A plain number.
+    /// Makes a plain number.
     pub fn of(value: i64) -> Size {
         Size { value, expr: None }
     }
@@ -33,32 +35,33 @@ impl fmt::Display for Size {
     }
 }
 
-/// An expression in symbols.
+/// A symbolic expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
     /// `Integer(2)`
     Number(i64),
     /// `Symbol('s77', positive=True, integer=True)`
     Symbol(String),
-    /// `Add(a, b, ..)` and others, by name.
+    /// `Add(a, b, ..)` and other functions, by name.
     Call(String, Vec<Expr>),
 }
 
-/// Expressions within each other.
+/// Greatest nesting of expressions.
 const DEEPEST: usize = 64;
 
 impl Expr {
-    /// Reads one.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// Returns a sentence about what cannot be read.
     pub fn parse(text: &str) -> Result<Expr, String> {
         let mut rest = text.trim();
         let e = expr(&mut rest, 0)?;
         if rest.trim().is_empty() { Ok(e) } else { Err(format!("`{text}` has more than an expression")) }
     }
 
-    /// Its value; none where a symbol has none, it has no whole value, or kbc does not know the function.
+    /// Returns the value; none if a symbol is unbound, the value is not an integer, or kbc does not
+    /// know the function.
     fn value(&self, bound: &BTreeMap<&str, i64>) -> Option<i64> {
         let (name, list) = match self {
             Expr::Number(n) => return Some(*n),
@@ -98,7 +101,7 @@ fn expr(rest: &mut &str, depth: usize) -> Result<Expr, String> {
         return Err(cannot(rest));
     }
     let Some(inner) = tail.strip_prefix('(') else {
-        // a plain name, as text forms have it
+        // A plain name, as in printed programs.
         *rest = tail;
         return Ok(Expr::Symbol(name.to_owned()));
     };
@@ -150,11 +153,12 @@ impl fmt::Display for Expr {
     }
 }
 
-/// Gives every size of a program the value that it has where some symbols are other numbers; symbols of which nothing is said
-/// stay what the example inputs made them.
+/// Recomputes every size of a program for new values of some symbols. All other symbols keep the
+/// values of the example inputs.
 ///
 /// # Errors
-/// Names that are no symbols of the program, and sizes that cannot be computed: a sentence each.
+/// Returns one sentence for each name that is not a symbol of the program, and for each size that
+/// cannot be computed.
 pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<String>> {
     let all = || w.tensors.iter().flat_map(|t| &t.1.sizes).chain(w.ints.values());
     let mut bound: BTreeMap<String, i64> = all()
@@ -191,10 +195,10 @@ pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<S
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// What the sizes of data say about the symbols of the inputs that it is for.
+/// Derives the values of symbols from the shapes of data for the inputs.
 ///
 /// # Errors
-/// Two inputs that give a symbol two values, in words.
+/// Returns a sentence if two inputs give one symbol different values.
 pub fn bound_by(w: &Written, data: &BTreeMap<String, Vec<i64>>) -> Result<BTreeMap<String, i64>, String> {
     let mut out: BTreeMap<String, (i64, &str)> = BTreeMap::new();
     for (arg, _) in &w.inputs {
@@ -220,7 +224,8 @@ pub fn bound_by(w: &Written, data: &BTreeMap<String, Vec<i64>>) -> Result<BTreeM
     Ok(out.into_iter().map(|(s, (n, _))| (s, n)).collect())
 }
 
-/// Binds the symbols of some sizes and compares the rest: one sentence for each thing that cannot be.
+/// Binds the symbols of the given sizes and verifies the remaining sizes. Returns one sentence for
+/// each contradiction.
 pub fn bind<'a>(
     sizes: impl Iterator<Item = (&'a str, &'a Size)> + Clone,
     ranges: &BTreeMap<String, (Option<i64>, Option<i64>)>,

@@ -1,8 +1,8 @@
-//! How the collectives of all ranks meet, and what is wrong where they do not.
+//! Meetings: matches the collectives of all ranks, and reports where they do not match.
 //!
-//! A group's collectives meet in the order in which each of its ranks issues them (`crate::meet`). Ranks of a part issue the
-//! same, so sequences are compared once for each set of parts that share a group; only order between groups is looked at rank
-//! by rank.
+//! A group's collectives meet in the order in which each of its ranks issues them (`crate::meet`).
+//! All ranks of a part issue the same collectives, so sequences are compared once for each set of
+//! parts that share a group. Only the order between groups is examined rank by rank.
 
 use super::{Groups, Local, issued};
 use crate::graph::{Collective, OpId, Using, UsingArg};
@@ -12,18 +12,19 @@ use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A collective with all parts that take part in it, each with its operation. Groups of the same kind that come to it at the
-/// same time are one meeting.
+/// A collective with all parts that take part in it, and its operation in each part. Groups of the
+/// same kind that reach it at the same time form one meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meeting {
-    /// Parts, ascending, and the operation in each.
+    /// Parts, ascending, with the operation in each.
     pub members: Vec<(usize, OpId)>,
 }
 
-/// Most ranks whose order is looked at one by one.
+/// Most ranks for which the order is examined rank by rank.
 const MOST_RANKS: u64 = 65536;
 
-/// What has to be the same on every member, as words with what they say.
+/// Returns the properties of a collective that must be equal on all members, as pairs of name and
+/// value.
 pub fn signature(local: &Local, part: usize, id: OpId) -> Vec<(&'static str, String)> {
     let g = &local.parts[part].graph;
     let crate::graph::OpKind::Collective(c) = &g.op(id).kind else { return vec![] };
@@ -56,11 +57,13 @@ fn spelled(u: &Using) -> String {
     if args.is_empty() { u.alg.to_string() } else { format!("{}({})", u.alg, args.join(", ")) }
 }
 
-/// The collectives of all parts in an order in which all ranks come to them.
+/// Returns the collectives of all parts in an order in which all ranks reach them.
 ///
 /// # Errors
-/// E543 a collective that a rank of its group does not issue; E544 another one; E545 an order that no rank gets through;
-/// E549 ranks of one part that come to a collective at different steps.
+/// Returns E543 for a collective that some rank of its group does not issue, E544 if ranks of a
+/// group issue different collectives, E545 if ranks wait for each other in a circle, E546 for a
+/// collective over axes that the mesh does not have, and E549 if ranks of one part reach a
+/// collective at different steps, or if there are too many ranks.
 pub fn meetings(local: &Local, mesh: &Mesh) -> Result<Vec<Meeting>, Diagnostics> {
     if let [part] = &local.parts[..] {
         // Every group is whole, and its ranks do the same.
@@ -69,7 +72,7 @@ pub fn meetings(local: &Local, mesh: &Mesh) -> Result<Vec<Meeting>, Diagnostics>
     Matching::new(local, mesh)?.check()
 }
 
-/// A communicator: its ranks, and the parts they are in.
+/// A communicator: a group over some axes, its ranks, and the parts that they belong to.
 struct Communicator {
     axes: Vec<Name>,
     ranks: Vec<u64>,
@@ -78,10 +81,10 @@ struct Communicator {
 
 struct Matching<'a> {
     local: &'a Local,
-    /// Collectives of each part, with the number of their axes in `axes`.
+    /// Collectives of each part, with the index of their axes in `axes`.
     issues: Vec<Vec<(OpId, usize)>>,
     axes: Vec<(Vec<Name>, Groups)>,
-    /// The part of each rank.
+    /// Part of each rank.
     part_of: Vec<usize>,
 }
 
@@ -115,13 +118,13 @@ impl<'a> Matching<'a> {
             m.issues.push(list);
         }
         for r in 0..mesh.ranks() {
-            // A rank of no part is the verifier's to report.
+            // The verifier reports a rank that is in no part.
             m.part_of.push(local.part_of(r).unwrap_or(0));
         }
         Ok(m)
     }
 
-    /// The communicators of all groups that somebody uses.
+    /// Returns the communicators of all groups over which some part issues a collective.
     fn communicators(&self) -> Vec<Communicator> {
         let mut out = vec![];
         for (at, (axes, groups)) in self.axes.iter().enumerate() {
@@ -162,7 +165,7 @@ impl<'a> Matching<'a> {
         self.local.parts[part].graph.op(id).span
     }
 
-    /// The first difference between the members of a group.
+    /// Returns a diagnostic about the first difference between the members of a group.
     fn differ(&self, c: &Communicator) -> Option<Diagnostic> {
         let ids: Vec<Vec<OpId>> = c.parts.iter().map(|p| self.sequence(*p, &c.axes)).collect();
         let all: Vec<Vec<_>> = c
@@ -223,7 +226,8 @@ impl<'a> Matching<'a> {
         )
     }
 
-    /// Whether every rank gets through, going on as soon as all have come to the collective that it issues.
+    /// Checks that no ranks wait for each other in a circle, if each rank continues as soon as its
+    /// whole group has reached the collective that it issues.
     fn circles(&self, communicators: &[Communicator]) -> Result<(), Diagnostic> {
         let mut number: BTreeMap<(&[Name], u64), usize> = BTreeMap::new();
         for (g, c) in communicators.iter().enumerate() {
@@ -261,7 +265,7 @@ impl<'a> Matching<'a> {
         Err(d.help("issue collectives of different groups in one order on every rank"))
     }
 
-    /// The meetings: of a part all ranks go on together.
+    /// Returns the meetings, if all ranks of each part can continue together.
     fn order(&self) -> Result<Vec<Meeting>, Diagnostic> {
         let parts = self.local.parts.len();
         let mut next = vec![0; parts];
@@ -284,7 +288,7 @@ impl<'a> Matching<'a> {
                     waits = waits.or(Some((p, id, q)));
                     continue;
                 }
-                // Other groups of the same kind go along, each with its own ranks.
+                // Groups of the same kind join the meeting, each with its own ranks.
                 let signs = signature(self.local, p, id);
                 let crate::graph::OpKind::Collective(c) = &self.local.parts[p].graph.op(id).kind else {
                     continue;
@@ -306,7 +310,7 @@ impl<'a> Matching<'a> {
         Ok(out)
     }
 
-    /// The parts that share groups with a part, and those that share groups with them.
+    /// Returns the parts that share groups with a part, directly or through other parts.
     fn together(&self, part: usize, axes: usize) -> BTreeSet<usize> {
         let groups = &self.axes[axes].1;
         let mut out = BTreeSet::from([part]);
@@ -324,7 +328,7 @@ impl<'a> Matching<'a> {
         out
     }
 
-    /// The error about parts whose ranks do not go on together.
+    /// Creates E549 for parts whose ranks do not continue together.
     fn apart(&self, p: usize, id: OpId, q: usize) -> Diagnostic {
         let rank = |p: usize| self.local.parts[p].ranks.first().copied().unwrap_or(0);
         let mut d = Diagnostic::error(
@@ -344,13 +348,13 @@ fn unknown(axes: &[Name], span: Span) -> Diagnostic {
         .primary(span, "axes of the mesh, each once")
 }
 
-/// `tp`, or `(dp, tp)`.
+/// Returns the axes as printed: `tp`, or `(dp, tp)`.
 fn shown(axes: &[Name]) -> String {
     let names: Vec<&str> = axes.iter().map(Name::as_str).collect();
     if let [one] = names[..] { one.to_owned() } else { format!("({})", names.join(", ")) }
 }
 
-/// `0, 2`, the first eight.
+/// Returns the first eight ranks as printed: `0, 2`.
 fn words(ranks: &[u64]) -> String {
     let some: Vec<String> = ranks.iter().take(8).map(u64::to_string).collect();
     format!("{}{}", some.join(", "), if ranks.len() > 8 { ", .." } else { "" })

@@ -1,8 +1,11 @@
-//! Local programs: what each set of ranks does, in its own shapes, with explicit collectives (SEMANTICS 1, ADR 31).
+//! Local programs: for each set of ranks, the operations on a rank's own tensors, with explicit
+//! collectives (`docs/adr/031-local-programs.md`).
 //!
-//! Owns the parts, the groups of ranks that collectives run over, what a collective makes of a rank's sizes, and the one
-//! form of inputs and results to the outside: stacks with a row a rank. How the collectives of all parts meet is
-//! [`meeting`]. What the operations between them are is [`crate::graph`]'s, whose types have no placement here.
+//! The module owns the parts, the groups of ranks that collectives run over, and the sizes of a
+//! collective's result on one rank. It also owns the interface to the outside: inputs and results
+//! are stacks with one row per rank. [`meeting`] matches the collectives of all parts.
+//! [`crate::graph`] defines the operations between them; in a local program its types have no
+//! placement.
 
 mod meeting;
 mod pending;
@@ -16,50 +19,52 @@ use crate::parts::Parts;
 use crate::types::{Cut, CutRule, Dim, Mesh, TensorType};
 use kbc_diag::Span;
 
-/// What a set of ranks does.
+/// Program of a set of ranks.
 #[derive(Clone, Debug, Default)]
 pub struct LocalPart {
-    /// Its ranks by linear index in the mesh, ascending.
+    /// Ranks of the part by linear index in the mesh, ascending.
     pub ranks: Vec<u64>,
-    /// The operations, in a rank's own shapes.
+    /// Operations, on one rank's own tensors.
     pub graph: Graph,
-    /// Where it is written.
+    /// Source location.
     pub span: Span,
 }
 
-/// A local program: every rank of the mesh is in one part.
+/// A local program. Every rank of the mesh is in exactly one part.
 #[derive(Clone, Debug, Default)]
 pub struct Local {
-    /// Name.
+    /// Name of the program, if it has one of its own.
     pub name: Option<Name>,
     /// The parts.
     pub parts: Vec<LocalPart>,
 }
 
-/// An input or a result of a part, as it is fed and compared.
+/// An input or a result of a part, in the form in which it is supplied and compared.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// The part.
+    /// Number of the part.
     pub part: usize,
-    /// Which of the part's.
+    /// Number of the input or result in the part.
     pub index: usize,
-    /// Its name: with the part's first rank (`x_r2`) where several parts have that name.
+    /// Name. If several parts use the same name, it includes the part's first rank (`x_r2`).
     pub name: Name,
-    /// The stack: dimension 0 has a row for each rank of the part, in their order.
+    /// Type of the stack: dimension 0 has a row for each rank of the part, in their order.
     pub ty: TensorType,
 }
 
-/// The groups of ranks that differ in some axes alone.
+/// Partition of all ranks into groups. The ranks of a group differ only in the coordinates of some
+/// axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Groups {
-    /// Ranks of each group, in the order of its places.
+    /// Ranks of each group, in the order of their places in the group.
     pub list: Vec<Vec<u64>>,
-    /// For each rank its group and its place there.
+    /// For each rank, its group and its place in the group.
     pub of: Vec<(usize, u64)>,
 }
 
 impl Groups {
-    /// Over axes of the mesh, the last one fastest; none if one of them is no axis of it, or named twice.
+    /// Returns the groups over these axes of the mesh, the last axis fastest. Returns `None` if one
+    /// of them is not an axis of the mesh, or is named twice.
     pub fn over(mesh: &Mesh, axes: &[Name]) -> Option<Groups> {
         let place = |n: &Name| mesh.axes.iter().position(|a| a.name == *n);
         let at: Vec<usize> = axes.iter().map(place).collect::<Option<_>>()?;
@@ -83,8 +88,8 @@ impl Groups {
         Some(out)
     }
 
-    /// The axes, in the mesh's order, of which these ranks are a group in this order: one axis if there is such a one, else
-    /// as few as possible.
+    /// Returns axes, in the mesh's order, over which these ranks form a group in this order: a
+    /// single axis if possible, otherwise as few as possible.
     pub fn axes_of(mesh: &Mesh, ranks: &[u64]) -> Option<Vec<Name>> {
         let n = mesh.axes.len().min(16);
         let mut sets: Vec<u32> = (1..1u32 << n).collect();
@@ -101,17 +106,18 @@ impl Groups {
 }
 
 impl Collective {
-    /// The axes it runs over.
+    /// Returns the axes that the collective runs over.
     pub fn axes(&self) -> Vec<Name> {
         std::iter::once(&self.axis).chain(&self.joined).cloned().collect()
     }
 }
 
-/// Sizes of a collective's result in a local program: of ranks at these places of groups of `p`, whose operand has
-/// these sizes.
+/// Returns the sizes of a collective's result on one rank of a local program. `sizes` are those of
+/// its operand, `p` is the size of the group, and `places` are the places in their groups of the
+/// ranks that issue it.
 ///
 /// # Errors
-/// What does not fit, to be read after `all_gather of f32[2, 3]:`.
+/// Returns a message about what does not fit, to be printed after `all_gather of f32[2, 3]:`.
 pub fn result_sizes(c: &Collective, p: u64, places: &[u64], sizes: &[u64]) -> Result<Vec<u64>, String> {
     let mut out = sizes.to_vec();
     let dimension = |d: Option<usize>| match d.filter(|d| *d < sizes.len()) {
@@ -153,7 +159,7 @@ pub fn result_sizes(c: &Collective, p: u64, places: &[u64], sizes: &[u64]) -> Re
     Ok(out)
 }
 
-/// Rows that ranks at these places get by a matrix of counts.
+/// Returns the number of rows that ranks at these places receive, according to a matrix of counts.
 fn exchanged(counts: &Parts, p: u64, places: &[u64], rows: u64) -> Result<u64, String> {
     let columns = counts.transposed().filter(|t| counts.rows() == p && t.rows() == p);
     let (sums, columns) = match columns {
@@ -181,8 +187,9 @@ fn exchanged(counts: &Parts, p: u64, places: &[u64], rows: u64) -> Result<u64, S
     }
 }
 
-/// The same collective on values that are one tensor for the group, with the types of operand and result: what is priced,
-/// and, of a matrix of counts, what lines look like. `from` and `to` are the types of ranks.
+/// Returns the types of operand and result of the same collective on tensors of the whole group.
+/// The cost model prices these types, and `expand` derives the lines of an all_to_all with counts
+/// from them. `from` and `to` are the types of operand and result on one rank.
 pub fn lifted(
     c: &Collective,
     axes: &[Name],
@@ -227,12 +234,12 @@ pub fn lifted(
 }
 
 impl Local {
-    /// The part that a rank is in.
+    /// Returns the part of a rank.
     pub fn part_of(&self, rank: u64) -> Option<usize> {
         self.parts.iter().position(|p| p.ranks.binary_search(&rank).is_ok())
     }
 
-    /// Dimension 0 of a part's stacks.
+    /// Returns dimension 0 of the stacks of a part.
     pub fn rows(&self, mesh: &Mesh, part: usize) -> Dim {
         let ranks = self.parts.get(part).map_or(&[][..], |p| &p.ranks);
         let axes: Vec<Name> = mesh.axes.iter().map(|a| a.name.clone()).collect();
@@ -261,13 +268,13 @@ impl Local {
         out
     }
 
-    /// Inputs of all parts, in their order.
+    /// Returns the inputs of all parts, in their order.
     pub fn inputs(&self, mesh: &Mesh) -> Vec<Port> {
         let of = |p: &LocalPart| p.graph.inputs.iter().map(|i| (i.name.clone(), i.ty.clone())).collect();
         self.ports(mesh, self.parts.iter().map(of).collect())
     }
 
-    /// Results of all parts, in their order.
+    /// Returns the results of all parts, in their order.
     pub fn results(&self, mesh: &Mesh) -> Vec<Port> {
         let of = |p: &LocalPart| {
             p.graph.results.iter().cloned().zip(outputs(&p.graph)).map(|(t, n)| (n, t)).collect()
@@ -275,7 +282,8 @@ impl Local {
         self.ports(mesh, self.parts.iter().map(of).collect())
     }
 
-    /// What goes in and comes out as a graph of stacks: inputs, results, stored results, outputs without operands.
+    /// Returns the interface as a graph of stacks: inputs, results, stored results, and outputs
+    /// without operands.
     pub fn outside(&self, mesh: &Mesh) -> Graph {
         let mut g = Graph::default();
         g.name = self.name.clone();
@@ -296,7 +304,7 @@ impl Local {
     }
 }
 
-/// Names of a graph's outputs, by number.
+/// Returns the names of a graph's outputs, by number.
 fn outputs(g: &Graph) -> Vec<Name> {
     let mut out: Vec<(usize, Name)> = g
         .order()
@@ -310,7 +318,7 @@ fn outputs(g: &Graph) -> Vec<Name> {
     out.into_iter().map(|o| o.1).collect()
 }
 
-/// The collectives of a part, in the order in which its ranks issue them.
+/// Returns the collectives of a part, in the order in which its ranks issue them.
 pub(crate) fn issued(g: &Graph) -> impl Iterator<Item = (OpId, &Collective)> {
     g.order().iter().filter_map(|id| match &g.op(*id).kind {
         OpKind::Collective(c) => Some((*id, c)),

@@ -1,13 +1,14 @@
-//! Which values are pending: the result of a collective until a `wait` on it.
+//! Pending values: the result of a collective is pending until a `wait` on it.
 
 use super::{Local, issued};
 use crate::graph::OpKind;
 use kbc_diag::{Diagnostic, Diagnostics};
 
-/// Uses of values that are not there yet, and collectives that nobody waits for. In a rank's program both are mistakes,
-/// whatever the other ranks do.
+/// Returns the misuses of pending values. They are mistakes in one rank's program, whatever the
+/// other ranks do.
 ///
-/// E541: something else than `wait` uses a pending value, or `wait` one that is not. E542: a collective without a `wait`.
+/// E541: an operation other than `wait` uses a pending value, or `wait` uses a value that is not
+/// pending. E542: a collective without a `wait`.
 pub fn pending(local: &Local) -> Diagnostics {
     let mut found = Diagnostics::new();
     for part in &local.parts {

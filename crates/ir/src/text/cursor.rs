@@ -1,54 +1,54 @@
-//! Reading the tokens of one line from left to right.
+//! Cursor over the tokens of one line, read from left to right.
 
 use super::lex::{Label, R, Tok, Token};
 use super::names::{Names, unknown};
 use crate::name::Name;
 use kbc_diag::{Diagnostic, Span};
 
-/// A place in a line.
+/// A position in a line.
 pub struct Cur<'a> {
     toks: &'a [Token],
     at: usize,
     line: Span,
-    /// Operations read in the expression at hand, and how deep in parentheses it is.
+    /// Number of operations in the current expression, and current depth of parentheses.
     pub(super) size: usize,
     pub(super) depth: usize,
 }
 
 impl<'a> Cur<'a> {
-    /// At the start of a line.
+    /// Creates a cursor at the start of a line.
     pub fn new(toks: &'a [Token], line: Span) -> Self {
         Cur { toks, at: 0, line, size: 0, depth: 0 }
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub fn peek(&self) -> Option<&'a Tok> {
         self.peek_at(0)
     }
 
-    /// The token `n` behind the next one.
+    /// Returns the token `n` positions after the next one.
     pub fn peek_at(&self, n: usize) -> Option<&'a Tok> {
         self.toks.get(self.at + n).map(|t| &t.tok)
     }
 
-    /// Takes the next token whatever it is.
+    /// Consumes the next token, whatever it is.
     pub fn skip(&mut self) {
         self.at += 1;
     }
 
-    /// Where the next token is; the end of the line if there is none.
+    /// Returns the location of the next token, or of the end of the line if there is none.
     pub fn here(&self) -> Span {
         self.toks
             .get(self.at)
             .map_or(Span { start: self.line.end.saturating_sub(1), ..self.line }, |t| t.span)
     }
 
-    /// Where the last token was.
+    /// Returns the location of the last consumed token.
     pub fn before(&self) -> Span {
         self.at.checked_sub(1).and_then(|i| self.toks.get(i)).map_or(self.line, |t| t.span)
     }
 
-    /// "expected WHAT".
+    /// Creates E311: "expected WHAT, found ..".
     pub fn expected(&self, what: &str) -> Diagnostic {
         let found = match self.peek() {
             None => "the end of the line".into(),
@@ -66,41 +66,41 @@ impl<'a> Cur<'a> {
         Diagnostic::error("E311", format!("expected {what}, found {found}")).primary(self.here(), "here")
     }
 
-    /// Whether the next token is that sign.
+    /// Checks whether the next token is this symbol.
     pub fn is_sym(&self, s: &str) -> bool {
         matches!(self.peek(), Some(Tok::Sym(t)) if *t == s)
     }
 
-    /// Takes the sign if it is next.
+    /// Consumes the symbol if it is next.
     pub fn eat(&mut self, s: &str) -> bool {
         let yes = self.is_sym(s);
         self.at += usize::from(yes);
         yes
     }
 
-    /// Takes the sign; E311 if something else is next.
+    /// Consumes the symbol; returns E311 if something else is next.
     pub fn expect(&mut self, s: &str) -> R<()> {
         if self.eat(s) { Ok(()) } else { Err(self.expected(&format!("`{s}`"))) }
     }
 
-    /// Whether the next token is that word, not quoted.
+    /// Checks whether the next token is this word, not quoted.
     pub fn is_word(&self, w: &str) -> bool {
         matches!(self.peek(), Some(Tok::Word(l, false)) if l.hint == w && l.nth == 0)
     }
 
-    /// Takes the word if it is next.
+    /// Consumes the word if it is next.
     pub fn eat_word(&mut self, w: &str) -> bool {
         let yes = self.is_word(w);
         self.at += usize::from(yes);
         yes
     }
 
-    /// Takes the word; E311 if something else is next.
+    /// Consumes the word; returns E311 if something else is next.
     pub fn expect_word(&mut self, w: &str) -> R<()> {
         if self.eat_word(w) { Ok(()) } else { Err(self.expected(&format!("`{w}`"))) }
     }
 
-    /// A name without a sign before it and without a number behind it.
+    /// Reads a name without a sigil and without a number after it.
     pub fn word(&mut self, what: &str) -> R<Name> {
         match self.peek() {
             Some(Tok::Word(l, _)) if l.nth == 0 => {
@@ -111,7 +111,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// A name without a sign that may have a number behind it.
+    /// Reads a name without a sigil, which may have a number after it.
     pub fn label(&mut self, what: &str) -> R<&'a Label> {
         match self.peek() {
             Some(Tok::Word(l, _)) => {
@@ -122,7 +122,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// `%name`
+    /// Reads `%name`.
     pub fn percent(&mut self, what: &str) -> R<&'a Label> {
         match self.peek() {
             Some(Tok::Percent(l)) => {
@@ -133,7 +133,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// `@name`
+    /// Reads `@name`.
     pub fn at_name(&mut self, what: &str) -> R<&'a Label> {
         match self.peek() {
             Some(Tok::At(l)) => {
@@ -144,7 +144,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// `@name` of something that is told apart by its name alone.
+    /// Reads `@name` without a number after it, for things that are distinguished by name alone.
     pub fn at_word(&mut self, what: &str) -> R<Name> {
         match self.peek() {
             Some(Tok::At(l)) if l.nth == 0 => {
@@ -155,7 +155,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// `$name`
+    /// Reads `$name`.
     pub fn dollar_name(&mut self, what: &str) -> R<&'a Label> {
         match self.peek() {
             Some(Tok::DollarName(l)) => {
@@ -166,19 +166,19 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// `%name`, as what it is declared.
+    /// Reads `%name` and returns the number under which it is declared.
     pub fn percent_of(&mut self, names: &Names, what: &str) -> R<usize> {
         let span = self.here();
         names.find(self.percent(what)?, span)
     }
 
-    /// `@name`, as what it is declared.
+    /// Reads `@name` and returns the number under which it is declared.
     pub fn at_of(&mut self, names: &Names, what: &str) -> R<usize> {
         let span = self.here();
         names.find(self.at_name(what)?, span)
     }
 
-    /// An integer without a sign.
+    /// Reads an integer without a sign.
     pub fn int(&mut self, what: &str) -> R<u64> {
         match self.peek() {
             Some(Tok::Int(n)) => {
@@ -189,14 +189,14 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// An integer that fits a smaller type.
+    /// Reads an integer that fits a smaller type; returns E316 if it does not.
     pub fn small<T: TryFrom<u64>>(&mut self, what: &str) -> R<T> {
         let span = self.here();
         T::try_from(self.int(what)?)
             .map_err(|_| Diagnostic::error("E316", format!("{what} is too large")).primary(span, "here"))
     }
 
-    /// A text in quotes.
+    /// Reads a string in quotes.
     pub fn string(&mut self, what: &str) -> R<String> {
         match self.peek() {
             Some(Tok::Str(s)) => {
@@ -207,7 +207,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// A floating-point number, with its sign.
+    /// Reads a floating-point number with its sign.
     pub fn number(&mut self, what: &str) -> R<f64> {
         let negative = self.eat("-");
         let v = match self.peek() {
@@ -221,14 +221,14 @@ impl<'a> Cur<'a> {
         Ok(if negative { -v } else { v })
     }
 
-    /// One of a fixed set of words; E315 with the nearest one otherwise.
+    /// Reads one of a fixed set of words. Returns E315 with the nearest word otherwise.
     pub fn one_of<T>(&mut self, what: &str, parse: impl Fn(&str) -> Option<T>, valid: &[&str]) -> R<T> {
         let span = self.here();
         let word = self.word(what)?;
         parse(&word).ok_or_else(|| unknown("E315", what, &word, valid.iter().copied(), span))
     }
 
-    /// The location at the end of a line or of an item, if it is written; `default` otherwise.
+    /// Reads the location at the end of a line or of an item; returns `default` if there is none.
     pub fn location(&mut self, default: Span) -> Span {
         match self.peek() {
             Some(Tok::Loc(span)) => {
@@ -239,7 +239,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// Items with commas between them, up to a closing sign, which is taken too.
+    /// Reads items separated by commas, up to and including a closing symbol.
     pub fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> R<T>) -> R<Vec<T>> {
         let mut out = vec![];
         if self.eat(close) {
@@ -254,7 +254,7 @@ impl<'a> Cur<'a> {
         }
     }
 
-    /// The line must be over.
+    /// Checks that the line is completely read.
     pub fn finish(&self) -> R<()> {
         if self.at < self.toks.len() { Err(self.expected("the end of the line")) } else { Ok(()) }
     }

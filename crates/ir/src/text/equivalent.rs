@@ -1,4 +1,4 @@
-//! When two modules say the same.
+//! Equality of modules, with or without source locations.
 
 use crate::graph::{Collective, DataSource, Expect, Graph, Input, Op, OpKind};
 use crate::local::{Local, LocalPart};
@@ -6,13 +6,13 @@ use crate::module::{Body, Module};
 use crate::schedule::{SStmt, Schedule};
 use kbc_diag::Span;
 
-/// Whether two modules say the same; where they come from does not count. Operations of graphs are compared in issue
-/// order, whatever their numbers are.
+/// Checks whether two modules are equal except for source locations. Operations of graphs are
+/// compared in issue order, whatever their numbers are.
 pub fn equivalent(a: &Module, b: &Module) -> bool {
     same(a, b, false)
 }
 
-/// Whether two modules say the same and come from the same places.
+/// Checks whether two modules are equal, including source locations.
 pub fn identical(a: &Module, b: &Module) -> bool {
     same(a, b, true)
 }
@@ -62,7 +62,8 @@ fn same_graph(a: &Graph, b: &Graph, spans: bool) -> bool {
                 if !spans {
                     op.span = Span::NONE;
                     if let OpKind::Collective(Collective { using: Some(u), .. }) = &mut op.kind {
-                        // Whether it was asked for or selected is part of the module, the place is not.
+                        // Whether `select` chose the algorithm is part of the module; its location
+                        // is not.
                         let place =
                             if u.span.is_none() { Span::NONE } else { Span { file: ANY, start: 0, end: 0 } };
                         u.span = place;
@@ -79,7 +80,7 @@ fn same_graph(a: &Graph, b: &Graph, spans: bool) -> bool {
         && ops(a) == ops(b)
 }
 
-/// Stands for "some place".
+/// File number that stands for any location.
 const ANY: kbc_diag::FileId = kbc_diag::FileId(0);
 
 fn bare_data(d: &mut DataSource) {

@@ -1,6 +1,8 @@
-//! Integer expressions and scalar expressions of elementwise functions, both ways.
+//! Text of integer expressions and of the scalar expressions of elementwise functions: printing and
+//! parsing.
 //!
-//! Reading builds the tree that is written, without folding, so that text and tree correspond one to one.
+//! Parsing builds the tree as written, without folding, so that text and tree correspond one to
+//! one.
 
 use super::cursor::Cur;
 use super::lex::{MAX_DEPTH, R, Tok};
@@ -10,7 +12,7 @@ use crate::name::Name;
 use crate::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn, write_scalar};
 use kbc_diag::{Diagnostic, Span};
 
-/// Most operations in one expression: what reads expressions recurses over them.
+/// Most operations in one expression, because later passes recurse over expressions.
 const MAX_SIZE: usize = 2000;
 
 const INFIX: [BinOp; 18] = [
@@ -36,10 +38,10 @@ const INFIX: [BinOp; 18] = [
 
 const CALLS: [UnOp; 5] = [UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign];
 
-/// Binding strength of something that stands beside `*` without parentheses.
+/// Binding strength of an operand that stands beside `*` without parentheses.
 pub const ATOM: u8 = 10;
 
-/// An expression as text, in parentheses if it binds weaker than `outer`.
+/// Prints an expression, in parentheses if it binds weaker than `outer`.
 pub fn show(e: &Expr, outer: u8) -> String {
     let mut out = String::new();
     write(e, outer, &mut out);
@@ -60,7 +62,7 @@ fn write(e: &Expr, outer: u8, out: &mut String) {
         Expr::Int(v) => wrap(v.to_string(), *v < 0 && outer > 0),
         Expr::Var(n) => wrap(quoted(n), false),
         Expr::Un(op @ (UnOp::Neg | UnOp::Not), a) => {
-            // A constant keeps parentheses of its own, so that `-(3)` and `-3` differ.
+            // A constant keeps its own parentheses, so that `-(3)` and `-3` differ.
             let inner = if matches!(**a, Expr::Int(_)) { format!("({})", show(a, 0)) } else { show(a, 11) };
             wrap(format!("{}{inner}", op.symbol()), outer > ATOM);
         }
@@ -85,7 +87,8 @@ pub fn expr(c: &mut Cur) -> R<Expr> {
     binary(c, 1)
 }
 
-/// Reads an expression that may stand beside `*`: an operand, a call, or something in parentheses.
+/// Reads an expression that may stand beside `*`: an operand, a call, or an expression in
+/// parentheses.
 pub fn atom(c: &mut Cur) -> R<Expr> {
     c.size = 0;
     unary(c)
@@ -219,10 +222,10 @@ fn arity(f: &str, want: usize, have: usize, span: Span) -> Diagnostic {
     Diagnostic::error("E311", format!("{f} takes {want} operands, {have} are given")).primary(span, "here")
 }
 
-/// A function as text: `kernel @gelu(x) = ..`, with the label it has in this text.
+/// Prints a function: `kernel @gelu(x) = ..`, with its label in this text.
 pub(super) fn show_kernel(label: &str, f: &ScalarFn) -> String {
     let params: Vec<String> = f.params.iter().map(|p| scalar_name(p)).collect();
-    // A parameter whose name is not its own is written by position.
+    // A parameter that shares its name with another one is written by position.
     let own = |i: usize| params.iter().filter(|p| **p == params[i]).count() == 1;
     let shown: Vec<Name> = (0..params.len())
         .map(|i| if own(i) { Name::from(&params[i]) } else { Name::from(format!("${i}")) })
@@ -240,7 +243,7 @@ fn scalar_name(p: &str) -> String {
     }
 }
 
-/// Reads `(x, y) = ..` behind `kernel @name`.
+/// Reads `(x, y) = ..`, which follows `kernel @name`.
 pub(super) fn kernel(c: &mut Cur, name: Name) -> R<ScalarFn> {
     c.expect("(")?;
     let params = c.list(")", |c| c.word("a parameter"))?;

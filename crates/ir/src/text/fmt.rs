@@ -1,43 +1,46 @@
-//! `.kir` text in its one form, with its comments.
+//! Formatter: brings `.kir` text into its canonical form and keeps its comments.
 //!
-//! The form is what [`print`] writes; this module only carries comments and empty lines over. A comment at the end of a
-//! line stays with that line, a comment on lines of its own with the line that follows. New syntax needs nothing here:
-//! lines of the text and lines of the printer are matched by their tokens.
+//! The canonical form is the output of [`print`]; this module only transfers comments and empty
+//! lines. A comment at the end of a line stays with that line, and a comment on lines of its own
+//! stays with the line that follows. New syntax needs no change here, because lines of the text and
+//! of the printer are matched by their tokens.
 
 use super::lex::{MARK, Tok, Token, tokens};
 use super::{PrintOptions, equivalent, parse, print};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
-/// Stands for the text itself while it is printed with locations: those it did not write are taken out again.
+/// File number for the text while it is printed with locations. Locations with this number were not
+/// in the text, and are removed again.
 const HERE: FileId = FileId(u32::MAX - 1);
 
 /// A comment on a line of its own.
 struct Comment<'t> {
     text: &'t str,
     indent: usize,
-    /// An empty line stands before it.
+    /// Whether an empty line precedes the comment.
     blank: bool,
 }
 
-/// A line of code of the text.
+/// A line of code of the original text.
 struct Source<'t> {
     toks: Vec<Tok>,
     indent: usize,
-    /// It says where something comes from.
+    /// Whether the line contains a location.
     located: bool,
-    /// An empty line stands before it.
+    /// Whether an empty line precedes the line.
     blank: bool,
     /// Comments on the lines before it.
     above: Vec<Comment<'t>>,
-    /// The comment at its end.
+    /// Comment at its end.
     trail: Option<&'t str>,
 }
 
-/// The text in its one form.
+/// Returns the text in canonical form.
 ///
 /// # Errors
-/// Those of [`parse`]: text that does not parse has no form. E995: the formatted text would not be the same module (a
-/// bug, found here and not by the user).
+/// Returns the errors of [`parse`], because text that does not parse has no canonical form. Returns
+/// E995 if the formatted text would not be the same module, which is a bug of the formatter and not
+/// of the text.
 pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
     let module = parse(file, text)?;
     let (sources, rest) = read(text);
@@ -56,7 +59,8 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
         .into())
 }
 
-/// The tokens of a line without its indentation, and the comment behind them. Lines that are faulty have no tokens.
+/// Returns the tokens of a line without its indentation, and the comment after them. A line with an
+/// error has no tokens.
 fn cut(line: &str) -> (Vec<Token>, Option<&str>) {
     let line = line.trim_end();
     match tokens(FileId(0), 0, line) {
@@ -68,7 +72,8 @@ fn cut(line: &str) -> (Vec<Token>, Option<&str>) {
     }
 }
 
-/// The lines of a text, its mark of the byte order and blanks at the ends of lines apart.
+/// Returns the lines of a text, without its byte order mark and without spaces at the ends of
+/// lines.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.strip_prefix(MARK).unwrap_or(text).split('\n').map(str::trim_end)
 }
@@ -77,7 +82,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Lines of code with what stands before them; and the comments behind the last.
+/// Returns the lines of code with what precedes them, and the comments after the last one.
 fn read(text: &str) -> (Vec<Source<'_>>, Vec<Comment<'_>>) {
     let mut out: Vec<Source<'_>> = vec![];
     let mut above = vec![];
@@ -106,7 +111,7 @@ fn without_loc(toks: Vec<Token>) -> Vec<Tok> {
     toks.into_iter().map(|t| t.tok).filter(|t| !matches!(t, Tok::Loc(_))).collect()
 }
 
-/// The printed text without the locations that point into the text that was read.
+/// Returns the printed text without the locations that point into the original text.
 fn without_here(printed: &str) -> String {
     let mut out = String::new();
     for line in printed.lines() {
@@ -125,9 +130,10 @@ fn without_here(printed: &str) -> String {
     out
 }
 
-/// For every line of the text the printed line it became.
+/// Returns, for every line of code of the original text, the number of the printed line that
+/// corresponds to it.
 fn matched(sources: &[Source<'_>], printed: &[Vec<Tok>]) -> Vec<Option<usize>> {
-    // Lines of the head may come in another order; behind it operations stay in theirs.
+    // Lines of the head may change their order; operations keep theirs.
     let body = |first: Option<&Tok>| match first {
         Some(Tok::Word(l, false)) => ["graph", "local", "schedule"].iter().any(|w| l.hint == *w),
         _ => false,
@@ -163,9 +169,10 @@ fn matched(sources: &[Source<'_>], printed: &[Vec<Tok>]) -> Vec<Option<usize>> {
     out
 }
 
-/// The printed text with the comments and empty lines of the sources.
+/// Returns the printed text with the comments and empty lines of the original text.
 fn merge(sources: Vec<Source<'_>>, rest: Vec<Comment<'_>>, printed: &str) -> String {
-    /// What goes to a printed line: comments above it with their columns, an empty line, comments behind it.
+    /// Additions to a printed line: comments above it with their columns, an empty line, and
+    /// comments at its end.
     #[derive(Default)]
     struct Extra<'t> {
         above: Vec<(bool, usize, &'t str)>,
@@ -188,11 +195,11 @@ fn merge(sources: Vec<Source<'_>>, rest: Vec<Comment<'_>>, printed: &str) -> Str
     let place = matched(&sources, &keys);
     let mut extra: Vec<Extra<'_>> = list.iter().map(|_| Extra::default()).collect();
     let mut carried: Vec<(bool, usize, &str)> = vec![];
-    // Indentation of the line before, in the text and as printed.
+    // Indentation of the previous line, in the original text and as printed.
     let mut last = (0, 0);
     for (s, place) in sources.into_iter().zip(place) {
         let to = place.map_or(last.1, |j| indent(list[j].1));
-        // A comment that stands with the block before it stays there.
+        // A comment that is indented like the previous block stays with that block.
         let column = |c: &Comment<'_>| if c.indent >= last.0 && s.indent < last.0 { last.1 } else { to };
         carried.extend(s.above.iter().map(|c| (c.blank, column(c), c.text)));
         match place {
@@ -215,7 +222,7 @@ fn merge(sources: Vec<Source<'_>>, rest: Vec<Comment<'_>>, printed: &str) -> Str
         out.push('\n');
     };
     for ((blank, text), e) in list.iter().zip(extra) {
-        // The printer's empty line stands before the comments of what it sets apart.
+        // The empty line of the printer precedes the comments of the block that it separates.
         let mut set_apart = *blank;
         for (blank, column, text) in &e.above {
             let apart = std::mem::take(&mut set_apart);
@@ -232,7 +239,7 @@ fn merge(sources: Vec<Source<'_>>, rest: Vec<Comment<'_>>, printed: &str) -> Str
     out
 }
 
-/// What a text must not lose: its comments, and the locations written in it.
+/// Returns what formatting must preserve: the comments of a text, and the locations written in it.
 fn kept(text: &str) -> Vec<String> {
     let mut out = vec![];
     for line in lines(text) {

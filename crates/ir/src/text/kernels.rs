@@ -1,6 +1,8 @@
-//! Kernels of a module: elementwise functions and loop nests over tiles, each a line (with lines below it) before the body.
+//! Kernels of a module: elementwise functions and loop nests over tiles. Each is printed as a line
+//! before the body, a loop nest with further lines below it.
 //!
-//! Owns which kernels a module names, what they are called, and which of them have been used.
+//! The module collects the kernels that a module uses, assigns their labels, and tracks which
+//! declared kernels are used.
 
 use super::cursor::Cur;
 use super::lex::{Label, Node, R};
@@ -12,20 +14,20 @@ use crate::tiles::TileKernel;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::sync::Arc;
 
-/// A kernel that an operation names.
+/// A kernel to which an operation refers.
 #[derive(Clone, Copy)]
 pub(super) enum Used<'a> {
     Function(&'a ScalarFn),
     Tiles(&'a TileKernel),
 }
 
-/// The kernels of a module in order of first use, each with what it is called in the text.
+/// Kernels of a module in order of first use, each with its label in the text.
 pub(super) struct Kernels {
     functions: Labels,
     tiles: Labels,
 }
 
-/// What tells kernels apart (name and text), what they are called, and their lines.
+/// Identities of kernels (name and text), with their labels and their printed lines.
 #[derive(Default)]
 struct Labels {
     keys: Vec<(Name, String)>,
@@ -92,7 +94,7 @@ impl Kernels {
     }
 }
 
-/// Kernels by name, and which of them have been used.
+/// Declared kernels by name, with a record of which of them are used.
 pub(super) struct KernelTable {
     functions: Table<ScalarFn>,
     tiles: Table<Arc<TileKernel>>,
@@ -100,7 +102,8 @@ pub(super) struct KernelTable {
 
 struct Table<T> {
     names: Names,
-    /// With the name for people, its place, and whether something uses it (or it could not be read).
+    /// Each kernel with its name for diagnostics, its location, and whether it is used or could not
+    /// be read.
     list: Vec<(T, String, Span, bool)>,
 }
 
@@ -115,7 +118,8 @@ impl<T: Clone> Table<T> {
         Ok(entry.0.clone())
     }
 
-    /// Declares what was read; uses of a kernel that could not be read are not errors of their own.
+    /// Declares a kernel. If it could not be read, `instead` takes its place, so that its uses
+    /// cause no further errors.
     fn put(&mut self, (label, at): (&Label, Span), span: Span, read: R<T>, instead: T) -> R<()> {
         self.names.declare(label, self.list.len(), at)?;
         let bad = read.is_err();
@@ -151,7 +155,7 @@ impl KernelTable {
         self.tiles.use_of(label, span)
     }
 
-    /// `kernel @gelu(x) = ..`
+    /// Reads `kernel @gelu(x) = ..`.
     pub(super) fn read(&mut self, n: &Node) -> R<()> {
         let mut c = Cur::new(&n.toks, n.span);
         c.skip();
@@ -163,7 +167,7 @@ impl KernelTable {
         self.functions.put((label, at), n.span, read, instead)
     }
 
-    /// `tiles @gemm(..) -> ..`, with the statements below it.
+    /// Reads `tiles @gemm(..) -> ..` with the statements below it.
     pub(super) fn read_tiles(&mut self, n: &Node) -> R<()> {
         let mut c = Cur::new(&n.toks, n.span);
         c.skip();

@@ -1,21 +1,24 @@
-//! Lines and tokens of `.kir` text.
+//! Lexer: lines and tokens of `.kir` text.
 //!
-//! Owns characters, comments, quoting and indentation; what the words mean is the readers' business.
+//! The module handles characters, comments, quoting and indentation. The parsers interpret the
+//! words.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
-/// What a line reader returns.
+/// Result of a parsing function.
 pub type R<T> = Result<T, Diagnostic>;
 
-/// Deepest nesting of blocks and of parentheses; more is refused, so that no text can exhaust the stack.
+/// Maximum nesting depth of blocks and of parentheses. Deeper text is rejected, so that no text can
+/// exhaust the stack.
 pub const MAX_DEPTH: usize = 300;
 
-/// A name as written: the hint, and the number that tells values with the same hint apart (`x#1`).
+/// A name as written: the hint, and the number that distinguishes values with the same hint
+/// (`x#1`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Label {
-    /// The name.
+    /// Hint.
     pub hint: String,
-    /// 0 for the first of its hint.
+    /// Number; 0 for the first value with this hint.
     pub nth: u32,
 }
 
@@ -29,62 +32,64 @@ impl std::fmt::Display for Label {
 /// A token.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tok {
-    /// A bare name or keyword; `true` if it was quoted, which makes it a name in any case.
+    /// A name or keyword without a sigil. The flag is true if it was quoted; then it is never a
+    /// keyword.
     Word(Label, bool),
-    /// `%name`
+    /// `%name`.
     Percent(Label),
-    /// `@name`
+    /// `@name`.
     At(Label),
-    /// `$3`
+    /// `$3`.
     Dollar(u64),
-    /// `$name`
+    /// `$name`.
     DollarName(Label),
     /// An integer.
     Int(u64),
-    /// A number with a point or an exponent.
+    /// A number with a decimal point or an exponent.
     Float(f64),
-    /// A text in double quotes.
+    /// A string in double quotes.
     Str(String),
-    /// `@0:12..40` or `@-`
+    /// A location: `@0:12..40` or `@-`.
     Loc(Span),
-    /// A sign.
+    /// A symbol.
     Sym(&'static str),
 }
 
-/// A token and where it is.
+/// A token with its location.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// The token.
+    /// Token.
     pub tok: Tok,
-    /// Where it is.
+    /// Location.
     pub span: Span,
 }
 
-/// A line, its tokens, and the lines indented below it.
+/// A line with its tokens and the lines indented below it.
 #[derive(Debug)]
 pub struct Node {
-    /// The content without indentation and comment.
+    /// Location of the content, without indentation and comment.
     pub span: Span,
-    /// Its tokens; at least one.
+    /// Tokens; at least one.
     pub toks: Vec<Token>,
-    /// The lines below it.
+    /// Lines indented below this one.
     pub kids: Vec<Node>,
 }
 
-/// Longest first, so that the first match is the right one.
+/// Symbols, longest first, so that the first match is the longest.
 const SYMBOLS: [&str; 31] = [
     "->", "-=", "..", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":",
     "=", "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";",
 ];
 
-/// The mark of the byte order.
+/// Byte order mark.
 pub(super) const MARK: char = '\u{feff}';
 
-/// Cuts a text into lines and nests them by indentation. Lines with an error in them are left out and reported.
+/// Divides a text into lines and nests them by indentation. Lines with an error are reported and
+/// left out.
 pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
-    // Open blocks: indentation of their lines, and the lines so far.
+    // Open blocks: the indentation of their lines, and their lines so far.
     let mut open: Vec<(usize, Vec<Node>)> = vec![(0, vec![])];
-    // The mark of the byte order some editors put before a text is no part of it.
+    // Some editors put a byte order mark before a text; it is not part of the text.
     let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
     let mut at = mark;
     for line in text[mark..].split('\n') {
@@ -147,7 +152,8 @@ struct Lexer<'a> {
     at: usize,
 }
 
-/// The tokens of a line that starts at byte `base`; none if it is empty. What follows the last one is blanks or a comment.
+/// Returns the tokens of a line that starts at byte `base`, or `None` if it has none. Only spaces
+/// or a comment follow the last token.
 pub(super) fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Token>, Span)>> {
     let mut lexer = Lexer { file, base, text, at: 0 };
     if let Some(rest) = text.strip_prefix("machine ")
@@ -159,7 +165,7 @@ pub(super) fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Tok
     let mut brackets = 0usize;
     loop {
         lexer.at += lexer.rest().len() - lexer.rest().trim_start_matches(' ').len();
-        // A `;` opens a comment, but in `v[i; n of k]` it separates.
+        // A `;` opens a comment, except in brackets, where it is a separator: `v[i; n of k]`.
         if lexer.rest().is_empty() || (lexer.rest().starts_with(';') && brackets == 0) {
             break;
         }
@@ -191,7 +197,8 @@ impl<'a> Lexer<'a> {
         Diagnostic::error("E310", title).primary(self.span(start, end), label)
     }
 
-    /// `machine` takes the rest of its line as it is, up to a comment. A `;` in brackets is the machine's own.
+    /// Reads the line of the machine, whose text extends to the end of the line or to a comment. A
+    /// `;` in brackets is part of the machine.
     fn machine(&self, rest: &str) -> (Vec<Token>, Span) {
         let mut depth = 0i32;
         let comment = rest.bytes().position(|b| {
@@ -251,7 +258,8 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// A name, plain or in back quotes, with the number that tells it from others of the same hint.
+    /// Reads a name, plain or in back quotes, with the number that distinguishes it from others
+    /// with the same hint.
     fn label(&mut self) -> R<Label> {
         let hint = if self.rest().starts_with('`') {
             self.string('`')?
@@ -364,7 +372,7 @@ impl<'a> Lexer<'a> {
         Ok(Tok::Int(self.int()?))
     }
 
-    /// `@FILE:START..END` in bytes, or `@-` for "from nowhere".
+    /// Reads a location: `@FILE:START..END` in bytes, or `@-` for none.
     fn location(&mut self, start: usize) -> R<Span> {
         self.at += 1;
         if self.rest().starts_with('-') {
@@ -395,7 +403,8 @@ pub(super) fn is_start(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_'
 }
 
-/// Bytes of the plain word at the start of a text: letters, digits, `_`, and single dots between them.
+/// Returns the length in bytes of the plain word at the start of a text: letters, digits, `_`, and
+/// single dots between them.
 pub(super) fn word_length(text: &str) -> usize {
     let b = text.as_bytes();
     let word = |i: usize| b.get(i).is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_');

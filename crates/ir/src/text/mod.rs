@@ -1,13 +1,15 @@
-//! The text form of modules, `.kir`: the only serialisation of kbc.
+//! The text form of modules, `.kir`: the only serialization of kbc.
 //!
-//! One operation a line, blocks by indentation, `;` opens a comment (but inside brackets, where it separates). Names
-//! are kept as hints: where two values share one, the second is written `%x#1`, and the hint read back is `x` again.
-//! `parse(print(m))` is `m`, spans apart, or with them if locations are printed. What text may say is
-//! `docs/ir.md`; whether it makes sense is [`crate::verify`]'s business, not the reader's: a reader refuses only what
-//! it cannot represent.
+//! Each line holds one operation, indentation makes blocks, and `;` opens a comment (inside
+//! brackets it is a separator). Names are kept as hints: if two values share a name, the second is
+//! printed as `%x#1`, and reading returns the hint `x`. `parse(print(m))` yields `m`, except for
+//! its source locations; with printed locations it yields them, too. `docs/ir.md` defines the text.
+//! The parser rejects only text that it cannot represent; [`crate::verify`] decides whether the
+//! module is well-formed.
 //!
-//! Codes: E310 characters, E311 syntax, E312 unknown names, E313 names declared twice, E314 structure, E315 unknown
-//! words, E316 numbers and sizes out of range, E317 another version of the format, E318 kernels without use.
+//! Error codes: E310 characters, E311 syntax, E312 unknown names, E313 duplicate declarations, E314
+//! structure, E315 unknown words, E316 numbers and sizes out of range, E317 another version of the
+//! format, E318 unused kernels.
 
 mod cursor;
 mod equivalent;
@@ -25,7 +27,8 @@ mod print_schedule;
 mod tiles;
 mod types;
 
-/// What the texts of other levels are read and written with: the lines, tokens, names and expressions of `.kir`.
+/// The means to read and write lines, tokens, names and expressions of `.kir`, for the text forms
+/// of other levels.
 pub mod reader {
     pub use super::cursor::Cur;
     pub use super::expr::{ATOM, atom, expr, show};
@@ -44,17 +47,18 @@ use crate::module::{Body, Module, Props};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use names::{quoted, string};
 
-/// Version of the format, in its first line.
+/// Version of the format, which stands in its first line.
 pub const VERSION: u64 = 1;
 
-/// What to print beside the module itself.
+/// Options for what is printed beside the module itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PrintOptions {
-    /// Where things come from: ` @FILE:FIRST..END` in bytes at the end of lines, ` @-` for "from nowhere".
+    /// Whether to print source locations at the ends of lines: ` @FILE:FIRST..END` in bytes, or
+    /// ` @-` for no location.
     pub locs: bool,
 }
 
-/// The module as text.
+/// Returns the module as text.
 pub fn print(m: &Module, options: &PrintOptions) -> String {
     let mut out = format!("kir {VERSION}\nmodule @{}\n", quoted(&m.name));
     if let Some(machine) = &m.machine {
@@ -77,31 +81,35 @@ pub fn print(m: &Module, options: &PrintOptions) -> String {
     out
 }
 
-/// The text of every operation of a schedule, by the number that [`crate::walk`] gives it.
+/// Returns the text of every operation of a schedule, by the number that [`crate::walk`] gives it.
 pub fn operations(s: &crate::schedule::Schedule) -> Vec<String> {
     print_schedule::operations(s)
 }
 
-/// The expression as `.kir` text, with names quoted where they need it.
+/// Returns the expression as `.kir` text, with names quoted where necessary.
 pub fn print_expr(e: &Expr) -> String {
     expr::show(e, 0)
 }
 
-/// Reads an expression as [`print_expr`] writes it. Errors: E310, E311, E315, E316.
+/// Reads an expression as [`print_expr`] writes it.
+///
+/// # Errors
+/// Returns E310, E311, E315 or E316.
 pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
     one_line(file, text, "an expression is one line", expr::expr)
 }
 
-/// Reads an algorithm with its arguments, `ring(d: -1, pipeline: 4)`, as `using` has it in a graph.
+/// Reads an algorithm with its arguments, such as `ring(d: -1, pipeline: 4)`, in the form that
+/// follows `using` in a graph.
 ///
 /// # Errors
-/// E310, E311, E315, E316.
+/// Returns E310, E311, E315 or E316.
 pub fn parse_using(file: FileId, text: &str) -> Result<crate::graph::Using, Diagnostics> {
     let whole = Span::new(file, 0, text.len());
     one_line(file, text, "an algorithm is one line", |c| parse_graph::using(c, whole))
 }
 
-/// Reads a text of one line, all of it.
+/// Reads a text that consists of exactly one line.
 fn one_line<T>(
     file: FileId,
     text: &str,

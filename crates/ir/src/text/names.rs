@@ -1,4 +1,4 @@
-//! Names in text: quoting, telling equal hints apart, and the nearest name for a message.
+//! Names in text: quoting, numbers for equal hints, and the nearest name for diagnostics.
 
 use super::lex::{Label, R, word_length};
 use crate::name::Name;
@@ -6,7 +6,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
 
-/// A name as a word, in back quotes where it is not one.
+/// Returns a name as a word, in back quotes if it is not one.
 pub fn quoted(name: &str) -> String {
     if !name.is_empty() && word_length(name) == name.len() {
         return name.to_string();
@@ -14,7 +14,7 @@ pub fn quoted(name: &str) -> String {
     escaped(name, '`')
 }
 
-/// A text in double quotes.
+/// Returns a text in double quotes.
 pub fn string(text: &str) -> String {
     escaped(text, '"')
 }
@@ -38,7 +38,8 @@ fn escaped(text: &str, quote: char) -> String {
     out
 }
 
-/// What each of a list of names is called in text: the hint, with `#1`, `#2`.. for further ones of the same hint.
+/// Returns the printed form of each name in a list: the hint, followed by `#1`, `#2`.. for repeated
+/// hints.
 pub fn labels<'a>(hints: impl IntoIterator<Item = &'a Name>) -> Vec<String> {
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     hints
@@ -52,7 +53,7 @@ pub fn labels<'a>(hints: impl IntoIterator<Item = &'a Name>) -> Vec<String> {
         .collect()
 }
 
-/// What a text declares under one kind of name: `buffer`, `window` and so on.
+/// Declarations of one kind: buffers, windows and so on.
 #[derive(Debug)]
 pub struct Names {
     what: &'static str,
@@ -61,12 +62,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// None yet; `what` and `sigil` are for messages.
+    /// Creates an empty table; `what` and `sigil` are for diagnostics.
     pub fn new(what: &'static str, sigil: &'static str) -> Self {
         Names { what, sigil, known: BTreeMap::new() }
     }
 
-    /// Declares a name as number `index`; E313 if it is taken.
+    /// Declares a name with number `index`; returns E313 if the name is taken.
     pub fn declare(&mut self, label: &Label, index: usize, span: Span) -> R<()> {
         if let Some((_, first)) = self.known.get(label) {
             return Err(Diagnostic::error(
@@ -81,7 +82,7 @@ impl Names {
         Ok(())
     }
 
-    /// The number of a name; E312 if there is none.
+    /// Returns the number of a name; returns E312 if it is not declared.
     pub fn find(&self, label: &Label, span: Span) -> R<usize> {
         self.known.get(label).map(|k| k.0).ok_or_else(|| {
             let known: Vec<String> = self.known.keys().map(|k| format!("{}{k}", self.sigil)).collect();
@@ -91,7 +92,8 @@ impl Names {
     }
 }
 
-/// "there is no WHAT `text`", with the nearest valid name or the list of them as help.
+/// Creates the diagnostic "there is no WHAT `text`", with the nearest valid name or the list of
+/// valid names as help.
 pub fn unknown<'a>(
     code: &'static str,
     what: &str,

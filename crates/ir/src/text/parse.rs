@@ -1,4 +1,4 @@
-//! Reading a module: the head of the text, and which level the rest is at.
+//! Parsing of modules: reads the head of the text and selects the parser for the level of the body.
 
 use super::cursor::Cur;
 use super::kernels::KernelTable;
@@ -10,7 +10,10 @@ use crate::name::Name;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
-/// Reads a module. Errors (E310..E318) of all lines come back together, sorted by place.
+/// Reads a module.
+///
+/// # Errors
+/// Returns the errors (E310 to E318) of all lines together, sorted by location.
 pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
     let mut out = Diagnostics::new();
     if u32::try_from(text.len()).is_err() {
@@ -32,12 +35,12 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
     }
 }
 
-/// Keeps the error of a line for the report and goes on.
+/// Returns the result of a line, or records its error so that parsing can continue.
 pub fn keep<T>(result: R<T>, out: &mut Diagnostics) -> Option<T> {
     result.map_err(|d| out.push(d)).ok()
 }
 
-/// The first word of a line.
+/// Returns the first word of a line.
 pub fn head(n: &Node) -> &str {
     match n.toks.first().map(|t| &t.tok) {
         Some(Tok::Word(l, false)) if l.nth == 0 => &l.hint,
@@ -45,7 +48,7 @@ pub fn head(n: &Node) -> &str {
     }
 }
 
-/// A line that may have no lines below it.
+/// Reports an error if there are lines below a line that must not have any.
 pub fn leaf(n: &Node, out: &mut Diagnostics) {
     if let Some(kid) = n.kids.first() {
         out.push(

@@ -1,4 +1,4 @@
-//! Reading graphs.
+//! Parsing of graphs and local programs.
 
 use super::cursor::Cur;
 use super::expr::atom;
@@ -18,7 +18,7 @@ use crate::optable::{Level, names};
 use crate::shape::ShapeOp;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
-/// Most operands of an operation: positions are bytes.
+/// Most operands of an operation: a position is stored in one byte.
 const MAX_OPERANDS: usize = 255;
 
 /// Reads a graph; `nodes` starts with its `graph` line.
@@ -29,7 +29,7 @@ pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
     g
 }
 
-/// `graph @NAME`, `local @NAME`.
+/// Reads the header: `graph @NAME` or `local @NAME`.
 fn header(n: &Node, out: &mut Diagnostics) -> Option<Name> {
     leaf(n, out);
     let mut c = Cur::new(&n.toks, n.span);
@@ -55,7 +55,7 @@ pub(super) fn local(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
     l
 }
 
-/// `ranks 0..2, 5..6`
+/// Reads the ranks of a part: `ranks 0..2, 5..6`.
 fn part(n: &Node) -> R<(Vec<u64>, Span)> {
     let mut c = Cur::new(&n.toks, n.span);
     c.skip();
@@ -99,7 +99,7 @@ fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Gr
             keep(declaration(n, &mut g, &mut inputs), out);
         }
     }
-    // All values first, so that an order that is wrong is the verifier's to report.
+    // All values are declared first, so that the verifier reports a wrong order.
     let mut scope = Scope { inputs, values, kernels };
     let mut operands: Vec<Vec<usize>> = vec![];
     for (n, label) in lines {
@@ -134,7 +134,7 @@ fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Gr
     g
 }
 
-/// Whether a line is a collective known by its promise, which may stand below it.
+/// Checks whether a line is a user-defined collective, which may have its contract below it.
 fn is_own(n: &Node) -> bool {
     matches!(n.toks.get(2).map(|t| &t.tok), Some(Tok::Word(l, false)) if &*l.hint == "own")
 }
@@ -187,7 +187,7 @@ fn declaration(n: &Node, g: &mut Graph, inputs: &mut Names) -> R<()> {
     c.finish()
 }
 
-/// `%a, %b`, possibly none.
+/// Reads `%a, %b`, possibly no operand.
 fn operands(c: &mut Cur, scope: &Scope, out: &mut Vec<usize>) -> R<()> {
     while let Some(Tok::Percent(_)) = c.peek() {
         if out.len() == MAX_OPERANDS {
@@ -406,7 +406,7 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     })
 }
 
-/// An algorithm with its arguments; `start` is where its clause begins.
+/// Reads an algorithm with its arguments; `start` is the start of the clause.
 pub(super) fn using(c: &mut Cur, start: Span) -> R<Using> {
     let alg = c.word("an algorithm")?;
     let mut args = vec![];
@@ -425,12 +425,13 @@ pub(super) fn using(c: &mut Cur, start: Span) -> R<Using> {
         })?;
     }
     let span = start.to(c.before());
-    // No place means that `select` chose it.
+    // A missing location means that `select` chose the algorithm.
     let span = if c.eat_word("selected") { Span::NONE } else { own_location(c, span) };
     Ok(Using { alg, args, span })
 }
 
-/// The location of the clause. A line that ends here has two locations or none, so one alone is the operation's.
+/// Reads the location of the clause. A line that ends here has two locations or none, so a single
+/// location is that of the operation.
 fn own_location(c: &mut Cur, default: Span) -> Span {
     match (c.peek(), c.peek_at(1)) {
         (Some(Tok::Loc(_)), Some(_)) => c.location(default),
@@ -438,7 +439,7 @@ fn own_location(c: &mut Cur, default: Span) -> Span {
     }
 }
 
-/// `host.read` and the others.
+/// Returns the host operation of a word such as `host.read`.
 fn host_op(word: &str) -> Option<HostOp> {
     HostOp::ALL.into_iter().find(|op| word.strip_prefix("host.") == Some(op.word()))
 }

@@ -1,4 +1,4 @@
-//! Reading bodies of schedules: loops, conditions, operations.
+//! Parsing of bodies of schedules: loops, conditions and operations.
 
 use super::cursor::Cur;
 use super::expr::expr;
@@ -113,7 +113,7 @@ fn counter(c: &mut Cur, scope: &Scope) -> R<(SignalId, Expr)> {
     Ok((signal, index))
 }
 
-/// What stands between a counter and the value of a wait.
+/// Reads the text between the counter and the value of a wait.
 fn asked(c: &mut Cur, form: Form) -> R<()> {
     let read = match form {
         Form::Epoch => c.expect(">="),
@@ -139,7 +139,7 @@ fn queue(c: &mut Cur, scope: &Scope) -> R<(Peer, QueueId, Expr)> {
     Ok((peer, queue, index))
 }
 
-/// `<-`, as two signs, so that `a <-b` in an expression stays a comparison.
+/// Reads `<-`. It consists of two tokens, so that `a <-b` in an expression remains a comparison.
 fn from_sign(c: &mut Cur) -> R<()> {
     if c.eat("<") && c.eat("-") { Ok(()) } else { Err(c.expected("`<-`")) }
 }

@@ -1,4 +1,5 @@
-//! Reading schedules: declarations, regions, promises, roles. Operations are [`super::parse_ops`].
+//! Parsing of schedules: declarations, regions, contracts and roles. [`super::parse_ops`] reads
+//! operations.
 
 use super::cursor::Cur;
 use super::expr::{atom, expr};
@@ -18,7 +19,7 @@ use crate::schedule::*;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
-/// What operations refer to.
+/// Declarations to which operations refer.
 pub(super) struct Scope<'a> {
     pub buffers: Names,
     pub windows: Names,
@@ -57,7 +58,7 @@ pub(super) fn schedule(
         keep(opening(first, &mut s), out);
     }
     let rest = nodes.get(1..).unwrap_or_default();
-    // Declarations and names of regions first, so that bodies may refer to anything.
+    // Declarations and names of regions are read first, so that bodies may refer to any of them.
     let mut regions: Vec<&Node> = vec![];
     let mut host: Option<(&Node, Span)> = None;
     for n in rest {
@@ -143,7 +144,7 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
             let label = c.percent("`%` and the buffer's name")?;
             scope.buffers.declare(label, s.buffers.len(), place)?;
             let at = s.buffers.len();
-            // The name is known even if the rest of the line is wrong.
+            // The name is declared even if the rest of the line has an error.
             s.buffers.push(Buffer {
                 name: Name::from(&label.hint),
                 dtype: crate::types::DType::F32,
@@ -340,7 +341,7 @@ fn region_head(n: &Node, mesh: &Mesh, scope: &Scope, r: &mut Region) -> R<()> {
             Ok((name, c.int("its size")?))
         })?;
     } else {
-        // An axis that the mesh does not have is the verifier's to report.
+        // The verifier reports an axis that the mesh does not have.
         r.coords = axes.iter().map(|a| (a.clone(), mesh.axis(a).map_or(1, |x| x.size))).collect();
     }
     if c.eat_word("after") {
@@ -360,7 +361,7 @@ fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<(
     let span = c.here();
     let label = c.label("the operand's name")?;
     scope.operands.declare(label, r.operands.len(), span)?;
-    // The name is known even if the rest of the line is wrong.
+    // The name is declared even if the rest of the line has an error.
     let line = Line::vector(Expr::Int(0));
     r.operands.push(Operand { name: Name::from(&label.hint), buffer: BufferId(0), line, scratch });
     c.expect("=")?;
@@ -386,7 +387,7 @@ fn promise(n: &Node, out: &mut Diagnostics) -> Option<Promise> {
     spelled_promise(n, out).map(|p| p.0)
 }
 
-/// A promise with its clauses, and the number of ranks where the line says it.
+/// Reads a contract with its clauses, and the number of ranks if the line states it.
 pub(super) fn spelled_promise(n: &Node, out: &mut Diagnostics) -> Option<(Promise, u64)> {
     let (mut p, ranks) = keep(promise_head(n), out)?;
     for kid in &n.kids {
@@ -547,7 +548,7 @@ fn role_head(c: &mut Cur, role: &mut Role) -> R<()> {
     c.finish()
 }
 
-/// The span of a line, unless the line says another one.
+/// Returns the location at the end of the line, or that of the line itself.
 pub(super) fn end_of(c: &mut Cur, line: Span) -> R<Span> {
     let span = c.location(line);
     c.finish().map(|()| span)

@@ -1,4 +1,4 @@
-//! Graphs as text.
+//! Printing of graphs and local programs.
 
 use super::kernels::{Kernels, Used};
 use super::names::{labels, quoted};
@@ -9,7 +9,7 @@ use crate::local::Local;
 use crate::name::Name;
 use std::collections::BTreeMap;
 
-/// The kernels of a graph.
+/// Returns the kernels that a graph uses.
 fn used(g: &Graph) -> impl Iterator<Item = Used<'_>> {
     g.order().iter().filter_map(|id| match &g.op(*id).kind {
         OpKind::Map(f) => Some(Used::Function(f)),
@@ -27,7 +27,7 @@ pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
     lines(g, &kernels, locs, out);
 }
 
-/// Appends a local program: its parts, the lines of each below it.
+/// Appends a local program: its parts, each followed by its lines.
 pub(super) fn local(l: &Local, locs: bool, out: &mut String) {
     let kernels = Kernels::new(l.parts.iter().flat_map(|p| used(&p.graph)));
     kernels.write(out);
@@ -45,7 +45,7 @@ pub(super) fn local(l: &Local, locs: bool, out: &mut String) {
     }
 }
 
-/// `0..2, 5..6`: runs of ranks.
+/// Prints runs of ranks: `0..2, 5..6`.
 fn runs(ranks: &[u64]) -> String {
     let mut runs: Vec<(u64, u64)> = vec![];
     for r in ranks {
@@ -176,7 +176,7 @@ fn using(u: &Using, locs: bool) -> String {
         })
         .collect();
     let args = if args.is_empty() { String::new() } else { format!("({})", args.join(", ")) };
-    // No place means that `select` chose it.
+    // A missing location means that `select` chose the algorithm.
     let by = if u.span.is_none() { " selected".into() } else { loc(u.span, locs) };
     format!(" using {}{args}{by}", quoted(&u.alg))
 }

@@ -1,4 +1,4 @@
-//! Schedules as text.
+//! Printing of schedules.
 
 use super::expr::{ATOM, show};
 use super::kernels::{Kernels, Used};
@@ -25,7 +25,7 @@ struct Printer<'a> {
     out: &'a mut String,
 }
 
-/// Appends a schedule; its name is left out if it is the module's.
+/// Appends a schedule. Its name is left out if it is the module's.
 pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut String) {
     let mut uses: Vec<Used<'_>> = vec![];
     for r in &s.regions {
@@ -58,7 +58,7 @@ pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut Stri
     }
 }
 
-/// The text of every operation, in the order in which the walk numbers them.
+/// Returns the text of every operation, in the order in which the walk numbers them.
 pub(super) fn operations(s: &Schedule) -> Vec<String> {
     let mut uses: Vec<Used<'_>> = vec![];
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
@@ -114,7 +114,8 @@ fn offset(at: Option<u64>) -> String {
     at.map(|o| format!(" at {o}")).unwrap_or_default()
 }
 
-/// What an id is called; an id of nothing prints as a name that nothing has.
+/// Returns the printed name of an id. An id without a declaration gets a name that no declaration
+/// has.
 fn name_of(sigil: char, names: &[String], id: u32) -> String {
     match names.get(id as usize) {
         Some(n) => format!("{sigil}{n}"),
@@ -448,7 +449,8 @@ fn promise_head(p: &Promise) -> String {
     format!("promise {}{red}{root}", quoted(&p.collective))
 }
 
-/// A promise spelled out, as lines with their depth; `ranks` where nothing around it says how many there are.
+/// Returns the lines of a contract with its clauses, each with its depth. `ranks` is printed where
+/// the context does not state the number of ranks.
 pub(super) fn promise(p: &Promise, ranks: Option<u64>) -> Vec<(usize, String)> {
     let buffers: Vec<String> = p
         .buffers

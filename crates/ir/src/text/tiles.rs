@@ -1,4 +1,5 @@
-//! Tile kernels as text: a line with the sides, and a line for every statement below it.
+//! Text of tile kernels: one line with the operands and the result, and one line per statement
+//! below it.
 //!
 //! ```text
 //! tiles @gemm(a f16 2, b f16 2) -> c f16 2
@@ -20,7 +21,7 @@ use crate::scalar::ScalarFn;
 use crate::tiles::{Index, Side, Stmt, Tile, TileKernel, Var};
 use kbc_diag::{Diagnostic, Span};
 
-/// The names of a kernel's sides, variables and values in text.
+/// Printed names of a kernel's operands and result, variables and values.
 struct Shown<'a> {
     kernel: &'a TileKernel,
     functions: &'a Kernels,
@@ -29,7 +30,7 @@ struct Shown<'a> {
     values: Vec<String>,
 }
 
-/// The lines of a kernel.
+/// Prints the lines of a kernel.
 pub(super) fn show(label: &str, k: &TileKernel, functions: &Kernels) -> String {
     let s = Shown {
         kernel: k,
@@ -46,7 +47,8 @@ pub(super) fn show(label: &str, k: &TileKernel, functions: &Kernels) -> String {
     out
 }
 
-/// What an id is called; an id of nothing prints as a name that nothing has.
+/// Returns the printed name of an id. An id without a declaration gets a name that no declaration
+/// has.
 fn called(names: &[String], id: u32) -> String {
     names.get(id as usize).cloned().unwrap_or_else(|| format!("`?{id}`"))
 }
@@ -115,7 +117,7 @@ impl Shown<'_> {
     }
 }
 
-/// A kernel that could not be read.
+/// Returns a placeholder for a kernel that could not be read.
 pub(super) fn nothing(name: Name) -> TileKernel {
     let result = Side { name: quoted("").into(), dtype: crate::types::DType::F32, dims: 0 };
     TileKernel { name, params: vec![], result, vars: vec![], values: vec![], body: vec![] }
@@ -130,7 +132,7 @@ struct Reader<'f> {
     depth: usize,
 }
 
-/// The kernel of a line from its first side on, and of the lines below it.
+/// Reads a kernel: its line from the first operand on, and the lines below it.
 pub(super) fn read(
     c: &mut Cur,
     name: &Name,
@@ -214,7 +216,7 @@ impl Reader<'_> {
                 Stmt::Zeros { value, dtype, index: self.index(&mut c)? }
             }
             "let" => {
-                // Declared behind what it is, which may not name it.
+                // The value is declared after its expression, which must not refer to it.
                 let at = c.here();
                 let label = c.percent("`%` and a value")?;
                 let is = self.tile(&mut c)?;

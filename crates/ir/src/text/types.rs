@@ -1,4 +1,4 @@
-//! Types, meshes and data sources as text, both ways.
+//! Text of types, meshes and data sources: printing and parsing.
 
 use super::cursor::Cur;
 use super::lex::{R, Tok};
@@ -10,7 +10,7 @@ use crate::parts::Parts;
 use crate::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::{Diagnostic, Span};
 
-/// A location, if locations are asked for.
+/// Prints a location, if locations are requested.
 pub(super) fn loc(span: Span, wanted: bool) -> String {
     match (wanted, span.is_none()) {
         (false, _) => String::new(),
@@ -19,7 +19,7 @@ pub(super) fn loc(span: Span, wanted: bool) -> String {
     }
 }
 
-/// A number of a list of arguments: an integer where it is one.
+/// Prints a number of an argument list, as an integer if it is one.
 pub(super) fn show_number(v: f64) -> String {
     if v == v.trunc() && v.abs() < 9e15 && !(v == 0.0 && v.is_sign_negative()) {
         format!("{}", v as i64)
@@ -32,7 +32,7 @@ fn joined(names: &[Name]) -> String {
     names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")
 }
 
-/// One axis plain, several (or none) in parentheses.
+/// Prints one axis plainly, and several (or none) in parentheses.
 fn axes(names: &[Name]) -> String {
     match names {
         [a] => quoted(a),
@@ -40,7 +40,7 @@ fn axes(names: &[Name]) -> String {
     }
 }
 
-/// A type as in `.kb`: `f32[25, 384@tp] partial(sum@dp)`.
+/// Prints a type as in `.kb`: `f32[25, 384@tp] partial(sum@dp)`.
 pub(super) fn show_type(t: &TensorType) -> String {
     let mut out = t.dtype.to_string();
     if !t.dims.is_empty() {
@@ -71,7 +71,7 @@ pub(super) fn show_type(t: &TensorType) -> String {
     out
 }
 
-/// An element type.
+/// Reads an element type.
 pub fn dtype(c: &mut Cur) -> R<DType> {
     c.one_of("element type", DType::parse, &DType::ALL.map(DType::name))
 }
@@ -85,7 +85,7 @@ pub(super) fn combiner(c: &mut Cur) -> R<ReduceOp> {
     c.one_of("combiner", ReduceOp::parse, &["sum", "prod", "min", "max"])
 }
 
-/// `@a` or `@(a, b)`.
+/// Reads `@a` or `@(a, b)`.
 fn at_axes(c: &mut Cur) -> R<Vec<Name>> {
     if c.eat("@") {
         c.expect("(")?;
@@ -138,14 +138,14 @@ fn dim(c: &mut Cur) -> R<Dim> {
     Ok(Dim { size, cut })
 }
 
-/// A row of lengths up to the closing sign, behind the opening one.
+/// Reads a row of lengths after the opening symbol, up to the closing one.
 fn lengths(c: &mut Cur, close: &'static str) -> R<Parts> {
     let start = c.here();
     let row = c.list(close, |c| c.int("a length, or `ceil`"))?;
     table(&[row], start)
 }
 
-/// Rows of lengths, `[3, 0, 5]` or `[[3, 0], [1, 2]]`.
+/// Reads rows of lengths: `[3, 0, 5]` or `[[3, 0], [1, 2]]`.
 pub(super) fn rows(c: &mut Cur) -> R<Parts> {
     let start = c.here();
     c.expect("[")?;
@@ -164,7 +164,7 @@ fn table(rows: &[Vec<u64>], at: Span) -> R<Parts> {
     Parts::new(rows).ok_or_else(|| none().primary(at, "here"))
 }
 
-/// Pairs of numbers, `[[0, 3], [1, 2]]`.
+/// Reads pairs of numbers: `[[0, 3], [1, 2]]`.
 pub(super) fn pairs(c: &mut Cur) -> R<Vec<(u64, u64)>> {
     c.expect("[")?;
     c.list("]", |c| {
@@ -177,7 +177,7 @@ pub(super) fn pairs(c: &mut Cur) -> R<Vec<(u64, u64)>> {
     })
 }
 
-/// Runs of rows: a matrix and a number of rows each.
+/// Reads runs of rows, each with a matrix and a number of rows.
 pub(super) fn runs(c: &mut Cur) -> R<Runs> {
     let start = c.here();
     let list = pairs(c)?;
@@ -185,7 +185,7 @@ pub(super) fn runs(c: &mut Cur) -> R<Runs> {
     Runs::new(list).ok_or_else(many)
 }
 
-/// How a dimension or a line is cut, behind the number of parts.
+/// Reads the rule by which a dimension or a line is cut, which follows the number of parts.
 pub(super) fn rule(c: &mut Cur) -> R<CutRule> {
     Ok(match () {
         () if c.eat_word("ceil") => CutRule::Ceil,
@@ -201,7 +201,7 @@ pub(super) fn rule(c: &mut Cur) -> R<CutRule> {
     })
 }
 
-/// The same as text, with a space in front.
+/// Prints such a rule with a leading space.
 pub(super) fn show_rule(r: &CutRule) -> String {
     match r {
         CutRule::Even => String::new(),
@@ -211,7 +211,7 @@ pub(super) fn show_rule(r: &CutRule) -> String {
     }
 }
 
-/// The axes of a mesh, one after another: `dp 2, tp 6 (x 2, y 3)`.
+/// Prints the axes of a mesh: `dp 2, tp 6 (x 2, y 3)`.
 pub(super) fn show_mesh(m: &Mesh) -> String {
     let axes: Vec<String> = m
         .axes
@@ -242,7 +242,7 @@ pub(super) fn mesh(c: &mut Cur) -> R<Mesh> {
     Ok(Mesh { axes })
 }
 
-/// `"file" key "k"` or `normal(7)`, with its location behind.
+/// Prints `"file" key "k"` or `normal(7)`, followed by its location.
 pub(super) fn show_data(d: &DataSource, locs: bool) -> String {
     match d {
         DataSource::File { path, key, span } => {

@@ -1,8 +1,10 @@
-//! What a tile kernel may say, so that its meaning does not depend on its tiles; and what follows for placements.
+//! Validity of tile kernels: rules by which the meaning of a kernel does not depend on its tiles,
+//! and what follows for placements.
 //!
-//! Dimensions of a value are labels: variables, or size 1. What is contracted over a tile of a variable is *pending* until it
-//! is added to a value of zeros from outside the variable's loop; then it is a *sum* over the variable, and stays one as
-//! long as what is done with it commutes with adding ([`crate::linear`]).
+//! Dimensions of a value are labels: variables, or size 1. A contraction over one tile of a
+//! variable is *pending* until it is added to an accumulator from outside the variable's loop. Then
+//! it is a *sum* over the variable. It remains one as long as the operations on it commute with
+//! addition ([`crate::linear`]).
 
 use super::{Index, Side, Stmt, Tile, TileKernel};
 use crate::linear;
@@ -10,77 +12,78 @@ use crate::scalar::ScalarFn;
 use crate::types::{DType, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most that values of one kernel take, in bytes, four for each element.
+/// Most bytes that the values of one kernel may take, at four bytes per element.
 pub const MAX_ROOM: u64 = 16 << 20;
 
-/// How deep loops and expressions nest.
+/// Maximum nesting depth of loops and of expressions.
 const MAX_DEPTH: usize = 100;
 
-/// A statement or an expression, by its number.
+/// Facts about a statement or an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Element type of its value; of the result for a store; f32 where it has none.
+    /// Element type of its value (of the result for a store; f32 if it has no value).
     pub dtype: DType,
     /// Dimensions of its value.
     pub index: Vec<Index>,
-    /// What a `dot` sums over.
+    /// Dimension that a `dot` contracts.
     pub contracted: Option<Index>,
     /// Variables over whose tiles its value is still to be added up.
     pub pending: BTreeSet<u32>,
-    /// Variables over which it is a sum.
+    /// Variables over which its value is a sum.
     pub sums: BTreeSet<u32>,
 }
 
-/// What follows from a kernel.
+/// Facts about a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// All statements and expressions, each before what is in it.
+    /// Facts about all statements and expressions, each before its parts.
     pub nodes: Vec<Node>,
-    /// Variables over which the result is a sum: where one is cut, the result is partial.
+    /// Variables over which the result is a sum: if one of them is cut, the result is partial.
     pub sums: BTreeSet<u32>,
-    /// Variables that may not be cut.
+    /// Variables whose dimensions must not be cut.
     pub whole: BTreeSet<u32>,
-    /// The variable of each dimension of each operand; none where it is not indexed by one variable alone.
+    /// Variable of each dimension of each operand; `None` if it is not indexed by exactly one
+    /// variable.
     pub params: Vec<Vec<Option<u32>>>,
-    /// The variable of each dimension of the result; none for one of size 1.
+    /// Variable of each dimension of the result; `None` if the dimension has size 1.
     pub result: Vec<Option<u32>>,
 }
 
-/// What a kernel may not say.
+/// A violated rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The statement or expression, by its number; none for the kernel as a whole.
+    /// Number of the statement or expression; `None` for the kernel as a whole.
     pub node: Option<usize>,
-    /// What is wrong.
+    /// Message.
     pub what: String,
-    /// Of the place itself.
+    /// Label of the source location.
     pub label: String,
     /// What to write instead.
     pub help: &'static str,
 }
 
-/// A value as far as it is known.
+/// What is known about a value.
 #[derive(Clone, Default, Debug)]
 struct Known {
     dtype: Option<DType>,
     index: Vec<Index>,
     pending: BTreeSet<u32>,
     sums: BTreeSet<u32>,
-    /// Variables on whose sum it depends in another way.
+    /// Variables on whose sum the value depends in a way that does not commute with addition.
     broken: BTreeSet<u32>,
     /// Variables of the loops around its declaration.
     open: Vec<u32>,
-    /// It is one of zeros, and may be added to.
+    /// Whether it is an accumulator.
     zeros: bool,
-    /// Something has been added to it.
+    /// Whether something has been added to it.
     added: bool,
 }
 
 impl TileKernel {
-    /// Checks the kernel and says what follows from it.
+    /// Checks the kernel and returns the facts about it.
     ///
     /// # Errors
-    /// The first thing that it may not say.
+    /// Returns the first violated rule.
     pub fn facts(&self) -> Result<Facts, Fault> {
         let mut c = Check {
             kernel: self,
@@ -115,15 +118,15 @@ struct Check<'k> {
     kernel: &'k TileKernel,
     nodes: Vec<Node>,
     values: BTreeMap<u32, Known>,
-    /// Variables of the loops around.
+    /// Variables of the enclosing loops.
     open: Vec<u32>,
-    /// For each loop around, the values from outside that its body adds to.
+    /// For each enclosing loop, the values from outside that its body adds to.
     adding: Vec<BTreeSet<u32>>,
-    /// Where, and what.
+    /// Position and value of the store.
     stored: Option<(Vec<Index>, Known)>,
-    /// Operands that are preloaded.
+    /// Preloaded operands.
     preloaded: BTreeSet<u32>,
-    /// There was another statement than that.
+    /// Whether a statement other than `preload` has occurred.
     begun: bool,
     room: u64,
     depth: usize,
@@ -248,7 +251,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Operands are brought in whole.
+    /// Checks a `preload`.
     fn preload(&mut self, node: usize, params: &[u32]) -> Result<(), Fault> {
         for p in params {
             let Some(side) = self.kernel.params.get(*p as usize) else {
@@ -271,7 +274,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// `value += known`.
+    /// Checks `value += known`.
     fn add(&mut self, node: usize, value: u32, known: Known) -> Result<(), Fault> {
         let name = self.named(value);
         let Some(acc) = self.values.get(&value).filter(|a| a.zeros).cloned() else {
@@ -307,7 +310,8 @@ impl Check<'_> {
         let mut sums: BTreeSet<u32> = known.sums.union(&done).copied().collect();
         let mut broken: BTreeSet<u32> = known.broken.union(&acc.broken).copied().collect();
         if acc.added {
-            // What only one of the terms is a sum over, the others would be counted for on every rank.
+            // If only some terms are sums over a variable, the other terms would be counted once
+            // per rank.
             broken.extend(sums.symmetric_difference(&acc.sums));
             sums = sums.intersection(&acc.sums).copied().collect();
         }
@@ -380,7 +384,7 @@ impl Check<'_> {
         )
     }
 
-    /// Variables must be those of loops around, each once.
+    /// Checks that each variable belongs to an enclosing loop and occurs only once.
     fn scoped(&self, node: usize, index: &[Index]) -> Result<(), Fault> {
         for (n, i) in index.iter().enumerate() {
             let Index::Var(v) = i else { continue };
@@ -396,7 +400,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Why dimensions do not line up under others, aligned from the right.
+    /// Returns why dimensions do not line up with those above them, aligned from the right.
     fn under(&self, index: &[Index], above: &[Index]) -> Option<String> {
         let Some(first) = above.len().checked_sub(index.len()) else {
             return Some(format!("{} dimensions under {}", index.len(), above.len()));
@@ -410,7 +414,7 @@ impl Check<'_> {
         pairs.clone().find(odd).map(|(a, b)| format!("{} under {}", self.shown(&[*a]), self.shown(&[*b])))
     }
 
-    /// Counts the room of a value.
+    /// Counts the memory of a value.
     fn take_room(&mut self, node: usize, index: &[Index]) -> Result<(), Fault> {
         let tile = |i: &Index| match i {
             Index::Var(v) => self.kernel.vars.get(*v as usize).map_or(1, |v| v.tile),
@@ -507,7 +511,7 @@ impl Check<'_> {
         let index: Vec<Index> = lead.iter().chain([m, n]).copied().collect();
         let pending = if let Index::Var(k) = k { BTreeSet::from([*k]) } else { BTreeSet::new() };
         self.nodes[node].contracted = Some(*k);
-        // Linear in each side, where the other is the same on all ranks.
+        // Linear in each operand, if the other operand is the same on all ranks.
         let mut broken: BTreeSet<u32> = x.broken.union(&y.broken).copied().collect();
         broken.extend(x.sums.intersection(&y.sums));
         let sums = x.sums.union(&y.sums).filter(|v| !broken.contains(v)).copied().collect();
@@ -586,11 +590,11 @@ impl Check<'_> {
             let what = format!("a cast from {} to {to} inside a kernel", show(x.dtype));
             return Err(fault(node, what, "between floats only", "cast before the call, or behind it"));
         }
-        // Rounding each rank's part is what a product of halves does, too.
+        // Each rank's part is rounded, as in a matmul with 16-bit results.
         Ok(Known { dtype: Some(to), zeros: false, ..x })
     }
 
-    /// What follows for placements.
+    /// Derives the facts for placements.
     fn finish(self, index: &[Index], value: &Known) -> Result<Facts, Fault> {
         let k = self.kernel;
         let var = |i: &Index| match i {
@@ -642,7 +646,7 @@ fn show(d: Option<DType>) -> &'static str {
     d.map_or("nothing", DType::name)
 }
 
-/// Values that statements add to.
+/// Collects the values that statements add to.
 fn targets(body: &[Stmt], out: &mut BTreeSet<u32>) {
     for s in body {
         match s {

@@ -1,9 +1,11 @@
-//! Tile kernels: a loop nest over tiles of tensors.
+//! Tile kernels: loop nests over tiles of tensors.
 //!
-//! Owns the form of a kernel and which sizes it runs over for operands of given shapes; how much work that is: [`work`]. What a
-//! kernel may say, and what follows for placements, is [`facts`]; its text is [`crate::text`]'s; running it is an engine's.
-//! A variable stands for a dimension: a tensor that is indexed by it has there as many elements as the loop runs over, cut
-//! into tiles of a fixed length, the last one shorter. Meaning, order of additions: `docs/adr/039-tile-kernels.md`.
+//! The module owns the form of a kernel and the extents of its loops for operands of given shapes.
+//! [`work`] computes the amount of work, [`facts`] decides which kernels are valid and what follows
+//! for placements, [`crate::text`] defines the text, and the engines run kernels. A variable stands
+//! for a dimension: every tensor dimension that it indexes has as many elements as the loop runs
+//! over. The dimension is cut into tiles of a fixed length, of which the last may be shorter.
+//! `docs/adr/039-tile-kernels.md` defines the meaning and the order of additions.
 
 mod facts;
 mod work;
@@ -15,95 +17,96 @@ use crate::name::Name;
 use crate::scalar::ScalarFn;
 use crate::types::DType;
 
-/// How a dimension of a tensor is indexed.
+/// Index of one dimension of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Index {
-    /// The elements of a variable's tile: this number of variable.
+    /// The elements of a variable's tile, with the number of the variable.
     Var(u32),
-    /// One element; the dimension stays, with size 1.
+    /// One element. The dimension remains, with size 1.
     At(u64),
 }
 
 /// A tensor that a kernel loads from or stores to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Side {
-    /// Its name, for people.
+    /// Name, for readers.
     pub name: Name,
-    /// Its element type.
+    /// Element type.
     pub dtype: DType,
-    /// How many dimensions it has.
+    /// Number of dimensions.
     pub dims: usize,
 }
 
-/// A variable of a loop.
+/// A loop variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Var {
-    /// Its name, for people.
+    /// Name, for readers.
     pub name: Name,
-    /// Elements of a tile, at least 1.
+    /// Length of a tile in elements, at least 1.
     pub tile: u64,
 }
 
-/// A kernel.
+/// A kernel over tiles.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TileKernel {
-    /// Its name, for people.
+    /// Name, for readers.
     pub name: Name,
-    /// What it loads from, in the order of its operands.
+    /// Tensors that the kernel loads from, in the order of its operands.
     pub params: Vec<Side>,
-    /// What it stores.
+    /// Tensor that the kernel stores to.
     pub result: Side,
-    /// Variables of its loops.
+    /// Loop variables.
     pub vars: Vec<Var>,
-    /// Names of its values, for people.
+    /// Names of the values, for readers.
     pub values: Vec<Name>,
-    /// What it does.
+    /// Statements.
     pub body: Vec<Stmt>,
 }
 
-/// A statement.
+/// A statement of a kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
-    /// Operands that are brought into the core's memory whole, before the loops; loads of them are made from there.
+    /// Brings whole operands into the core's memory before the loops; loads of them read that
+    /// memory.
     Preload {
-        /// By number.
+        /// Numbers of the operands.
         params: Vec<u32>,
     },
-    /// All tiles of these variables, the first slowest.
+    /// A loop over all tiles of these variables, the first one slowest.
     For {
-        /// By number.
+        /// Numbers of the variables.
         vars: Vec<u32>,
-        /// For each of them.
+        /// Statements for each tile.
         body: Vec<Stmt>,
     },
-    /// A value that is added to: zeros.
+    /// Declares an accumulator that starts as zeros.
     Zeros {
-        /// Its number.
+        /// Number of the value.
         value: u32,
-        /// f32 or i32.
+        /// Element type, f32 or i32.
         dtype: DType,
-        /// Its dimensions: tiles of variables, or size 1.
+        /// Dimensions: tiles of variables, or size 1.
         index: Vec<Index>,
     },
-    /// A value.
+    /// Declares a value.
     Let {
-        /// Its number.
+        /// Number of the value.
         value: u32,
-        /// What it is.
+        /// Expression of the value.
         is: Tile,
     },
-    /// Added to a value of zeros, element by element; a product goes on adding to it, term by term.
+    /// Adds to an accumulator, element by element. A `dot` continues the accumulation term by term.
     Add {
-        /// Its number.
+        /// Number of the accumulator.
         value: u32,
-        /// What is added.
+        /// Expression that is added.
         is: Tile,
     },
-    /// Written to the result.
+    /// Writes to the result.
     Store {
-        /// Where.
+        /// Position in the result.
         index: Vec<Index>,
-        /// What.
+        /// Expression that is stored.
         is: Tile,
     },
 }
@@ -113,18 +116,19 @@ pub enum Stmt {
 pub enum Tile {
     /// A tile of an operand.
     Load {
-        /// Which operand.
+        /// Number of the operand.
         param: u32,
-        /// Which elements.
+        /// Position in the operand.
         index: Vec<Index>,
     },
-    /// `[.., m, k] x [.., k, n]`: products are added in f32 (i32) by ascending k, each rounded once, and each sum.
+    /// A matmul of tiles, `[.., m, k] x [.., k, n]`: accumulated in f32 (i32) by ascending k. Each
+    /// multiplication and each addition is rounded once.
     Dot(Box<Tile>, Box<Tile>),
-    /// A value by number.
+    /// A value, by number.
     Value(u32),
-    /// An elementwise function, operands aligned from the right.
+    /// An elementwise function; operands are aligned from the right.
     Map(ScalarFn, Vec<Tile>),
-    /// Conversion between floats, nearest even.
+    /// Conversion between floating-point types, rounded to nearest even.
     Cast(DType, Box<Tile>),
 }
 
@@ -136,10 +140,11 @@ enum Part<'k> {
 }
 
 impl TileKernel {
-    /// Elements that each variable runs over, for operands and a result of these sizes; the result's may be unknown.
+    /// Returns the number of elements that each variable runs over, for operands and a result of
+    /// these sizes. The result's sizes may be unknown.
     ///
     /// # Errors
-    /// What does not fit.
+    /// Returns a message about what does not fit.
     pub fn extents(&self, operands: &[&[u64]], result: Option<&[u64]>) -> Result<Vec<u64>, String> {
         if operands.len() != self.params.len() {
             let (want, have) = (self.params.len(), operands.len());
@@ -176,13 +181,13 @@ impl TileKernel {
         known.map(|(n, v)| n.map(|n| n.0).ok_or_else(|| format!("{} indexes nothing", v.name))).collect()
     }
 
-    /// Sizes of the result for these extents of the variables.
+    /// Returns the sizes of the result for these extents of the variables.
     pub fn result_sizes(&self, extents: &[u64]) -> Vec<u64> {
         let store = self.accesses().into_iter().find(|a| a.0.is_none());
         store.map_or(vec![], |(_, index)| index.iter().map(|i| extent(*i, extents)).collect())
     }
 
-    /// All loads, with the operand, and the store, in order.
+    /// Returns the index of every load, with the number of its operand, and of the store, in order.
     pub fn accesses(&self) -> Vec<(Option<u32>, &[Index])> {
         let mut out = vec![];
         self.walk(&mut |part, _| match part {
@@ -193,7 +198,7 @@ impl TileKernel {
         out
     }
 
-    /// The elementwise functions in it, in order.
+    /// Returns the elementwise functions of the kernel, in order.
     pub fn functions(&self) -> Vec<&ScalarFn> {
         let mut out = vec![];
         self.walk(&mut |part, _| {
@@ -204,8 +209,8 @@ impl TileKernel {
         out
     }
 
-    /// All statements and expressions, each before what is in it, with the variables of the loops around it. Their places in
-    /// this order are their numbers.
+    /// Visits all statements and expressions, each before its parts, with the variables of the
+    /// enclosing loops. The position in this order is the number of a statement or expression.
     fn walk<'k>(&'k self, see: &mut dyn FnMut(Part<'k>, &[u32])) {
         fn tile<'k>(t: &'k Tile, open: &[u32], see: &mut dyn FnMut(Part<'k>, &[u32])) {
             see(Part::Tile(t), open);
@@ -233,7 +238,8 @@ impl TileKernel {
 }
 
 impl Tile {
-    /// Its dimensions, if it is one that [`TileKernel::facts`] accepts; `of` says those of values.
+    /// Returns the dimensions of the expression in a kernel that [`TileKernel::facts`] accepts;
+    /// `of` returns those of values.
     pub fn index(&self, of: &dyn Fn(u32) -> Vec<Index>) -> Vec<Index> {
         match self {
             Tile::Load { index, .. } => index.clone(),
@@ -263,7 +269,7 @@ impl Tile {
         }
     }
 
-    /// What it is computed from.
+    /// Returns the expressions from which this one is computed.
     pub fn operands(&self) -> Vec<&Tile> {
         match self {
             Tile::Load { .. } | Tile::Value(_) => vec![],
@@ -274,7 +280,7 @@ impl Tile {
     }
 }
 
-/// Elements of a dimension over all tiles.
+/// Returns the number of elements of a dimension over all tiles.
 pub fn extent(index: Index, extents: &[u64]) -> u64 {
     match index {
         Index::Var(v) => extents[v as usize],

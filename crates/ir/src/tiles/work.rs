@@ -1,30 +1,32 @@
-//! How much work a kernel is, and how its parts wait for each other.
+//! Work of a tile kernel: the amounts per unit, and how the units wait for each other.
 //!
-//! Owns the amounts; what they take is a machine's. Every operand that is preloaded is brought in whole before the loops, and
-//! loads of it cost nothing then. Every other load and the store are traffic as often as they run. The loops are a pipeline:
-//! a tile is loaded, multiplied, computed on and stored while others are at other units.
+//! The module computes amounts; the machine determines how long they take. A preloaded operand is
+//! brought in whole before the loops, and loads of it are then free. Every other load and the store
+//! cause traffic each time they run. The loops form a pipeline: while one tile is loaded,
+//! multiplied, computed on or stored, other tiles occupy the other units.
 
 use super::{Index, Part, Stmt, Tile, TileKernel, extent};
 use crate::tiles::facts::Node;
 
-/// Amounts by unit: two for every product of a `dot`; bytes loaded and stored; bytes of results of functions, casts and additions.
+/// Amounts per unit: two operations per multiplication of a `dot`; bytes loaded and stored; bytes
+/// of the results of functions, casts and additions.
 pub type Amounts = [u64; 3];
 
 /// Work of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Work {
-    /// Bytes of operands that are preloaded, once.
+    /// Bytes of preloaded operands, each counted once.
     pub preloaded: u64,
-    /// Of the loops.
+    /// Amounts of the loops.
     pub all: Amounts,
-    /// For each unit, what others do on the first tiles before it begins.
+    /// For each unit, the work of the other units on the first tiles before it starts.
     pub before: [Amounts; 3],
-    /// For each unit, what others do on the last tiles after it has ended.
+    /// For each unit, the work of the other units on the last tiles after it has finished.
     pub after: [Amounts; 3],
 }
 
 impl Work {
-    /// Of all, what is preloaded being memory traffic as well.
+    /// Returns the amounts of the kernel, with preloading counted as memory traffic.
     pub fn total(&self) -> Amounts {
         let [flops, bytes, vector] = self.all;
         [flops, bytes.saturating_add(self.preloaded), vector]
@@ -32,7 +34,8 @@ impl Work {
 }
 
 impl TileKernel {
-    /// What it does for operands of these sizes; none for a kernel that [`TileKernel::facts`] refuses, and for sizes that do not fit.
+    /// Returns the work for operands of these sizes, or `None` if the sizes do not fit or
+    /// [`TileKernel::facts`] rejects the kernel.
     pub fn work(&self, operands: &[&[u64]]) -> Option<Work> {
         let extents = &self.extents(operands, None).ok()?[..];
         let facts = self.facts().ok()?;
@@ -45,7 +48,8 @@ impl TileKernel {
         let steps = self.steps(&facts.nodes)?;
         let runs = |s: &Step| s.open.iter().all(|v| extents[*v as usize] > 0);
         let tile = |v: &u32| self.vars[*v as usize].tile;
-        // Over all turns, the tiles of a variable add up to what it runs over; loops of others repeat them.
+        // Over all turns, the tiles of a variable add up to its extent. Loops over other variables
+        // repeat them.
         let whole = |s: &Step| {
             let again = s.open.iter().filter(|v| !s.index.contains(&Index::Var(**v)));
             let again = again.map(|v| extents[*v as usize].div_ceil(tile(v)));
@@ -80,7 +84,7 @@ impl TileKernel {
         Some(work)
     }
 
-    /// Operands that are preloaded.
+    /// Returns the numbers of the preloaded operands.
     pub fn preloaded(&self) -> Vec<u32> {
         let lists = self.body.iter().filter_map(|s| match s {
             Stmt::Preload { params } => Some(params),
@@ -89,12 +93,13 @@ impl TileKernel {
         lists.flatten().copied().collect()
     }
 
-    /// What costs something, in the order in which it is done.
+    /// Returns the steps that cost something, in order of execution.
     fn steps(&self, nodes: &[Node]) -> Option<Vec<Step>> {
         let preloaded = self.preloaded();
         let mut nodes = nodes.iter();
         let (mut out, mut whole): (Vec<Step>, bool) = (vec![], true);
-        // Within a statement, what an expression is made of comes after it in the walk and before it in time.
+        // Within a statement, the operands of an expression come after it in the walk, but before
+        // it in time.
         let mut statement: Vec<Step> = vec![];
         self.walk(&mut |part, open| {
             let Some(node) = nodes.next() else {
@@ -123,14 +128,14 @@ impl TileKernel {
     }
 }
 
-/// A load, a product, a computation or the store.
+/// A load, a matmul, an elementwise computation or the store.
 struct Step {
-    /// Its place in [`Amounts`].
+    /// Unit, as an index into [`Amounts`].
     unit: usize,
-    /// Amount of an element.
+    /// Amount per element.
     each: u64,
-    /// Its elements.
+    /// Dimensions of its elements.
     index: Vec<Index>,
-    /// Variables of the loops around it.
+    /// Variables of the enclosing loops.
     open: Vec<u32>,
 }

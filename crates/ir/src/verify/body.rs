@@ -1,4 +1,4 @@
-//! Operations of schedules: rules V2, V8, V12 to V15, V18, V19.
+//! Rules for operations of schedules: V2, V8, V12 to V15, V18, V19. [`super`] lists all rules.
 
 use super::schedule::{claim, depends, tables, unknown};
 use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, V21, local};
@@ -10,20 +10,20 @@ use crate::types::{CutRule, DType};
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
 
-/// Up to this many chunks, the smallest one is looked for by trying them.
+/// Most chunks among which the smallest one is found by trying all.
 const TRIED_CHUNKS: i64 = 4096;
 
 struct Bodies<'a, 'o> {
     s: &'a Schedule,
     r: &'a Region,
-    /// Names with a value: call, axes, coordinates.
+    /// Variables that are bound in the whole region: call, axes, coordinates.
     fixed: Vec<&'a str>,
-    /// Steps of the loops around.
+    /// Steps of the enclosing loops.
     steps: Vec<&'a str>,
     out: &'o mut Report,
 }
 
-/// All bodies of a region.
+/// Checks all bodies of a region.
 pub(super) fn bodies(s: &Schedule, r: &Region, out: &mut Report) {
     let mut fixed = vec![CALL];
     fixed.extend(s.mesh.axes.iter().map(|a| a.name.as_str()));
@@ -34,7 +34,7 @@ pub(super) fn bodies(s: &Schedule, r: &Region, out: &mut Report) {
     }
 }
 
-/// The place of a statement: its first operation.
+/// Returns the location of statements: that of the first operation.
 fn place(list: &[SStmt], default: Span) -> Span {
     let mut found = list.iter().map(|st| match st {
         SStmt::Op(_, span) => *span,
@@ -68,7 +68,7 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// V12: a loop turns equally often on every rank and in every call.
+    /// Checks V12: a loop has the same number of turns on every rank and in every call.
     fn bound(&mut self, e: &Expr, what: &str, span: Span) {
         let mut forbidden: Option<&str> = None;
         let (fixed, steps) = (&self.fixed, &self.steps);
@@ -89,7 +89,7 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// V2 for variables and tables.
+    /// Checks V2: the variables and tables of an expression exist.
     fn expr(&mut self, e: &Expr, span: Span) {
         tables(self.s, e, span, self.out);
         let mut missing: Vec<Name> = vec![];
@@ -184,7 +184,7 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// V14.
+    /// Checks V14: a peer has one coordinate for each coordinate of the region.
     fn peer(&mut self, peer: &Peer, span: Span) {
         if peer.len() != self.r.coords.len() {
             let names: Vec<&str> = self.r.coords.iter().map(|c| c.0.as_str()).collect();
@@ -219,7 +219,7 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// V2 and V13 for a queue.
+    /// Checks V2 and V13 for a queue.
     fn queue(&mut self, queue: QueueId, index: &Expr, span: Span) -> Option<&'a Queue> {
         self.expr(index, span);
         let Some(q) = self.s.queues.get(queue.0 as usize) else {
@@ -233,7 +233,7 @@ impl<'a> Bodies<'a, '_> {
         Some(q)
     }
 
-    /// V13 and V15 for what a queue carries.
+    /// Checks V13 and V15 for the message of a queue.
     fn message(&mut self, x: &Ref, queue: QueueId, index: &Expr, span: Span) {
         let q = self.queue(queue, index, span);
         let dtype = self.reference(x, span);
@@ -265,7 +265,7 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// Both sides of an operation; their element type if it is one.
+    /// Checks both sides of an operation. Returns their element type if both have the same.
     fn pair(&mut self, dst: &Ref, src: &Ref, what: &str, span: Span) -> Option<DType> {
         let (a, b) = (self.reference(dst, span), self.reference(src, span));
         match (dst, src) {
@@ -301,7 +301,7 @@ impl<'a> Bodies<'a, '_> {
         Some(a)
     }
 
-    /// V2 and V13 for one side; its element type.
+    /// Checks V2 and V13 for one side, and returns its element type.
     fn reference(&mut self, r: &Ref, span: Span) -> Option<DType> {
         match r {
             Ref::Slot { window, slot } => {
@@ -347,7 +347,7 @@ impl<'a> Bodies<'a, '_> {
         self.out.fail(V13, text, span, "here");
     }
 
-    /// V13: the slot holds at least the smallest chunk that may be meant.
+    /// Checks V13: the slot can hold the smallest chunk that the address may denote.
     fn capacity(&mut self, window: WindowId, operand: OperandId, path: &[Part], span: Span) {
         let Some(w) = self.s.windows.get(window.0 as usize) else { return };
         let least = self.exact(operand, path).or_else(|| self.smallest(operand, path));
@@ -361,7 +361,7 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// The line of an operand, if it is equally long everywhere.
+    /// Returns the line of an operand if it has the same length on every rank.
     fn line(&self, operand: OperandId) -> Option<FixedLine<'_>> {
         let l = &self.r.operands.get(operand.0 as usize)?.line;
         let (extent, unit) = (u64::try_from(l.extent.as_int()?).ok()?, u64::try_from(l.unit.as_int()?).ok()?);
@@ -369,7 +369,7 @@ impl<'a> Bodies<'a, '_> {
         Some(FixedLine { parts: l.parts.max(1), extent, unit, rule: &l.rule, row })
     }
 
-    /// Elements of a chunk whose address is constant.
+    /// Returns the number of elements of a chunk with a constant address.
     fn exact(&self, operand: OperandId, path: &[Part]) -> Option<u64> {
         let line = self.line(operand)?;
         let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
@@ -382,7 +382,7 @@ impl<'a> Bodies<'a, '_> {
         line.elements(num, cnt, den)
     }
 
-    /// Elements of the smallest chunk that an address may mean.
+    /// Returns the number of elements of the smallest chunk that an address may denote.
     fn smallest(&self, operand: OperandId, path: &[Part]) -> Option<u64> {
         let line = self.line(operand)?;
         let mut den = 1i64;
@@ -405,7 +405,8 @@ struct FixedLine<'s> {
 }
 
 impl FixedLine<'_> {
-    /// Elements of chunks `num .. num + cnt` of `den`; none where they do not exist.
+    /// Returns the number of elements of chunks `num .. num + cnt` of `den`, or `None` if they do
+    /// not exist.
     fn elements(&self, num: i64, cnt: i64, den: i64) -> Option<u64> {
         let end = num.checked_add(cnt)?;
         if num < 0 || cnt < 0 || den < 1 || end > den {
@@ -414,7 +415,7 @@ impl FixedLine<'_> {
         self.boundary(end, den)?.checked_sub(self.boundary(num, den)?)
     }
 
-    /// First element of chunk `num` of `den`, as [`Line`] says.
+    /// Returns the first element of chunk `num` of `den`, as [`Line`] defines it.
     fn boundary(&self, num: i64, den: i64) -> Option<u64> {
         let scaled = u128::try_from(num).ok()? * u128::from(self.parts);
         let den = u128::try_from(den).ok()?;
@@ -429,14 +430,14 @@ impl FixedLine<'_> {
     }
 }
 
-/// Where an event is recorded.
+/// Position at which an event is recorded.
 struct Recorded<'a> {
     region: usize,
     stream: &'a Name,
     span: Span,
 }
 
-/// V18 and V19, over all regions.
+/// Checks V18 (events) and V19 (signals and queues) for all regions.
 pub(super) fn order(s: &Schedule, out: &mut Report) {
     let mut records: BTreeMap<&str, Vec<Recorded>> = BTreeMap::new();
     let mut awaits: Vec<(&Name, &Name, Span)> = vec![];
@@ -548,7 +549,7 @@ fn note(list: &mut [Option<Span>], number: u32, span: Span) {
     }
 }
 
-/// Calls `f` with every operation, its place, and whether it is in a loop.
+/// Calls `f` with every operation, its location, and whether it is in a loop.
 fn each<'a>(list: &'a [SStmt], looped: bool, f: &mut impl FnMut(&'a SOp, Span, bool)) {
     for st in list {
         match st {
@@ -562,7 +563,7 @@ fn each<'a>(list: &'a [SStmt], looped: bool, f: &mut impl FnMut(&'a SOp, Span, b
     }
 }
 
-/// V8: what `synchronized` and `calls` claim.
+/// Checks V8 for the claims of `synchronized` and `calls`.
 pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
     let synchronized = props.contains(Props::SYNCHRONIZED);
     if synchronized && s.calls == Calls::None {

@@ -1,10 +1,12 @@
-//! Coordinates in classes that predicates cannot tell apart, so that a rule about all ranks looks at few of them.
+//! Equivalence classes of coordinates: values that conditions cannot distinguish, so that a rule
+//! about all ranks needs to examine only a few of them.
 //!
-//! What a predicate says of one coordinate alone is said by its largest parts in which no other coordinate stands: in
-//! `(r mod 4 == 0) && q < r`, `r mod 4 == 0` and `r` of r, and `q` of q. Two values of a coordinate on which all these
-//! parts agree are alike wherever the other coordinates are: one of them stands for both. Where the parts compare sums
-//! of the coordinate and constants, the values at which a comparison changes are solved for; otherwise every value is
-//! tried.
+//! A condition depends on one coordinate only through its largest subexpressions that contain no
+//! other coordinate. In `(r mod 4 == 0) && q < r`, these are `r mod 4 == 0` and `r` for r, and `q`
+//! for q. If all these subexpressions agree on two values of a coordinate, the condition cannot
+//! distinguish the two, whatever the other coordinates are; one of them represents both. If the
+//! subexpressions compare sums of the coordinate and constants, the values at which a comparison
+//! changes are computed. Otherwise every value is tried.
 
 use super::ranks::Point;
 use crate::expr::{BinOp, Expr, UnOp};
@@ -12,10 +14,11 @@ use crate::name::Name;
 use crate::schedule::Table;
 use std::collections::BTreeMap;
 
-/// Values of one coordinate that are tried.
+/// Most values of one coordinate that are tried.
 const MOST_VALUES: u64 = 1 << 22;
 
-/// For each coordinate values that stand for all others; none if that takes too long.
+/// Returns, for each coordinate, values that represent all others. Returns `None` if there are too
+/// many values to try.
 pub(super) fn representatives(
     predicates: &[&Expr],
     coordinates: &[(Name, u64)],
@@ -54,7 +57,7 @@ pub(super) fn representatives(
         .collect()
 }
 
-/// The largest parts of an expression that speak of `name` and of no other variable.
+/// Collects the largest subexpressions that contain `name` and no other variable.
 fn alone<'e>(e: &'e Expr, name: &Name, out: &mut Vec<&'e Expr>) {
     let (mut own, mut others) = (false, false);
     e.vars(&mut |n| if n == name { own = true } else { others = true });
@@ -80,7 +83,8 @@ fn alone<'e>(e: &'e Expr, name: &Name, out: &mut Vec<&'e Expr>) {
     }
 }
 
-/// Adds the values of the one variable around which a condition may change; false if they are not known.
+/// Adds the values of the only variable near which a condition may change. Returns false if they
+/// cannot be computed.
 fn changes(e: &Expr, last: i64, marks: &mut Vec<i64>) -> bool {
     match e {
         Expr::Int(_) => true,
@@ -99,7 +103,8 @@ fn changes(e: &Expr, last: i64, marks: &mut Vec<i64>) -> bool {
     }
 }
 
-/// `factor * v + constant`, if the expression is that and overflows for no value.
+/// Returns `factor` and `constant` if the expression is `factor * v + constant` and does not
+/// overflow for any value.
 fn affine(e: &Expr, last: i64) -> Option<(i128, i128)> {
     let (factor, constant) = match e {
         Expr::Int(c) => (0, i128::from(*c)),
@@ -131,7 +136,8 @@ mod tests {
         Expr::var(name)
     }
 
-    /// On every point a predicate has the value that it has where each coordinate is the one that stands for it.
+    /// At every point, a condition has the same value as at the point whose coordinates are the
+    /// representatives.
     #[test]
     fn representatives_stand_for_all() {
         let n = 40;

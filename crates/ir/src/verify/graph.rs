@@ -1,4 +1,4 @@
-//! Graphs: rules V2 to V8.
+//! Rules for graphs: V2 to V8. [`super`] lists all rules.
 
 use super::placement::{collective, well_formed};
 use super::{Report, V2, V3, V4, V6, V7, V8, program};
@@ -10,7 +10,7 @@ use crate::types::{DType, TensorType};
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
 
-/// Checks a graph. Of a part of a local program `ranks` are its ranks.
+/// Checks a graph. For a part of a local program, `ranks` are the ranks of the part.
 pub(super) fn graph(g: &Graph, m: &Module, ranks: Option<&[u64]>, out: &mut Report) {
     for i in &g.inputs {
         well_formed(&i.ty, &m.mesh, &format!("input {}", i.name), i.span, out);
@@ -70,7 +70,7 @@ fn word(k: &OpKind) -> String {
     }
 }
 
-/// Operands that it takes; `have` where any number will do.
+/// Returns the number of operands that an operation takes; `have` if it accepts any number.
 fn arity(k: &OpKind, have: usize) -> usize {
     match k {
         OpKind::Input(_) | OpKind::Fill(_) => 0,
@@ -170,7 +170,7 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
         | OpKind::Host(_)
         | OpKind::Output(_) => {}
     }
-    // What a collective makes of a rank's sizes was looked at above.
+    // The sizes of a collective's result on one rank have been checked above.
     if ranks.is_some() && matches!(op.kind, OpKind::Collective(_)) {
         return;
     }
@@ -182,7 +182,7 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
     }
 }
 
-/// V6: open dimensions are in order, the type has them, and it does not say how they are cut.
+/// Checks V6: open dimensions are in ascending order, the type has them, and it does not cut them.
 fn asked(open: &[usize], op: &Op, out: &mut Report) {
     let Some(want) = &op.want else {
         return out.fail(V6, format!("%{} asks for no type", op.name), op.span, "`want` is missing");
@@ -194,7 +194,8 @@ fn asked(open: &[usize], op: &Op, out: &mut Report) {
     }
 }
 
-/// V2: the body of a function reads parameters that it has.
+/// Checks V2: the body of a function reads only its parameters. Returns the parameter that does not
+/// exist, if any.
 pub(super) fn undeclared_argument(f: &ScalarFn) -> Option<usize> {
     fn worst(e: &Scalar) -> usize {
         match e {
@@ -216,7 +217,8 @@ fn function(f: &ScalarFn, op: &Op, out: &mut Report) {
     }
 }
 
-/// V6: whether the result of an operation has the shape and the element type that its operands give it.
+/// Checks V6: the result of an operation has the shape and element type that its operands
+/// determine.
 fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), String> {
     let args: Vec<(DType, Vec<u64>)> = args.iter().map(|a| (a.dtype, a.sizes())).collect();
     let Some((dtype, shape)) = result_of(kind, &args)? else { return Ok(()) };
@@ -229,7 +231,7 @@ fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), St
     Ok(())
 }
 
-/// V4, and V8 for the placement of results.
+/// Checks V4 (numbers of outputs), and V8 for the placement of results.
 fn outputs(g: &Graph, m: &Module, out: &mut Report) {
     let mut found: Vec<(usize, OpId)> = vec![];
     for id in g.order() {

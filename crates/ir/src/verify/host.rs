@@ -1,4 +1,4 @@
-//! The host's program: rule V21, on every way through its conditions.
+//! Rule V21 for the host's program, on every path through its conditions.
 
 use super::schedule::depends;
 use super::{Report, V2, V21};
@@ -7,15 +7,15 @@ use crate::schedule::*;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What has happened on a way through the program.
+/// Events on one path through the program.
 #[derive(Clone, Default)]
 struct Way {
     launched: BTreeMap<u32, Span>,
-    /// Launched and not waited for.
+    /// Regions that are launched and not waited for.
     open: BTreeSet<u32>,
-    /// Buffers read.
+    /// Buffers that the host has read.
     read: BTreeSet<u32>,
-    /// Buffers that the host wrote.
+    /// Buffers that the host has written.
     written: BTreeSet<u32>,
 }
 
@@ -92,7 +92,9 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// After a condition: launched is what was launched on both ways, open what is on one.
+    /// Joins the two paths of a condition. Launched and open regions are those of either path, and
+    /// a region that only one path launches is reported. Buffers count as read or written if they
+    /// are so on both paths.
     fn join(&mut self, way: &mut Way, a: Way, b: Way) {
         for (x, y) in [(&a, &b), (&b, &a)] {
             for (r, at) in x.launched.iter().filter(|(r, _)| !y.launched.contains_key(r)) {
@@ -114,7 +116,7 @@ impl Checker<'_, '_> {
         self.s.regions[r as usize].name.to_string()
     }
 
-    /// A region that exists.
+    /// Returns the number of a region if it exists, and reports it otherwise.
     fn region(&mut self, r: RegionId, span: Span) -> Option<u32> {
         let known = (r.0 as usize) < self.s.regions.len();
         if !known {
@@ -177,7 +179,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Whether a buffer exists.
+    /// Checks that a buffer exists, and reports it otherwise.
     fn known(&mut self, id: BufferId, span: Span) -> bool {
         let known = (id.0 as usize) < self.s.buffers.len();
         if !known {
@@ -202,7 +204,8 @@ impl Checker<'_, '_> {
         way.written.insert(dst.0);
     }
 
-    /// Whether a buffer that the host takes elements of exists. Says so where nobody wrote it before.
+    /// Checks that a buffer whose elements the host takes exists. Reports the buffer if nothing has
+    /// written it before.
     fn holds(&mut self, id: BufferId, span: Span, way: &Way) -> bool {
         if !self.known(id, span) {
             return false;
@@ -229,7 +232,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// The first operation of statements.
+/// Returns the location of the first operation.
 fn first(list: &[SStmt]) -> Option<Span> {
     list.iter().find_map(|st| match st {
         SStmt::Op(_, span) => Some(*span),

@@ -1,11 +1,11 @@
-//! Where windows and counters are: rule V9, and what `allocated` claims.
+//! Rule V9 for the addresses of windows and counters, and V8 for the claim `allocated`.
 
 use super::{Report, V8, V9, product};
 use crate::module::Props;
 use crate::schedule::Schedule;
 use kbc_diag::{Diagnostic, Span};
 
-/// Bytes that windows are aligned to, and that each counter has for itself: a cache line.
+/// Alignment of windows, and size of each counter, in bytes: a cache line.
 pub const LINE_BYTES: u64 = 64;
 
 struct Place {
@@ -96,7 +96,7 @@ fn place(
 fn overlaps(mut list: Vec<Place>, out: &mut Report) {
     list.retain(|p| p.start < p.end);
     list.sort_by_key(|p| (p.start, p.end));
-    // The one that reaches furthest so far.
+    // Entry with the largest end so far.
     let mut furthest: Option<&Place> = None;
     for p in &list {
         if let Some(f) = furthest

@@ -1,4 +1,4 @@
-//! Operations on whole local buffers: rule V16.
+//! Rule V16 for operations on whole local buffers.
 
 use super::graph::undeclared_argument;
 use super::{Report, V2, V16, product};
@@ -12,7 +12,7 @@ use crate::types::{CutRule, DType};
 use crate::walk::Program;
 use kbc_diag::Span;
 
-/// The sizes of a buffer, if they are the same on every rank.
+/// Returns the sizes of a buffer if they are the same on every rank.
 fn sizes(b: &Buffer) -> Option<Vec<u64>> {
     b.dims.iter().map(|d| d.as_int().and_then(|v| u64::try_from(v).ok())).collect()
 }
@@ -30,10 +30,11 @@ pub(super) fn local(s: &Schedule, op: &LocalOp, span: Span, out: &mut Report) {
     }
 }
 
-/// Whether a local operation has a result on a rank: sizes agree there, and the part it names exists.
+/// Checks whether a local operation has a result on a rank: sizes agree there, and the part that it
+/// names exists.
 ///
 /// # Errors
-/// Why not, in words.
+/// Returns a message about what does not hold.
 pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String> {
     let s = program.schedule;
     let dims = |b: BufferId| program.dims(b, rank).map_err(|f| f.text);
@@ -46,7 +47,7 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
         u64::try_from(v).map_err(|_| format!("part {v}"))
     };
     let elements = |dims: &[u64]| product(dims.iter().copied()).unwrap_or(u64::MAX);
-    // Elements of one part of a dimension of n elements.
+    // Number of elements of one part of a dimension of n elements.
     let part = |n: u64, at: &Expr, parts: u64, rule: &CutRule| {
         let i = value(at)?;
         if i >= parts {
@@ -110,8 +111,8 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
     }
 }
 
-/// Elements of a line along the dimension that its blocks cut, for a tensor that is one block. A line that holds
-/// something is not made of blocks that hold nothing.
+/// Returns the number of elements of a line along the dimension that its blocks cut, for a tensor
+/// that is one block. A line that has elements cannot consist of blocks without elements.
 fn along(tensor: &[u64], line: &[u64], dim: u32) -> Result<u64, String> {
     let unit: u64 = tensor.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
     match line.iter().product::<u64>() {
@@ -121,7 +122,8 @@ fn along(tensor: &[u64], line: &[u64], dim: u32) -> Result<u64, String> {
     }
 }
 
-/// A tensor is one block of a line, of so many elements along the dimension that is cut.
+/// Checks that a tensor is one block of a line, with `part` elements along the dimension that is
+/// cut.
 fn block(tensor: &[u64], line: &[u64], dim: u32, part: u64) -> Result<(), String> {
     let have = tensor[dim as usize];
     if have == part || tensor.contains(&0) && line.contains(&0) {
@@ -221,7 +223,7 @@ fn fits(
         }
         LocalOp::Transpose { perm, dst: _, src: _ } => {
             same_type()?;
-            // The number of dimensions first: sizes may be known on no rank.
+            // The number of dimensions is checked first, because sizes may not be constant.
             let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
             op.sizes(&[vec![1; srcs[0].dims.len()]])?;
             if dst.dims.len() != perm.len() {
@@ -301,7 +303,7 @@ fn fits(
     }
 }
 
-/// Lengths are as many as the parts.
+/// Checks that explicit lengths are one row with as many lengths as there are parts.
 fn one_row(rule: &CutRule, parts: u64) -> Result<(), String> {
     match rule {
         CutRule::Lengths(l) if l.of() != parts || l.rows() != 1 => {
@@ -311,7 +313,8 @@ fn one_row(rule: &CutRule, parts: u64) -> Result<(), String> {
     }
 }
 
-/// The result of an accumulation has the type of the operands, or keeps the one it is accumulated in.
+/// Checks that the result of an accumulation has the type of the operands or the type in which it
+/// is accumulated.
 fn accumulated(operand: DType, dst: &Buffer) -> Result<(), String> {
     if dst.dtype == operand || (operand.is_float() && dst.dtype == DType::F32) {
         return Ok(());

@@ -1,36 +1,52 @@
-//! The verifier: whether a module is well-formed.
+//! Verifier: decides whether a module is well-formed.
 //!
-//! Passes may rely on what it accepts, and it runs between them. It looks at every line once and never at behaviour:
-//! races, deadlocks and meaning are the checker's. All violations are collected.
+//! It runs between passes, which may rely on what it accepts. It examines form and never behaviour:
+//! the checker proves the absence of races and deadlocks, and the contracts. All violations are
+//! collected. The rules, with their error codes:
 //!
-//! | rule | what must hold | code |
-//! |---|---|---|
-//! | V1 | names are unique where text tells things apart by name: axes, tables, coordinates, operands, roles of a region, streams of a role | E320 |
-//! | V2 | what is named exists: buffers, windows, signals, queues, regions, operands, tables, variables, axes, inputs | E321 |
-//! | V3 | the issue order of a graph is a topological order, and each operation has its number of operands | E322 |
-//! | V4 | outputs are numbered 0, 1, .. once each, one for each declared result and for each expected one | E322 |
-//! | V5 | a placement names axes of the mesh, each at most once, and coordinates that exist | E323 |
-//! | V6 | shapes and element types of an operation agree with those of its operands | E323 |
-//! | V7 | a collective has the combiner, the dimensions and the root of its kind, and changes the placement as it says | E323 |
-//! | V8 | properties claimed of the module are true: typed, placed, selected, expanded, allocated, synchronized | E324 |
-//! | V9 | windows are aligned and disjoint, counters have 64 bytes each, queues have slots, and the numbers stay in range | E325 |
-//! | V10 | a region's coordinates are its group, its `after` goes to earlier regions | E326 |
-//! | V11 | roles of a region name ranks that exist, and no rank twice | E326 |
-//! | V12 | loop bounds depend on constants and outer steps, sizes on mesh coordinates, roles on coordinates | E327 |
-//! | V13 | chunks, slots, counters and queues written as constants exist; a slot is opposite a chunk and holds it | E328 |
-//! | V14 | a peer has one coordinate for each of the region's; local regions do not communicate | E328 |
-//! | V15 | the two sides of an operation have one element type, and what is reduced can be | E323 |
-//! | V16 | local operations fit their buffers | E323 |
-//! | V17 | buffers of inputs and outputs have the sizes of the rank's part; lines fit their buffers | E323 |
-//! | V18 | what is awaited is recorded by another stream, and an event is recorded once | E329 |
-//! | V19 | a signal that is waited for is notified, and one that is notified is waited for; so with queues | E329 |
-//! | V20 | a promise speaks of operands of its region, with the indices they have, and of a root in the group | E328 |
-//! | V21 | the host launches every region once and waits for it, waits for what it launched, reads what was written, and reads every result | E330 |
-//! | V22 | of a local program: every rank of the mesh is in one part, types have no placement, a collective is one that a rank's type can say, only `wait` uses its result, and where types are known the collectives of all parts meet | E540 to E549 |
+//! * V1 (E320): names are unique where the text distinguishes things by name alone: axes, tables,
+//!   coordinates, operands, roles of a region, streams of a role.
+//! * V2 (E321): everything that is named exists: buffers, windows, signals, queues, regions,
+//!   operands, tables, variables, axes, inputs.
+//! * V3 (E322): the issue order of a graph is a topological order, and each operation has its
+//!   number of operands.
+//! * V4 (E322): outputs are numbered 0, 1, .., each once, one for each declared result and for each
+//!   expected one.
+//! * V5 (E323): a placement names axes of the mesh, each at most once, and coordinates that exist.
+//! * V6 (E323): shapes and element types of an operation agree with those of its operands.
+//! * V7 (E323): a collective has the combiner, the dimensions and the root of its kind, and changes
+//!   the placement accordingly.
+//! * V8 (E324): the properties that the module claims are true: typed, placed, selected, expanded,
+//!   allocated, synchronized.
+//! * V9 (E325): windows are aligned and disjoint, counters have 64 bytes each, queues have slots,
+//!   and the numbers stay in range.
+//! * V10 (E326): a region's coordinates cover its group, and its `after` names earlier regions.
+//! * V11 (E326): roles of a region name ranks that exist, and no rank twice.
+//! * V12 (E327): loop bounds depend on constants and outer steps, sizes on mesh coordinates, roles
+//!   on coordinates.
+//! * V13 (E328): chunks, slots, counters and queues that are written as constants exist. The other
+//!   side of a slot is a chunk, which fits into the slot.
+//! * V14 (E328): a peer has one coordinate for each coordinate of the region, and local regions do
+//!   not communicate.
+//! * V15 (E323): both sides of an operation have the same element type, and reductions are over
+//!   types that can be reduced.
+//! * V16 (E323): local operations fit their buffers.
+//! * V17 (E323): buffers of inputs and outputs have the sizes of the rank's part, and lines fit
+//!   their buffers.
+//! * V18 (E329): an awaited event is recorded by another stream, and an event is recorded once.
+//! * V19 (E329): a signal that is waited for is notified, and one that is notified is waited for.
+//!   The same holds for sends and receives of queues.
+//! * V20 (E328): a contract covers operands of its region, with the number of indices that they
+//!   have, and names a root in the group.
+//! * V21 (E330): the host launches every region once and waits for it, waits only for what it
+//!   launched, reads only what was written, and reads every result.
+//! * V22 (E540 to E549), for local programs: every rank of the mesh is in one part, types have no
+//!   placement, the results of collectives can be expressed as types of one rank, only `wait` uses
+//!   these results, and, where types are known, the collectives of all parts match.
 //!
-//! Rules that need the value of an expression on ranks (V11, V17) are evaluated on all of them up to
-//! [`EVALUATED_RANKS`]. Above, V11 looks at ranks that stand for all others, and refuses roles where there would be too
-//! many of these; V17 looks at that many ranks.
+//! V11 and V17 need the values of expressions on ranks. These are evaluated on all ranks, up to
+//! [`EVALUATED_RANKS`]. On larger meshes, V11 examines ranks that represent all others and rejects
+//! roles that would need too many of them; V17 examines the first [`EVALUATED_RANKS`] ranks.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
@@ -53,10 +69,10 @@ use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::collections::BTreeSet;
 
-/// Up to this many ranks, expressions are evaluated on each of them.
+/// Most ranks for which expressions are evaluated on every rank.
 pub const EVALUATED_RANKS: u64 = 4096;
 
-/// All violations of the rules V1..V22, sorted by place.
+/// Returns all violations of the rules V1 to V22, sorted by location.
 pub fn verify(m: &Module) -> Diagnostics {
     let mut out = Report::default();
     mesh(&m.mesh, &mut out);
@@ -80,7 +96,7 @@ pub fn verify(m: &Module) -> Diagnostics {
     out.diagnostics.finish()
 }
 
-/// V8: what is true of schedules alone.
+/// Checks V8 at graph level: a property that only schedules can have is not claimed.
 fn early(m: &Module, level: &str, out: &mut Report) {
     let later = Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED);
     for (name, p) in Props::NAMES {
@@ -90,7 +106,7 @@ fn early(m: &Module, level: &str, out: &mut Report) {
     }
 }
 
-/// A rule: its name and its code.
+/// A rule: its name and its error code.
 type Rule = (&'static str, &'static str);
 
 const V1: Rule = ("V1", "E320");
@@ -116,7 +132,7 @@ const V20: Rule = ("V20", "E328");
 const V21: Rule = ("V21", "E330");
 const V22: Rule = ("V22", "E540");
 
-/// The violations so far.
+/// Violations found so far.
 #[derive(Default)]
 struct Report {
     diagnostics: Diagnostics,
@@ -132,7 +148,7 @@ impl Report {
     }
 }
 
-/// The first name that occurs twice.
+/// Returns the first name that occurs twice.
 fn twice<'a>(names: impl IntoIterator<Item = &'a Name>) -> Option<&'a Name> {
     let mut seen = BTreeSet::new();
     names.into_iter().find(|n| !seen.insert(n.as_str()))
@@ -155,7 +171,7 @@ fn mesh(m: &Mesh, out: &mut Report) {
     }
 }
 
-/// The product, unless it leaves 64 bits.
+/// Returns the product, or `None` if it exceeds 64 bits.
 fn product(list: impl IntoIterator<Item = u64>) -> Option<u64> {
     list.into_iter().try_fold(1u64, u64::checked_mul)
 }

@@ -1,4 +1,4 @@
-//! Types on a mesh, and what collectives do to placements: rules V5 and V7.
+//! Rules for types on a mesh and for placements of collectives: V5, V7. [`super`] lists all rules.
 
 use super::{Report, V5, V7};
 use crate::graph::{CollKind, Collective};
@@ -7,7 +7,7 @@ use crate::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 use std::collections::BTreeSet;
 
-/// V5: a type that stands on its own.
+/// Checks V5 for a type by itself.
 pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, out: &mut Report) {
     let cuts = t.dims.iter().filter_map(|d| d.cut.as_ref());
     if cuts.clone().any(|c| c.axes.is_empty()) || t.partial.as_ref().is_some_and(|p| p.1.is_empty()) {
@@ -57,7 +57,7 @@ pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, o
     }
 }
 
-/// What an axis is to a tensor.
+/// Placement of a tensor with respect to one axis.
 #[derive(PartialEq, Debug)]
 enum Holds {
     Replicated,
@@ -88,7 +88,8 @@ fn words(h: &Holds) -> String {
     }
 }
 
-/// V7: the attributes of a collective, and the placements before and after where they are known.
+/// Checks V7: the attributes of a collective, and the placements before and after it where they are
+/// known.
 pub(super) fn collective(
     c: &Collective,
     mesh: &Mesh,
@@ -122,7 +123,7 @@ pub(super) fn collective(
     if c.root.is_some_and(|r| r >= axis.size) {
         return fail(format!("the root of {kind} is outside axis {}, which has {}", c.axis, axis.size));
     }
-    // The dimension of an own collective is the split one, which `infer` finds.
+    // The dimension of a user-defined collective is the split one, which `infer` finds.
     if bad || c.kind == Own && c.dim.is_none() {
         return;
     }
@@ -139,7 +140,7 @@ pub(super) fn collective(
         Scatter => (Holds::Only(root), Holds::Split(dim)),
         Slice => (Holds::Replicated, Holds::Split(dim)),
         Own => (Holds::Split(dim), Holds::Split(dim)),
-        // A value stays what it is.
+        // The value keeps its placement.
         Barrier => return,
     };
     if let Some(m) = &c.counts {

@@ -1,4 +1,5 @@
-//! Local programs: rule V22. Their parts are graphs, for which [`super::graph`]'s rules hold.
+//! Rule V22 for local programs. Their parts are graphs, to which the rules of [`super::graph`]
+//! apply.
 
 use super::graph::graph;
 use super::{Report, V7, V22};
@@ -59,7 +60,7 @@ pub(super) fn local(l: &Local, m: &Module, out: &mut Report) {
     }
 }
 
-/// A collective of a part, with the type of its operand.
+/// Checks a collective of a part, given the type of its operand.
 pub(super) fn collective(
     c: &Collective,
     m: &Module,

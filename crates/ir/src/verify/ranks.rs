@@ -1,4 +1,4 @@
-//! Values of expressions on ranks, for rules that need them: V11 and V17.
+//! Rules that need the values of expressions on ranks: V11 and V17. [`super`] lists all rules.
 
 use super::{EVALUATED_RANKS, Report, V11, V17, classes};
 use crate::expr::{Env, EvalError, Expr};
@@ -8,7 +8,7 @@ use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names with values, later ones first, and the tables.
+/// An environment: variables with values, of which later ones shadow earlier ones, and tables.
 pub(super) struct Point<'a> {
     pub names: Vec<(&'a str, i64)>,
     pub tables: &'a [Table],
@@ -25,14 +25,14 @@ impl Env for Point<'_> {
     }
 }
 
-/// The mesh coordinates of a rank, in call 0.
+/// Returns the environment with the mesh coordinates of a rank, in call 0.
 pub(super) fn on_rank(s: &Schedule, rank: u64) -> Point<'_> {
     let mut names = vec![(CALL, 0)];
     names.extend(s.mesh.axes.iter().map(|a| a.name.as_str()).zip(s.mesh.coords(rank)));
     Point { names, tables: &s.tables }
 }
 
-/// Places in the mesh of the axes a region runs over. They exist (V2).
+/// Returns the positions in the mesh of the axes that a region runs over. The axes exist (V2).
 fn axes(s: &Schedule, r: &Region) -> Vec<usize> {
     if r.over.is_empty() {
         return (0..s.mesh.axes.len()).collect();
@@ -40,13 +40,13 @@ fn axes(s: &Schedule, r: &Region) -> Vec<usize> {
     r.over.iter().filter_map(|n| s.mesh.axes.iter().position(|a| a.name == *n)).collect()
 }
 
-/// Linear index in its group of a rank.
+/// Returns the linear index of a rank in its group.
 fn group_index(s: &Schedule, r: &Region, rank: u64) -> u64 {
     let coords = s.mesh.coords(rank);
     axes(s, r).into_iter().fold(0, |index, i| index * s.mesh.axes[i].size + coords[i] as u64)
 }
 
-/// The rank with a linear index in the group of rank 0.
+/// Returns the rank with this linear index in the group of rank 0.
 fn first_group(s: &Schedule, r: &Region, index: u64) -> u64 {
     let mut coords = vec![0; s.mesh.axes.len()];
     let mut rest = index;
@@ -57,7 +57,8 @@ fn first_group(s: &Schedule, r: &Region, index: u64) -> u64 {
     s.mesh.axes.iter().zip(coords).fold(0, |rank, (a, c)| rank * a.size + c)
 }
 
-/// The coordinates of the region with a linear index in the group, on a rank.
+/// Returns the linear index of a rank in the group, and the environment with the coordinates of the
+/// region on that rank.
 fn in_region<'a>(s: &'a Schedule, r: &'a Region, rank: u64) -> (u64, Point<'a>) {
     let index = group_index(s, r, rank);
     let mut env = on_rank(s, rank);
@@ -69,7 +70,7 @@ fn in_region<'a>(s: &'a Schedule, r: &'a Region, rank: u64) -> (u64, Point<'a>) 
     (index, env)
 }
 
-/// V11: roles are disjoint. Lists are in range already.
+/// Checks V11: roles are disjoint. Ranks in lists have already been checked to exist.
 pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
     if matches!(&r.roles[..], [] | [Role { ranks: RankSet::All, name: _, streams: _ }]) {
         return;
@@ -83,7 +84,7 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
         let text = format!("region {} has a role for all ranks beside another one: {a} and {b}", r.name);
         return out.fail(V11, text, r.span, "in this region");
     }
-    // A predicate that speaks of the region's coordinates alone is the same in every group.
+    // A condition on the region's coordinates alone is the same in every group.
     let only_own = |e: &Expr| {
         let mut own = true;
         e.vars(&mut |n| own &= r.coords.iter().any(|c| c.0 == *n));
@@ -120,16 +121,19 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
     out.push(V11, d.help("use conditions on one coordinate each, fewer roles or fewer ranks"));
 }
 
-/// Predicates that are evaluated for one region, counted once a rank, where ranks that stand for others do not suffice.
+/// Most evaluations of conditions for one region, counted as ranks times roles, when more than
+/// [`EVALUATED_RANKS`] ranks have to be covered.
 const MOST_POINTS: u64 = 1 << 22;
 
-/// Ranks that stand for all others of the mesh, as far as predicates go; none if there is a list, if coordinates depend on
-/// each other, or if there are more than `most`.
+/// Returns ranks of the mesh that represent all others with respect to the conditions. Returns
+/// `None` if a role is given by a list, if a condition uses a variable that is neither a coordinate
+/// of the region nor an axis outside it, or if there are more than `most` such ranks.
 fn standing(s: &Schedule, r: &Region, predicates: &[&Expr], most: u64) -> Option<Vec<u64>> {
     if predicates.len() != r.roles.len() {
         return None;
     }
-    // The coordinates of the region say where in its group a rank is; the other axes say which group it is in.
+    // The region's coordinates give the position of a rank in its group, and the other axes give
+    // the group.
     let over = axes(s, r);
     let own: Vec<(Name, u64)> = match r.coords.is_empty() {
         true => over.iter().map(|i| (s.mesh.axes[*i].name.clone(), s.mesh.axes[*i].size)).collect(),
@@ -165,12 +169,12 @@ fn standing(s: &Schedule, r: &Region, predicates: &[&Expr], most: u64) -> Option
     Some((0..count).map(rank).collect())
 }
 
-/// What is wrong with the roles of a region, each role once.
+/// Check of a region's roles, which reports each role at most once.
 struct Roles<'a> {
     s: &'a Schedule,
     r: &'a Region,
     out: &'a mut Report,
-    /// Of roles with a list.
+    /// Ranks of each role that is given by a list.
     lists: Vec<BTreeSet<u64>>,
     reported: Vec<bool>,
 }
@@ -184,7 +188,7 @@ impl<'a> Roles<'a> {
         Roles { s, r, out, lists: r.roles.iter().map(list).collect(), reported: vec![false; r.roles.len()] }
     }
 
-    /// Looks at the roles of a rank.
+    /// Checks the roles of one rank.
     fn at(&mut self, rank: u64) {
         let (s, r) = (self.s, self.r);
         let (index, env) = in_region(s, r, rank);
@@ -216,7 +220,7 @@ impl<'a> Roles<'a> {
     }
 }
 
-/// V11 for lists alone, however many ranks there are.
+/// Checks V11 for roles that are all given by lists, for any number of ranks.
 fn listed(r: &Region, out: &mut Report) {
     let mut role_of: BTreeMap<u64, usize> = BTreeMap::new();
     let mut reported = vec![false; r.roles.len()];
@@ -237,7 +241,7 @@ fn at(text: String, span: Span, s: &Schedule, rank: u64) -> Diagnostic {
     Diagnostic::error(V11.1, text).primary(span, format!("on rank {}", s.mesh.show(rank)))
 }
 
-/// Local sizes of a buffer, as its expressions say.
+/// Returns the local sizes of a buffer according to its expressions.
 fn sizes(b: &Buffer, env: &Point) -> Result<Vec<u64>, String> {
     b.dims
         .iter()
@@ -248,7 +252,8 @@ fn sizes(b: &Buffer, env: &Point) -> Result<Vec<u64>, String> {
         .collect()
 }
 
-/// V17: buffers have sizes, those of inputs and outputs the sizes of the part; lines fit. One message a buffer or line.
+/// Checks V17: buffers have sizes, those of inputs and outputs have the sizes of the rank's part,
+/// and lines fit. There is at most one diagnostic per buffer or line.
 pub(super) fn buffers(s: &Schedule, out: &mut Report) {
     let ranks = s.mesh.ranks().min(EVALUATED_RANKS);
     let mut elements: Vec<Vec<Option<u64>>> = vec![];
@@ -302,8 +307,9 @@ pub(super) fn buffers(s: &Schedule, out: &mut Report) {
     }
 }
 
-/// What is wrong with the lengths of a line on a rank. A line without elements may have any: where another axis has one
-/// holder, the other groups work on empty lines.
+/// Returns what is wrong with the lengths of a line on a rank. A line without elements may have any
+/// lengths: where only one coordinate of another axis holds the data, the other groups work on
+/// empty lines.
 fn ill_cut(line: &Line, env: &impl Env) -> Option<String> {
     let CutRule::Lengths(parts) = &line.rule else {
         return (line.row != Expr::Int(0)).then(|| "it has a row and no lengths".to_owned());
@@ -321,7 +327,7 @@ fn ill_cut(line: &Line, env: &impl Env) -> Option<String> {
     }
 }
 
-/// Elements of a buffer on a rank.
+/// Returns the number of elements of a buffer on a rank.
 fn part(s: &Schedule, b: &Buffer, rank: u64) -> Result<u64, String> {
     let have = sizes(b, &on_rank(s, rank))?;
     let count = super::product(have.iter().copied()).filter(|n| *n <= i64::MAX as u64 / 8);
@@ -332,7 +338,7 @@ fn part(s: &Schedule, b: &Buffer, rank: u64) -> Result<u64, String> {
         if t.dtype != b.dtype {
             return Err(format!("it holds {}, the tensor it is a part of {}", b.dtype, t.dtype));
         }
-        // A row of a stack, without the dimension that the stack has one for.
+        // A row of a stack has the dimensions of the stack without the first one.
         let row = want.first() == Some(&1) && want[1..] == have[..];
         if want != have && !row && !(count == 0 && want.contains(&0)) {
             return Err(format!("its sizes are {have:?}, the rank's part has {want:?}"));

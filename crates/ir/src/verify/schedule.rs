@@ -1,4 +1,5 @@
-//! Declarations and regions of schedules: rules V1, V2, V8, V10, V11, V12, V20. Bodies are [`super::body`].
+//! Rules for declarations and regions of schedules: V1, V2, V8, V10, V11, V12, V20. [`super::body`]
+//! checks bodies.
 
 use super::placement::well_formed;
 use super::{Report, V1, V2, V5, V8, V10, V11, V12, V13, V20, body, host, layout, ranks, twice};
@@ -23,7 +24,7 @@ pub(super) fn schedule(s: &Schedule, props: Props, out: &mut Report) {
     body::order(s, out);
     body::claims(s, props, out);
     host::host(s, out);
-    // Sizes and roles are evaluated where everything they name is there.
+    // Sizes and roles can be evaluated only if everything that they name exists.
     if out.diagnostics.list[before..].iter().all(|d| ![V2.1, V12.1].contains(&d.code)) {
         ranks::buffers(s, out);
     }
@@ -58,7 +59,7 @@ fn buffers(s: &Schedule, out: &mut Report) {
     }
 }
 
-/// V2 and V12: an expression that may depend on the given names only.
+/// Checks V2 and V12: an expression depends only on the given names.
 pub(super) fn depends(s: &Schedule, e: &Expr, allowed: &[&str], what: &str, span: Span, out: &mut Report) {
     tables(s, e, span, out);
     let mut done = BTreeSet::new();
@@ -76,7 +77,7 @@ pub(super) fn depends(s: &Schedule, e: &Expr, allowed: &[&str], what: &str, span
     });
 }
 
-/// V2: tables that are read exist.
+/// Checks V2: the tables that an expression reads exist.
 pub(super) fn tables(s: &Schedule, e: &Expr, span: Span, out: &mut Report) {
     match e {
         Expr::Int(_) | Expr::Var(_) => {}
@@ -106,7 +107,7 @@ pub(super) fn tables(s: &Schedule, e: &Expr, span: Span, out: &mut Report) {
     }
 }
 
-/// "there is no WHAT", with the nearest one that is.
+/// Reports "there is no WHAT", with the nearest name that exists.
 pub(super) fn unknown(
     rule: super::Rule,
     what: &str,
@@ -186,7 +187,7 @@ fn region(s: &Schedule, index: usize, r: &Region, out: &mut Report) {
     body::bodies(s, r, out);
 }
 
-/// V10: the coordinates name exactly the ranks of the group.
+/// Checks V10: the coordinates name exactly the ranks of the group.
 fn coordinates(s: &Schedule, r: &Region, out: &mut Report) -> bool {
     let axes = s.mesh.axes.iter().filter(|a| r.over.is_empty() || r.over.contains(&a.name));
     let group: u64 = axes.map(|a| a.size).product();
@@ -216,7 +217,7 @@ fn operands(s: &Schedule, r: &Region, out: &mut Report) {
     }
 }
 
-/// V11 as far as it is written down, and V12 for predicates.
+/// Checks V1 for streams, V11 for ranks in lists, and V12 for conditions.
 fn roles(s: &Schedule, r: &Region, out: &mut Report) {
     let size = super::product(r.coords.iter().map(|c| c.1)).unwrap_or(u64::MAX);
     let mut names: Vec<&str> = s.mesh.axes.iter().map(|a| a.name.as_str()).collect();
@@ -250,7 +251,7 @@ fn roles(s: &Schedule, r: &Region, out: &mut Report) {
     }
 }
 
-/// V20.
+/// Checks V20: a contract covers operands of its region.
 fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
     let mut fail = |text: String| out.fail(V20, text, r.span, "in this region");
     if let Some(n) = twice(p.buffers.iter().map(|b| &b.name)) {
@@ -301,7 +302,7 @@ fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
     }
 }
 
-/// Tables that the clauses read.
+/// Returns the tables that the clauses read.
 fn clause_tables(p: &Promise) -> Vec<&Name> {
     fn collect<'a>(e: &'a Expr, out: &mut Vec<&'a Name>) {
         match e {
@@ -335,7 +336,7 @@ fn clause_tables(p: &Promise) -> Vec<&Name> {
     out
 }
 
-/// V8 for a message that is still a mark.
+/// Reports a violation of V8 for a message that is still a mark.
 pub(super) fn claim(text: &str, span: Span, out: &mut Report) {
     out.fail(V8, text, span, "here");
 }

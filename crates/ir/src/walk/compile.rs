@@ -1,4 +1,5 @@
-//! Schedules with their names resolved: variables are slots of an environment, tables and events are numbers.
+//! Name resolution for the walk: schedules in which variables are slots of an environment, and
+//! tables and events are numbers.
 
 use super::Fault;
 use crate::expr::{BinOp, EvalError, Expr, UnOp, apply_bin, apply_un};
@@ -8,7 +9,8 @@ use crate::schedule::*;
 use crate::types::{CutRule, Mesh};
 use kbc_diag::{Diagnostic, Span};
 
-/// An expression: slots of the environment instead of names. Slot 0 is the call, then come the mesh axes.
+/// An expression with slots of the environment instead of names. Slot 0 is the call; the mesh axes
+/// follow.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the forms of `Expr`")]
 pub enum C {
@@ -20,7 +22,7 @@ pub enum C {
     Table(u16, Box<C>),
 }
 
-/// A run of elements; the digits of a chunk are `[index, len, of]`.
+/// A reference to a run of elements. The levels of a chunk's address are `[index, len, of]`.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the forms of `Ref`")]
 pub enum CRef {
@@ -51,7 +53,7 @@ pub enum COp {
     Mark,
 }
 
-/// A statement. An operation has its place in the source and its number in the schedule.
+/// A statement. An operation has its source location and its number in the schedule.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the forms of `SStmt`")]
 pub enum CStmt {
@@ -60,7 +62,7 @@ pub enum CStmt {
     Op(COp, Span, u32),
 }
 
-/// A line with compiled extents.
+/// A line with resolved expressions.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields of `Line`")]
 pub struct CLine {
@@ -75,7 +77,7 @@ pub struct CLine {
 #[derive(Clone, Debug)]
 pub struct CRole {
     pub(super) ranks: CRanks,
-    /// (stream number, body)
+    /// Number of each stream, with its body.
     pub streams: Vec<(u32, Vec<CStmt>)>,
 }
 
@@ -89,42 +91,43 @@ pub(super) enum CRanks {
 /// A region.
 #[derive(Clone, Debug)]
 pub struct CRegion {
-    /// Coordinates of a group: slot of the environment and size.
+    /// Coordinates of a group, as slot of the environment and size.
     pub coords: Vec<(u16, u64)>,
-    /// (size of the axis, stride of that axis in the rank's linear index, stride in the group's linear index)
+    /// Axes, fastest first: size of the axis, its stride in the rank's linear index, and its stride
+    /// in the group's linear index.
     pub axes: Vec<(u64, u64, u64)>,
-    /// Buffer and line.
+    /// Buffer and line of each operand.
     pub operands: Vec<(u32, CLine)>,
-    /// Roles; a rank has at most one ([`Program::role_of`]).
+    /// Roles. A rank has at most one ([`Program::role_of`]).
     pub roles: Vec<CRole>,
 }
 
-/// A schedule ready to be walked.
+/// A schedule in resolved form, ready for a walk.
 #[derive(Debug)]
 pub struct Program<'s> {
-    /// The schedule it was made from.
+    /// Schedule that was resolved.
     pub schedule: &'s Schedule,
-    /// The regions, resolved.
+    /// Resolved regions.
     pub regions: Vec<CRegion>,
-    /// Names of all streams; number 0 is always `main`.
+    /// Names of all streams. Number 0 is always `main`.
     pub streams: Vec<Name>,
-    /// Number of the stream that fills inputs before a call and reads results: `host` where the host has a program,
-    /// else `main`.
+    /// Number of the stream that fills inputs before a call and reads results: `host` if the
+    /// schedule has a host's program, otherwise `main`.
     pub host: u32,
     /// Names of all events.
     pub events: Vec<Name>,
-    /// Slots that an environment has.
+    /// Number of slots of an environment.
     pub env_len: usize,
     pub(super) mesh_slots: usize,
     has_forms: bool,
-    /// First counter of each signal array, and the total at the end.
+    /// First counter of each signal array; the last entry is the number of counters.
     pub counter_base: Vec<u32>,
-    /// First queue of each queue array, and the total at the end.
+    /// First queue of each queue array; the last entry is the number of queues.
     pub queue_base: Vec<u32>,
-    /// Number of operations; each has a number below this.
+    /// Number of operations; their numbers are below it.
     pub ops: u32,
     dims: Vec<Vec<C>>,
-    /// Elements of buffers that are equally large on every rank.
+    /// Number of elements of each buffer that has the same size on every rank.
     fixed: Vec<Option<u64>>,
 }
 
@@ -179,7 +182,7 @@ impl Scope<'_> {
     }
 }
 
-/// What is shared by the statements of a schedule while compiling.
+/// State shared by all statements of a schedule during compilation.
 struct Shared {
     events: Vec<Name>,
     streams: Vec<Name>,
@@ -197,7 +200,12 @@ fn intern(list: &mut Vec<Name>, name: &Name) -> u32 {
 }
 
 impl<'s> Program<'s> {
-    /// Resolves all names. Errors: E301 for a name without a value.
+    /// Resolves all names of a schedule.
+    ///
+    /// # Errors
+    /// Returns E301 for a name without a value, or for a region whose axes do not match its
+    /// coordinates. Returns E330 for an operation of the host outside its program, or for a host's
+    /// program that [`host::spelled`] has not spelled out.
     pub fn compile(schedule: &'s Schedule) -> Result<Self, Diagnostic> {
         let mut scope =
             Scope { names: vec![], deepest: 0, tables: &schedule.tables, region: schedule.name.clone() };
@@ -245,17 +253,17 @@ impl<'s> Program<'s> {
         })
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u64 {
         self.schedule.mesh.ranks()
     }
 
-    /// Number of counters on each rank.
+    /// Returns the number of counters on each rank.
     pub fn counters(&self) -> u32 {
         self.counter_base.last().copied().unwrap_or(0)
     }
 
-    /// The form of a counter.
+    /// Returns the form of a counter.
     pub fn form(&self, counter: u32) -> Form {
         if !self.has_forms {
             return Form::Epoch;
@@ -264,35 +272,35 @@ impl<'s> Program<'s> {
         self.schedule.signals.get(signal.0 as usize).map_or(Form::Epoch, |s| s.form)
     }
 
-    /// Whether some counter is no epoch.
+    /// Checks whether some counter has a form other than epoch.
     pub fn has_forms(&self) -> bool {
         self.has_forms
     }
 
-    /// The signal array and index of a counter.
+    /// Returns the signal array and the index in it of a counter.
     pub fn counter_name(&self, counter: u32) -> (SignalId, u32) {
         let i = self.counter_base.partition_point(|b| *b <= counter).saturating_sub(1);
         (SignalId(i as u32), counter - self.counter_base[i])
     }
 
-    /// The queue array and index of a queue.
+    /// Returns the queue array and the index in it of a queue.
     pub fn queue_name(&self, queue: u32) -> (QueueId, u32) {
         let i = self.queue_base.partition_point(|b| *b <= queue).saturating_sub(1);
         (QueueId(i as u32), queue - self.queue_base[i])
     }
 
-    /// Slots of a queue.
+    /// Returns the number of slots of a queue.
     pub fn depth(&self, queue: u32) -> u64 {
         self.schedule.queue(self.queue_name(queue).0).depth
     }
 
-    /// A queue as messages name it.
+    /// Returns a queue as diagnostics print it.
     pub fn show_queue(&self, queue: u32) -> String {
         let (id, index) = self.queue_name(queue);
         format!("@{}[{index}]", self.schedule.queue(id).name)
     }
 
-    /// Local sizes of a buffer on a rank.
+    /// Returns the local sizes of a buffer on a rank.
     pub fn dims(&self, buffer: BufferId, rank: u64) -> Result<Vec<u64>, Fault> {
         let env = self.mesh_env(rank);
         let b = self.schedule.buffer(buffer);
@@ -315,7 +323,7 @@ impl<'s> Program<'s> {
             .collect()
     }
 
-    /// Elements of a buffer on a rank.
+    /// Returns the number of elements of a buffer on a rank.
     pub fn elements(&self, buffer: BufferId, rank: u64) -> Result<u64, Fault> {
         match self.fixed[buffer.0 as usize] {
             Some(n) => Ok(n),
@@ -334,7 +342,7 @@ impl<'s> Program<'s> {
         Fault { code, text, span, rank, region: region.clone() }
     }
 
-    /// Environment with the mesh coordinates of a rank and call 0.
+    /// Returns an environment with the mesh coordinates of a rank and call 0.
     pub fn mesh_env(&self, rank: u64) -> Vec<i64> {
         let mut env = vec![0; self.env_len.max(self.mesh_slots)];
         for (i, c) in self.schedule.mesh.coords(rank).into_iter().enumerate() {
@@ -343,7 +351,7 @@ impl<'s> Program<'s> {
         env
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub fn eval(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
         match self.quick(e, env) {
             Some(v) => Ok(v),
@@ -351,7 +359,8 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// The value of an expression where every step is one of the common ones and has one.
+    /// Evaluates an expression of common operations. Returns `None` for any other operation, or if
+    /// an operation has no value.
     fn quick(&self, e: &C, env: &[i64]) -> Option<i64> {
         Some(match e {
             C::Int(v) => *v,
@@ -407,12 +416,12 @@ impl<'s> Program<'s> {
         })
     }
 
-    /// Linear index in its group of a rank, for a region.
+    /// Returns the linear index of a rank in its group, for a region.
     pub fn group_index(&self, region: RegionId, rank: u64) -> u64 {
         self.regions[region.0 as usize].axes.iter().map(|(size, stride, g)| (rank / stride % size) * g).sum()
     }
 
-    /// The rank with a linear index in the group of `rank`.
+    /// Returns the rank with this linear index in the group of `rank`.
     pub fn group_rank(&self, region: RegionId, rank: u64, index: u64) -> u64 {
         let mut out = rank;
         for (size, stride, g) in &self.regions[region.0 as usize].axes {
@@ -431,7 +440,8 @@ fn fixed_product(dims: &[C]) -> Option<u64> {
     })
 }
 
-/// Size and strides of the axes a region runs over (all axes of the mesh for a local region).
+/// Returns size and strides of the axes that a region runs over (all mesh axes for a local region),
+/// fastest first.
 fn group_axes(mesh: &Mesh, r: &Region) -> Result<Vec<(u64, u64, u64)>, Diagnostic> {
     let names: Vec<Name> =
         if r.over.is_empty() { mesh.axes.iter().map(|a| a.name.clone()).collect() } else { r.over.clone() };

@@ -1,4 +1,4 @@
-//! The walk itself: one stream of one rank through all regions of one call.
+//! Cursor: walks one stream of one rank through all regions of one call.
 
 use super::compile::{C, CLine, COp, CRanks, CRef, CRegion, CStmt, Program};
 use super::{Access, Act, Fault, Mem};
@@ -6,17 +6,17 @@ use crate::schedule::{BufferId, OperandId, RegionId};
 use crate::types::CutRule;
 use kbc_diag::Span;
 
-/// Turns of loops between two operations; a text with more of them is refused.
+/// Most turns of loops between two operations. A schedule with more is rejected.
 pub(super) const MOST_IDLE: u32 = 1 << 22;
 
-/// What comes next on a stream.
+/// Next step of a stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step<'p> {
-    /// The stream enters a region (in which this rank has a body on this stream).
+    /// The stream enters a region in which this rank has a body on this stream.
     Enter(RegionId),
-    /// The stream leaves it.
+    /// The stream leaves the region.
     Leave(RegionId),
-    /// An operation, its place in the source, and its number in the schedule.
+    /// An operation, its source location, and its number in the schedule.
     Act(Act<'p>, Span, u32),
 }
 
@@ -24,11 +24,11 @@ pub enum Step<'p> {
 struct Frame<'p> {
     list: &'p [CStmt],
     next: usize,
-    /// Of a loop: slot, current value, end.
+    /// For a loop: slot, current value, end.
     turn: Option<(u16, i64, i64)>,
 }
 
-/// A position in one stream of one rank in one call.
+/// Position in one stream of one rank in one call.
 #[derive(Clone)]
 pub struct Cursor<'p> {
     program: &'p Program<'p>,
@@ -41,14 +41,14 @@ pub struct Cursor<'p> {
 }
 
 impl<'p> Cursor<'p> {
-    /// At the start of a stream of a rank, in call number `call` (from 0).
+    /// Creates a cursor at the start of a stream of a rank, in call number `call` (from 0).
     pub fn new(program: &'p Program<'p>, rank: u64, stream: u32, call: i64) -> Self {
         let mut env = program.mesh_env(rank);
         env[0] = call;
         Cursor { program, rank, stream, env, region: 0, inside: false, frames: vec![] }
     }
 
-    /// Inside a region, with these values of slots, to resolve single operations.
+    /// Creates a cursor inside a region with these values of slots, to resolve single operations.
     pub(super) fn inside(
         program: &'p Program<'p>,
         rank: u64,
@@ -59,22 +59,22 @@ impl<'p> Cursor<'p> {
         Cursor { program, rank, stream, env, region, inside: true, frames: vec![] }
     }
 
-    /// Values of slots.
+    /// Returns the values of the slots.
     pub(super) fn env(&self) -> &[i64] {
         &self.env
     }
 
-    /// The rank.
+    /// Returns the rank.
     pub fn rank(&self) -> u64 {
         self.rank
     }
 
-    /// The region the stream is in.
+    /// Returns the region that the stream is in.
     pub fn region(&self) -> Option<RegionId> {
         self.inside.then_some(RegionId(self.region as u32))
     }
 
-    /// The next step, or none at the end of the call.
+    /// Returns the next step, or `None` at the end of the call.
     pub fn next_step(&mut self) -> Result<Option<Step<'p>>, Fault> {
         let p = self.program;
         let mut turns = 0;
@@ -134,20 +134,20 @@ impl<'p> Cursor<'p> {
         }
     }
 
-    /// The fault of loops that turn more than [`MOST_IDLE`] times without an operation.
+    /// Returns the fault (E354) for loops with more than [`MOST_IDLE`] turns without an operation.
     pub(super) fn idle(&self) -> Fault {
         let text = format!("more than {MOST_IDLE} turns of loops without an operation");
         self.fail("E354", text, self.program.schedule.regions[self.region].span)
     }
 
-    /// Sets the coordinates for a region and finds this stream's body, if the rank has one.
+    /// Sets the coordinates for a region and returns this stream's body, if the rank has one.
     fn enter(&mut self, region: &'p CRegion) -> Result<Option<&'p [CStmt]>, Fault> {
         let role = self.role(region)?;
         let streams = role.map_or(&[][..], |i| &region.roles[i].streams);
         Ok(streams.iter().find(|(s, _)| *s == self.stream).map(|(_, b)| &b[..]))
     }
 
-    /// Sets the coordinates for a region and finds the rank's role.
+    /// Sets the coordinates for a region and returns the rank's role.
     pub(super) fn role(&mut self, region: &CRegion) -> Result<Option<usize>, Fault> {
         let mut index = self.program.group_index(RegionId(self.region as u32), self.rank);
         let linear = index;
@@ -199,7 +199,7 @@ impl<'p> Cursor<'p> {
         Ok(self.program.group_rank(RegionId(self.region as u32), self.rank, index))
     }
 
-    /// A chunk of an operand as `on` (this rank or the peer) sees it.
+    /// Returns a chunk of an operand on rank `on` (this rank or the peer).
     fn chunk(&self, operand: u32, path: &[[C; 3]], on: u64, span: Span) -> Result<Access, Fault> {
         let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
         for (i, [index, len, of]) in path.iter().enumerate() {
@@ -227,7 +227,8 @@ impl<'p> Cursor<'p> {
         Ok(Access { mem: Mem::Buffer(*buffer), start: lo, len: hi - lo, num, cnt, den, operand })
     }
 
-    /// Two sides of one transfer, `a` on rank `on_a`; a slot takes its length from the other side.
+    /// Returns the two sides of a transfer: `a` on rank `on_a`, and `b` on rank `on_b`. A slot
+    /// takes its length from the other side.
     fn pair(&self, a: &CRef, on_a: u64, b: &CRef, on_b: u64, span: Span) -> Result<(Access, Access), Fault> {
         let side = |r: &CRef, on| match r {
             CRef::Chunk { operand, path } => self.chunk(*operand, path, on, span).map(Some),
@@ -278,8 +279,8 @@ impl<'p> Cursor<'p> {
         Ok((a, b))
     }
 
-    /// The sides of a copy or reduction are the same elements or have none in common: otherwise the result would depend on
-    /// the order in which elements are moved.
+    /// Checks that the two sides of a copy or reduction are the same elements or have none in
+    /// common. Otherwise the result would depend on the order in which elements are moved (E338).
     fn apart(&self, a: &Access, b: &Access, span: Span) -> Result<(), Fault> {
         let meet = a.mem == b.mem && a.start < b.start + b.len && b.start < a.start + a.len;
         if !meet || a.start == b.start {
@@ -303,7 +304,7 @@ impl<'p> Cursor<'p> {
         Ok(self.program.counter_base[signal as usize] + i as u32)
     }
 
-    /// What a wait asks for, if its form has that.
+    /// Returns the value that a wait asks for, if the form of the counter allows it.
     fn wanted(&self, signal: u32, value: i64, span: Span) -> Result<i64, Fault> {
         let s = &self.program.schedule.signals[signal as usize];
         if s.form.allows(value) {
@@ -323,7 +324,7 @@ impl<'p> Cursor<'p> {
         Ok(self.program.queue_base[queue as usize] + i as u32)
     }
 
-    /// The side of a `send` or `recv` that is memory.
+    /// Returns the memory side of a `send` or `recv`.
     fn message(&self, side: &CRef, queue: u32, span: Span) -> Result<Access, Fault> {
         let CRef::Chunk { operand, path } = side else {
             return Err(self.fail(
@@ -396,14 +397,14 @@ impl<'p> Cursor<'p> {
 }
 
 impl Program<'_> {
-    /// The role of a rank in a region, by number.
+    /// Returns the number of a rank's role in a region.
     pub fn role_of(&self, region: RegionId, rank: u64) -> Result<Option<usize>, Fault> {
         let mut cursor = Cursor::new(self, rank, 0, 0);
         cursor.region = region.0 as usize;
         cursor.role(&self.regions[cursor.region])
     }
 
-    /// First element of chunk `num` of `den` of an operand on a rank.
+    /// Returns the first element of chunk `num` of `den` of an operand on a rank.
     pub fn chunk_start(
         &self,
         region: RegionId,
@@ -417,7 +418,8 @@ impl Program<'_> {
         self.boundary(line, rank, num, den).map_err(|t| self.fault("E302", t, r.span, rank, &r.name))
     }
 
-    /// First element of chunk `num` of `den` of a line on a rank; the closed form in [`crate::schedule::Line`].
+    /// Returns the first element of chunk `num` of `den` of a line on a rank;
+    /// [`crate::schedule::Line`] describes the cuts.
     pub(super) fn boundary(&self, line: &CLine, rank: u64, num: i64, den: i64) -> Result<u64, String> {
         let (extent, unit, row) = match (&line.extent, &line.unit, &line.row) {
             (C::Int(extent), C::Int(unit), C::Int(row)) => (*extent, *unit, *row),
@@ -435,7 +437,7 @@ impl Program<'_> {
             return Err(format!("a line of {extent} x {unit} elements"));
         };
         if line.parts == 1 && (num as u64 | den as u64 | extent) >> 31 == 0 {
-            // One block, and nothing that needs more than 64 bits.
+            // There is one block, and no number needs more than 64 bits.
             let whole = num as u64 == den as u64;
             let length = unit * extent;
             if whole || num == 0 || length >> 32 == 0 {
@@ -454,7 +456,7 @@ impl Program<'_> {
         Ok(start + ((end - start) as u128 * rest).div_ceil(den as u128) as u64)
     }
 
-    /// Stride-free view of an index expression: the value of a local operation's expression on a rank.
+    /// Returns the value on a rank of a local operation's expression in mesh coordinates.
     pub fn local_value(&self, e: &crate::expr::Expr, rank: u64) -> Result<i64, crate::expr::EvalError> {
         let coords = self.schedule.mesh.coords(rank);
         let axes = &self.schedule.mesh.axes;

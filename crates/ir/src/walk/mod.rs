@@ -1,8 +1,9 @@
-//! Walking a schedule: the concrete operations of one stream of one rank, one after another.
+//! Walk: the concrete operations of one stream of one rank, one after another.
 //!
-//! Checker, interpreter, adversarial executor and event engine all read schedules through this module, so they agree
-//! on what a role's body says. It owns the evaluation of expressions, chunk addresses and peers, and refuses what has
-//! no value with a [`Fault`]. It knows nothing of memory contents, visibility or time.
+//! The checker, the interpreter, the adversarial executor and the event engine all read schedules
+//! through this module, so they agree on the meaning of a role's body. The module evaluates
+//! expressions, chunk addresses and peers, and returns a [`Fault`] for those that have no value. It
+//! knows nothing of memory contents, visibility or time.
 
 mod compile;
 mod cursor;
@@ -15,7 +16,7 @@ pub use cursor::{Cursor, Step};
 pub use outline::Outline;
 pub use timed::{Brief, Walks};
 
-/// The resolved form of bodies, for those that compile them instead of walking them.
+/// Resolved form of bodies, for code that compiles them instead of walking them.
 pub mod code {
     pub use super::compile::{C, CLine, COp, CRef, CRegion, CRole, CStmt};
 }
@@ -25,147 +26,150 @@ use crate::schedule::{BufferId, LocalOp};
 use crate::types::ReduceOp;
 use kbc_diag::{Diagnostic, Span};
 
-/// A piece of memory of one rank.
+/// A memory area of one rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mem {
-    /// A buffer, by index.
+    /// A buffer, by number.
     Buffer(u32),
-    /// A slot of a window, by index and number.
+    /// A slot of a window, by the numbers of both.
     Slot(u32, u64),
 }
 
-/// Elements `start .. start + len` of a memory, and which part of the line they are as the fraction
-/// `num / den .. (num + cnt) / den` (for a slot: the fraction of the other side of the operation).
+/// Elements `start .. start + len` of a memory area, which are the fraction
+/// `num / den .. (num + cnt) / den` of the operand's line. For a slot, the fraction is that of the
+/// other side of the operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// The memory.
+    /// Memory area.
     pub mem: Mem,
     /// First element.
     pub start: u64,
-    /// Elements.
+    /// Number of elements.
     pub len: u64,
     /// First chunk.
     pub num: i64,
-    /// Chunks.
+    /// Number of chunks.
     pub cnt: i64,
-    /// Chunks of the line.
+    /// Number of chunks in the line.
     pub den: i64,
-    /// Operand of the region, `u32::MAX` for a slot.
+    /// Operand of the region; `u32::MAX` for a slot.
     pub operand: u32,
 }
 
 /// A concrete operation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Act<'p> {
-    /// `dst = src`
+    /// `dst = src`.
     Copy {
-        /// Written.
+        /// Destination.
         dst: Access,
-        /// Read.
+        /// Source.
         src: Access,
     },
-    /// `dst = dst op src`
+    /// `dst = dst op src`.
     Reduce {
         /// Combiner.
         op: ReduceOp,
-        /// Read and written.
+        /// Destination, which is also read.
         dst: Access,
-        /// Read.
+        /// Source.
         src: Access,
     },
-    /// `src` here to `dst` there.
+    /// Writes `src` of this rank to `dst` of the peer.
     Put {
-        /// Read here.
+        /// Source, in this rank's memory.
         src: Access,
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// Written there.
+        /// Destination, in the peer's memory.
         dst: Access,
     },
-    /// `src` there to `dst` here.
+    /// Reads `src` of the peer into `dst` of this rank.
     Get {
-        /// Written here.
+        /// Destination, in this rank's memory.
         dst: Access,
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// Read there.
+        /// Source, in the peer's memory.
         src: Access,
     },
-    /// `src` into the queue to the peer, once it has a free slot. Queues are numbered over all arrays.
+    /// Sends `src` through the queue to the peer, once it has a free slot. Queues are numbered over
+    /// all arrays.
     Send {
-        /// Read here.
+        /// Source, in this rank's memory.
         src: Access,
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The queue.
+        /// Queue.
         queue: u32,
     },
-    /// The oldest message of the queue from the peer, once there is one, to `dst`.
+    /// Receives the oldest message of the queue from the peer into `dst`, once there is one.
     Recv {
-        /// Written here.
+        /// Destination, in this rank's memory.
         dst: Access,
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The queue.
+        /// Queue.
         queue: u32,
     },
     /// Waits until the queue to the peer has a free slot.
     Room {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The queue.
+        /// Queue.
         queue: u32,
     },
     /// Adds 1 to a counter of the peer. Counters are numbered over all signal arrays.
     Notify {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The counter.
+        /// Counter.
         counter: u32,
     },
-    /// Waits until a counter of this rank has a value.
+    /// Waits until a counter of this rank meets the condition of its form for a value.
     Wait {
-        /// The counter.
+        /// Counter.
         counter: u32,
-        /// The value.
+        /// Value.
         value: i64,
     },
-    /// `fence.release`
+    /// `fence.release`.
     FenceRelease,
-    /// `fence.acquire`
+    /// `fence.acquire`.
     FenceAcquire,
-    /// `fence.complete`
+    /// `fence.complete`.
     FenceComplete,
-    /// `record`, by number of the event.
+    /// `record`, with the number of the event.
     Record(u32),
-    /// `await`, by number of the event.
+    /// `await`, with the number of the event.
     Await(u32),
     /// A local operation.
     Local(&'p LocalOp),
-    /// The host takes all elements of a buffer as they are now; on the stream of the host alone.
+    /// The host takes all elements of a buffer as they are now. It occurs only on the host's
+    /// stream.
     HostRead(BufferId),
-    /// A point of a message that is not synchronised yet; does nothing.
+    /// A point of a message that is not synchronized yet; it does nothing.
     Mark,
 }
 
-/// Why an operation has no meaning on a rank: an expression without a value, a peer off the group, a chunk or slot
-/// outside its space, sizes that differ.
+/// Reason why an operation has no meaning on a rank: an expression without a value, a peer outside
+/// the group, a chunk or slot outside its space, or sizes that differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Code of the diagnostic.
+    /// Error code of the diagnostic.
     pub code: &'static str,
-    /// The words.
+    /// Message.
     pub text: String,
-    /// The operation.
+    /// Source location of the operation.
     pub span: Span,
-    /// The rank.
+    /// Rank.
     pub rank: u64,
-    /// The region.
+    /// Name of the region.
     pub region: Name,
 }
 
 impl Fault {
-    /// As a message; `show` names the rank.
+    /// Returns the fault as a diagnostic; `show` names the rank.
     pub fn diagnostic(&self, show: impl Fn(u64) -> String) -> Diagnostic {
         let d = Diagnostic::error(self.code, self.text.clone())
             .primary(self.span, format!("on rank {}, in region {}", show(self.rank), self.region));

@@ -1,8 +1,10 @@
-//! Flat code of bodies for the walk of time ([`super::timed`]): what depends on the rank alone is computed once.
+//! Outline: flat code of bodies for the timed walk ([`super::timed`]), in which values that depend
+//! only on the rank are computed once.
 //!
-//! Owns the translation. An operation is written down briefly only where it is shown (by intervals, [`super::range`])
-//! that nothing of what is left out can be refused: chunks and slots exist, sizes agree. Every other operation is kept
-//! whole and resolved as [`super::Cursor`] does.
+//! The module translates resolved bodies into this code. It uses the brief form of an operation
+//! only if interval analysis ([`super::range`]) shows that what the form leaves out cannot cause a
+//! fault: chunks and slots exist, and sizes agree. It keeps every other operation whole, to be
+//! resolved as by [`super::Cursor`].
 
 use super::compile::{C, COp, CRef, CRegion, CStmt, Program};
 use super::range::{Range, range, reads};
@@ -12,19 +14,20 @@ use crate::schedule::{BufferId, LocalOp, WindowId};
 use crate::types::CutRule;
 use kbc_diag::Span;
 
-/// Registers of one body for values that do not change in it; with more, the rest is computed each time.
+/// Most registers of one body for values that do not change within it. Further values are computed
+/// each time.
 const MOST_FIXED: usize = 64;
 
-/// A value, from registers.
+/// A value that is computed from registers.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Int(i64),
     Register(u16),
-    /// `base + times * slot + plus`
+    /// `base + times * slot + plus`.
     Sum(Sum),
-    /// The same modulo a number above 0.
+    /// Such a sum modulo a positive number.
     Wrapped(Sum, i64),
-    /// Anything else; slots are registers.
+    /// Any other expression; its slots are registers.
     Tree(C),
 }
 
@@ -40,13 +43,14 @@ impl Sum {
     fn value(&self, registers: &[i64]) -> i64 {
         let base = self.base.map_or(0, |b| registers[b as usize]);
         let steps = self.times.wrapping_mul(registers[self.slot as usize]);
-        // Exact in the end, as the whole has a range.
+        // Intermediate overflow is harmless: the result is exact because the whole expression has a
+        // range.
         base.wrapping_add(steps).wrapping_add(self.plus)
     }
 }
 
 impl Value {
-    /// None where it has none, or was not shown to have one and has none.
+    /// Returns the value, or `None` if an expression without a range has none.
     #[inline]
     pub(super) fn get(&self, program: &Program<'_>, registers: &[i64]) -> Option<i64> {
         Some(match self {
@@ -68,20 +72,20 @@ impl Value {
     }
 }
 
-/// Who an operation is about.
+/// Peer of an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Who {
-    /// A rank in a register; below 0 if it is none.
+    /// Register that holds the rank; negative if there is no such rank.
     Register(u16),
-    /// Its coordinates.
+    /// Coordinates.
     Each(Vec<Value>),
 }
 
-/// How many bytes.
+/// Size in bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Size {
     Fixed(u64),
-    /// Of a line of `length` elements, `cnt` of `den` chunks from `num` on.
+    /// `cnt` of `den` chunks from `num` on, of a line of `length` elements of `unit` bytes.
     Cut {
         num: Value,
         cnt: u64,
@@ -91,22 +95,23 @@ pub(super) enum Size {
     },
 }
 
-/// An operation in brief.
+/// Kind of an operation, with what its brief form needs.
 #[derive(Clone, Debug)]
 pub(super) enum Kind<'p> {
-    /// Resolved each time.
+    /// Resolved by a cursor each time.
     Whole,
     Put(Who, Size),
-    /// Peer and bytes that come.
+    /// Peer, and bytes received.
     Get(Who, Size),
-    /// Peer, index, counters of the array, number of its first.
+    /// Peer, index in the signal array, number of counters of the array, and its first counter.
     Notify(Who, Value, u64, u32),
-    /// Index, counters of the array, number of its first, value.
+    /// Index in the signal array, number of counters of the array, its first counter, and the
+    /// value.
     Wait(Value, u64, u32, Value),
     Copy(Size, Size),
     Reduce(Size, Size),
     Local(&'p LocalOp),
-    /// Always the same.
+    /// An operation whose brief form is always the same.
     Brief(Brief<'p>),
 }
 
@@ -119,10 +124,10 @@ pub(super) struct Op<'p> {
     pub(super) number: u32,
 }
 
-/// An instruction; places are indices of instructions.
+/// An instruction. Jump targets are indices of instructions.
 #[derive(Clone, Debug)]
 pub(super) enum Ins<'p> {
-    /// Begins a loop or goes to `past`.
+    /// Begins a loop, or jumps to `past` if it has no turns.
     For {
         slot: u16,
         end: u16,
@@ -130,13 +135,13 @@ pub(super) enum Ins<'p> {
         hi: &'p C,
         past: u32,
     },
-    /// Once more from `body`, or on.
+    /// Begins the next turn of a loop at `body`, or continues after the last one.
     Next {
         slot: u16,
         end: u16,
         body: u32,
     },
-    /// To `past` if it does not hold.
+    /// Jumps to `past` if the condition does not hold.
     Unless {
         cond: &'p C,
         past: u32,
@@ -146,36 +151,36 @@ pub(super) enum Ins<'p> {
     Leave,
 }
 
-/// What is computed when a stream enters a region.
+/// A value that is computed when a stream enters a region.
 #[derive(Clone, Debug)]
 pub(super) enum Fixed {
     Value(C),
-    /// A rank; -1 where it is none.
+    /// A rank by its coordinates; -1 if there is no such rank.
     Peer(Vec<C>),
 }
 
-/// A body: where it begins, and the registers that are set before.
+/// A body: its first instruction, and the registers to set before it.
 #[derive(Clone, Debug)]
 pub(super) struct Body {
     pub(super) start: u32,
     pub(super) fixed: Vec<(u16, Fixed)>,
 }
 
-/// The flat code of a schedule, for a number of calls.
+/// Flat code of a schedule, for a number of calls.
 #[derive(Debug)]
 pub struct Outline<'p> {
     pub(super) program: &'p Program<'p>,
     pub(super) code: Vec<Ins<'p>>,
-    /// Of each region and role, its streams in the order of the schedule.
+    /// For each region and role, the bodies of its streams in the order of the schedule.
     pub(super) bodies: Vec<Vec<Vec<(u32, Body)>>>,
-    /// Registers of a stream.
+    /// Number of registers of a stream.
     pub(super) width: usize,
-    /// Regions in which the index in the group is the rank.
+    /// For each region, whether the linear index in the group equals the rank.
     pub(super) plain: Vec<bool>,
 }
 
 impl<'p> Outline<'p> {
-    /// For calls 0 to `calls - 1`.
+    /// Translates a schedule for calls 0 to `calls - 1`.
     pub fn new(program: &'p Program<'p>, calls: i64) -> Outline<'p> {
         let mut slots = vec![None; program.env_len];
         slots[0] = Some((0, (calls - 1).max(0)));
@@ -223,7 +228,7 @@ impl<'p> Outline<'p> {
     }
 }
 
-/// Loops inside each other.
+/// Returns the nesting depth of loops.
 fn nesting(list: &[CStmt]) -> usize {
     let each = |s: &CStmt| match s {
         CStmt::For { body, .. } => 1 + nesting(body),
@@ -233,15 +238,15 @@ fn nesting(list: &[CStmt]) -> usize {
     list.iter().map(each).max().unwrap_or(0)
 }
 
-/// Elements of a run, where they are known or follow from its number.
+/// A run of elements whose length is constant or follows from the number of its first chunk.
 struct Run {
     num: C,
     cnt: u64,
     den: u64,
     length: u64,
-    /// Bytes of an element.
+    /// Bytes per element.
     unit: u64,
-    /// Elements, if every run of this kind has as many.
+    /// Number of elements, if it is the same for every number of the chunk.
     same: Option<u64>,
 }
 
@@ -253,7 +258,7 @@ impl Run {
         })
     }
 
-    /// Whether both are equally long whatever the slots are.
+    /// Checks whether both runs are equally long for all values of the slots.
     fn agrees(&self, other: &Run) -> bool {
         match (self.same, other.same) {
             (Some(a), Some(b)) => a == b,
@@ -278,20 +283,20 @@ fn same(a: &C, b: &C) -> bool {
     }
 }
 
-/// Writes one body.
+/// Translator of one body.
 struct Writer<'a, 'p> {
     program: &'p Program<'p>,
     region: usize,
-    /// From this slot on slots change within the body.
+    /// First slot that changes within the body.
     loops: u16,
     slots: Vec<Option<Range>>,
     code: &'a mut Vec<Ins<'p>>,
-    /// Register of the end of the next loop.
+    /// Register for the end of the next loop.
     ends: u16,
-    /// First register of what is fixed.
+    /// First register for values that are fixed within the body.
     first: u16,
     fixed: Vec<(u16, Fixed)>,
-    /// What is in the fixed registers.
+    /// Expressions that the registers of kind [`Fixed::Value`] hold, in their order.
     known: Vec<C>,
 }
 
@@ -335,7 +340,8 @@ impl<'p> Writer<'_, 'p> {
         }
     }
 
-    /// An operation in brief, if nothing that this leaves out can be refused.
+    /// Returns an operation with its brief form. Returns `None` if what that leaves out could cause
+    /// a fault.
     fn kind(&mut self, op: &'p COp) -> Option<Kind<'p>> {
         let signals = &self.program.schedule.signals;
         let array = |signal: u32| {
@@ -383,7 +389,7 @@ impl<'p> Writer<'_, 'p> {
         range(e, &self.slots, &self.program.schedule.tables)
     }
 
-    /// A register for something that does not change in the body.
+    /// Returns a register that holds an expression which does not change within the body.
     fn fix(&mut self, c: C) -> Option<u16> {
         if let Some(i) = self.known.iter().position(|k| same(k, &c)) {
             return Some(self.fixed.iter().filter(|f| matches!(f.1, Fixed::Value(_))).nth(i)?.0);
@@ -423,7 +429,7 @@ impl<'p> Writer<'_, 'p> {
         Value::Tree(self.rewritten(e))
     }
 
-    /// An expression with a range, with registers for what does not change.
+    /// Returns an expression that has a range, with registers for the parts that do not change.
     fn rewritten(&mut self, e: &C) -> C {
         if matches!(e, C::Int(_) | C::Slot(_)) {
             return e.clone();
@@ -446,7 +452,7 @@ impl<'p> Writer<'_, 'p> {
         }
     }
 
-    /// An expression with a range as a sum over one changing slot.
+    /// Returns an expression that has a range as a sum with one changing slot.
     fn sum(&mut self, e: &C) -> Option<Sum> {
         let mut parts = Parts { base: None, slot: None, plus: 0 };
         parts.add(e, 1, self.loops)?;
@@ -455,7 +461,7 @@ impl<'p> Writer<'_, 'p> {
             None => None,
             Some(C::Slot(s)) => Some(s),
             Some(base) => {
-                // Terms in a new order: it must still have a value.
+                // The terms are in a new order, so the range must be checked again.
                 self.range(&base)?;
                 Some(self.fix(base)?)
             }
@@ -483,7 +489,7 @@ impl<'p> Writer<'_, 'p> {
         Some(Who::Register(register))
     }
 
-    /// Bytes of both sides of a transfer between runs that exist and fit.
+    /// Returns the bytes of both sides of a transfer, if the runs are known to exist and to match.
     fn pair(&mut self, a: &CRef, b: &CRef) -> Option<(Size, Size)> {
         let (ra, rb) = (self.run(a)?, self.run(b)?);
         let s = self.program.schedule;
@@ -496,7 +502,7 @@ impl<'p> Writer<'_, 'p> {
         };
         match (ra, rb) {
             (Some(ra), Some(rb)) => {
-                // Of one buffer they must not overlap in part, which the walk that resolves them looks at.
+                // Runs of one buffer must not overlap in part; the cursor checks that.
                 (ra.agrees(&rb) && self.buffer(a) != self.buffer(b)).then_some(())?;
                 Some((self.size(&ra, ra.unit), self.size(&rb, rb.unit)))
             }
@@ -512,7 +518,7 @@ impl<'p> Writer<'_, 'p> {
         }
     }
 
-    /// The buffer of a chunk.
+    /// Returns the buffer of a chunk.
     fn buffer(&self, r: &CRef) -> Option<u32> {
         let CRef::Chunk { operand, .. } = r else { return None };
         Some(self.program.regions[self.region].operands[*operand as usize].0)
@@ -527,7 +533,8 @@ impl<'p> Writer<'_, 'p> {
         }
     }
 
-    /// A chunk that exists on every rank, of a line that is the same on every rank; none for a slot.
+    /// Returns the run of a chunk that exists on every rank, of a line that is the same on every
+    /// rank; `Some(None)` for a slot.
     fn run(&self, r: &CRef) -> Option<Option<Run>> {
         let CRef::Chunk { operand, path } = r else { return Some(None) };
         let (buffer, line) = &self.program.regions[self.region].operands[*operand as usize];
@@ -580,7 +587,7 @@ impl<'p> Writer<'_, 'p> {
     }
 }
 
-/// The terms of a sum.
+/// Terms of a sum.
 struct Parts {
     base: Option<C>,
     slot: Option<(u16, i64)>,

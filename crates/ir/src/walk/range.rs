@@ -1,7 +1,8 @@
-//! What values an expression can have, whatever the rank and the step: intervals.
+//! Interval analysis: the range of values that an expression can have on any rank and in any step.
 //!
-//! An expression has a range only if every part of it has a value for all values of its slots. So what has a range may
-//! be computed earlier, in another order, or not at all, and nothing that [`super::Cursor`] refuses is missed.
+//! An expression has a range only if every part of it has a value for all values of its slots. An
+//! expression with a range can therefore be computed earlier, in another order, or not at all,
+//! without missing a fault of [`super::Cursor`].
 
 use super::compile::C;
 use crate::expr::{BinOp, UnOp};
@@ -19,7 +20,8 @@ fn corners(a: Range, b: Range, f: impl Fn(i128, i128) -> i128) -> Option<Range> 
     fit(all.into_iter().min()?, all.into_iter().max()?)
 }
 
-/// The range of an expression, given those of the slots; none where it might have no value.
+/// Returns the range of an expression, given the ranges of the slots. Returns `None` if the
+/// expression might have no value.
 pub(super) fn range(e: &C, slots: &[Option<Range>], tables: &[Table]) -> Option<Range> {
     Some(match e {
         C::Int(v) => (*v, *v),
@@ -73,7 +75,7 @@ pub(super) fn range(e: &C, slots: &[Option<Range>], tables: &[Table]) -> Option<
     })
 }
 
-/// Whether an expression reads one of the slots from `first` on.
+/// Checks whether an expression reads a slot with number `first` or above.
 pub(super) fn reads(e: &C, first: u16) -> bool {
     match e {
         C::Int(_) => false,

@@ -1,8 +1,10 @@
-//! The walk of time: the same acts as [`super::Cursor`] gives, with only what time needs of them.
+//! Timed walk: the same operations as those of [`super::Cursor`], reduced to what the computation
+//! of time needs.
 //!
-//! Positions of many streams at once, in flat arrays. What an act is in brief is [`Brief::of`]; what is computed ahead
-//! is [`super::outline`]'s. Where the outline has an operation whole, or something turns out to have no value, the
-//! operation is resolved by a cursor, so faults are the cursor's.
+//! It keeps the positions of many streams in flat arrays. [`Brief::of`] defines the brief form of
+//! an operation, and [`super::outline`] computes in advance what can be computed. A cursor resolves
+//! the operation if the outline keeps it whole, or if one of its expressions has no value; all
+//! faults are therefore those of the cursor.
 
 use super::compile::{C, Program};
 use super::cursor::{Cursor, MOST_IDLE};
@@ -11,102 +13,102 @@ use super::{Access, Act, Fault, Mem};
 use crate::schedule::{BufferId, LocalOp, RegionId, WindowId};
 use kbc_diag::Span;
 
-/// What comes next on a stream, in brief.
+/// Next step of a stream, in brief form.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Brief<'p> {
     /// The stream enters a region.
     Enter(RegionId),
-    /// It leaves it.
+    /// The stream leaves the region.
     Leave(RegionId),
     /// The call is over.
     Over,
-    /// Bytes to a rank.
+    /// A put to a rank.
     Put {
-        /// The other rank.
+        /// Peer.
         peer: u64,
         /// Bytes sent.
         bytes: u64,
     },
-    /// Bytes from a rank.
+    /// A get from a rank.
     Get {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// Bytes that come back.
+        /// Bytes received.
         bytes: u64,
     },
-    /// Bytes into the queue to a rank.
+    /// A send into the queue to a rank.
     Send {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The queue.
+        /// Queue.
         queue: u32,
         /// Bytes sent.
         bytes: u64,
     },
-    /// A message out of the queue from a rank.
+    /// A receive from the queue from a rank.
     Recv {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The queue.
+        /// Queue.
         queue: u32,
         /// Bytes received.
         bytes: u64,
     },
-    /// Waits for a free slot of the queue to a rank.
+    /// A wait for a free slot of the queue to a rank.
     Room {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The queue.
+        /// Queue.
         queue: u32,
     },
     /// Adds 1 to a counter of the peer.
     Notify {
-        /// The other rank.
+        /// Peer.
         peer: u64,
-        /// The counter.
+        /// Counter.
         counter: u32,
     },
-    /// Waits until a counter of this rank has a value.
+    /// Waits until a counter of this rank meets the condition of its form for a value.
     Wait {
-        /// The counter.
+        /// Counter.
         counter: u32,
-        /// The value.
+        /// Value.
         value: i64,
     },
-    /// `fence.release`
+    /// `fence.release`.
     FenceRelease,
-    /// `fence.acquire`
+    /// `fence.acquire`.
     FenceAcquire,
-    /// `fence.complete`
+    /// `fence.complete`.
     FenceComplete,
-    /// `record`, by number of the event.
+    /// `record`, with the number of the event.
     Record(u32),
-    /// `await`, by number of the event.
+    /// `await`, with the number of the event.
     Await(u32),
-    /// Bytes written and read.
+    /// A copy.
     Copy {
-        /// Written.
+        /// Bytes written.
         to: u64,
-        /// Read.
+        /// Bytes read.
         from: u64,
     },
-    /// Bytes combined into, and read.
+    /// A reduction.
     Reduce {
-        /// Read and written.
+        /// Bytes of the destination, which are read and written.
         to: u64,
-        /// Read.
+        /// Bytes of the source.
         from: u64,
     },
     /// A local operation.
     Local(&'p LocalOp),
     /// The host reads a buffer.
     HostRead(BufferId),
-    /// A point of a message that is not synchronised yet.
+    /// A point of a message that is not synchronized yet.
     Mark,
 }
 
 impl<'p> Brief<'p> {
-    /// An act in brief.
+    /// Returns the brief form of an operation.
     pub fn of(program: &Program<'p>, act: &Act<'p>) -> Brief<'p> {
         let bytes = |a: &Access| {
             let dtype = match a.mem {
@@ -137,10 +139,10 @@ impl<'p> Brief<'p> {
     }
 }
 
-/// Between two regions.
+/// Value of [`At::next`] between two regions.
 const OUTSIDE: u32 = u32::MAX;
 
-/// Where a stream is.
+/// Position of a stream.
 #[derive(Clone, Copy, Debug)]
 struct At {
     /// Next instruction, or [`OUTSIDE`].
@@ -150,18 +152,20 @@ struct At {
     stream: u32,
 }
 
-/// Positions of streams.
+/// Positions of many streams.
 #[derive(Clone, Debug)]
 pub struct Walks {
     at: Vec<At>,
-    /// Of each stream, [`Outline::width`] of them: slots of the environment, ends of loops, what is fixed in a body.
+    /// [`Outline::width`] registers per stream: slots of the environment, ends of loops, and values
+    /// that are fixed within a body.
     registers: Vec<i64>,
-    /// Of the last put or get that was resolved whole, what it reads and what it writes.
+    /// Source and destination of the last put or get that a cursor resolved.
     moved: Option<[Access; 2]>,
 }
 
 impl Outline<'_> {
-    /// The same code with every put and get resolved whole, so that [`Walks::moved`] has what they move.
+    /// Returns the code with every put and get kept whole, so that [`Walks::moved`] reports what
+    /// they move.
     #[must_use]
     pub fn with_moves(mut self) -> Self {
         for ins in &mut self.code {
@@ -176,7 +180,7 @@ impl Outline<'_> {
 }
 
 impl Walks {
-    /// At the start of call 0, for these ranks (below 2^32) and streams.
+    /// Creates positions at the start of call 0 for these ranks (below 2^32) and streams.
     pub fn new(outline: &Outline<'_>, who: impl Iterator<Item = (u64, u32)>) -> Walks {
         let (mut at, mut registers) = (vec![], vec![]);
         let mut mesh = (u64::MAX, vec![]);
@@ -191,20 +195,21 @@ impl Walks {
         Walks { at, registers, moved: None }
     }
 
-    /// What the put or get that came last reads and writes, with an outline [`Outline::with_moves`].
+    /// Returns what the last put or get reads and writes, in this order. The outline must be one
+    /// made by [`Outline::with_moves`].
     pub fn moved(&self) -> Option<[Access; 2]> {
         self.moved
     }
 
-    /// Puts a stream at the start of a call.
+    /// Moves a stream to the start of a call.
     pub fn restart(&mut self, outline: &Outline<'_>, stream: usize, call: i64) {
         self.at[stream].next = OUTSIDE;
         self.at[stream].region = 0;
         self.registers[stream * outline.width] = call;
     }
 
-    /// Puts what comes next on a stream, and the number of the operation, into `out`. (A result of that size would be
-    /// copied on its way, which costs as much as the walk.)
+    /// Stores the next step of a stream and the number of its operation in `out`. A returned result
+    /// of that size would be copied, which costs as much as the walk itself.
     #[inline]
     pub fn next<'p>(
         &mut self,
@@ -282,7 +287,7 @@ impl Walks {
     }
 }
 
-/// A cursor where a stream is, for what is not brief.
+/// Creates a cursor at the position of a stream, for operations that have no brief form.
 fn cursor<'p>(outline: &Outline<'p>, at: &At, registers: &[i64]) -> Cursor<'p> {
     let env = registers[..outline.program.env_len].to_vec();
     Cursor::inside(outline.program, at.rank.into(), at.stream, env, at.region as usize)
@@ -299,7 +304,8 @@ fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &C) -> Result<i64
     }
 }
 
-/// Goes to the stream's body in the region that comes next, if it has one there.
+/// Enters the stream's body in the region that comes next. Returns false if the stream has none
+/// there.
 #[inline(never)]
 fn enter(outline: &Outline<'_>, at: &mut At, registers: &mut [i64]) -> Result<bool, Box<Fault>> {
     let program = outline.program;
@@ -313,7 +319,7 @@ fn enter(outline: &Outline<'_>, at: &mut At, registers: &mut [i64]) -> Result<bo
     let Some((_, body)) = bodies.iter().find(|(s, _)| *s == at.stream) else { return Ok(false) };
     for (register, fixed) in &body.fixed {
         registers[*register as usize] = match fixed {
-            // It has a range, so it has a value.
+            // The expression has a range, so it has a value.
             Fixed::Value(c) => program.eval(c, registers).unwrap_or(0),
             Fixed::Peer(coords) => {
                 let coords = coords.iter().map(|c| program.eval(c, registers).ok());
@@ -325,7 +331,7 @@ fn enter(outline: &Outline<'_>, at: &mut At, registers: &mut [i64]) -> Result<bo
     Ok(true)
 }
 
-/// The rank with these coordinates in the group, if they are some.
+/// Returns the rank with these coordinates in the group, if all of them have values within range.
 fn peer(outline: &Outline<'_>, at: &At, coords: impl Iterator<Item = Option<i64>>) -> Option<u64> {
     let mut index = 0;
     let sizes = &outline.program.regions[at.region as usize].coords;
@@ -365,7 +371,8 @@ fn counter(outline: &Outline<'_>, registers: &[i64], index: &Value, count: u64, 
     Some(base + i as u32)
 }
 
-/// An operation from registers; false if it has to be resolved.
+/// Computes the brief form of an operation from registers. Returns false if a cursor must resolve
+/// the operation.
 #[inline]
 fn quick<'p>(outline: &Outline<'p>, at: &At, registers: &[i64], op: &Op<'p>, out: &mut Brief<'p>) -> bool {
     let who = |w| who(outline, at, registers, w);

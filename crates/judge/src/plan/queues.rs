@@ -1,4 +1,5 @@
-//! Messages through queues: what of one end comes after what of the other. Owns their numbering.
+//! Messages through queues: how the events of one end precede those of the other. The module owns
+//! the numbering of messages.
 
 use super::{At, Builder, NONE, Unplanned, What};
 use kbc_backend_sim::effect::Run;
@@ -10,18 +11,19 @@ use std::collections::BTreeSet;
 /// The messages of a queue, in the order of each end.
 #[derive(Default)]
 pub(super) struct Messages {
-    /// Streams that send, and that receive.
+    /// The streams that send, and those that receive.
     ends: [BTreeSet<u32>; 2],
-    /// Where a message is taken, and where it arrives.
+    /// For each message, the event that reads it and the event at which it arrives.
     sends: Vec<(u32, u32)>,
-    /// Where a message is received, and where its credit arrives.
+    /// For each message, the event that receives it and the event at which its credit arrives.
     recvs: Vec<(u32, u32)>,
-    /// Who waits for room for a message of that number.
+    /// Events that wait for room, each with the number of the message.
     rooms: Vec<(u32, usize)>,
 }
 
 impl<'p> Builder<'p> {
-    /// An operation on a queue; what it waits for of the other end is bound when all streams are known.
+    /// Adds an operation on a queue. Its predecessors at the other end are added when all streams
+    /// are known.
     pub(super) fn queue(
         &mut self,
         at: &mut At,
@@ -35,7 +37,7 @@ impl<'p> Builder<'p> {
             Act::Send { src, queue: q, .. } => {
                 let run = Run::of(src);
                 queue_type(self.program, *q, run.mem, span)?;
-                // It tells of all that the stream has done.
+                // A send reports everything that the stream has done.
                 after = at.done();
                 at.pending.retain(|f| !f.complete);
                 at.locals.clear();
@@ -74,7 +76,8 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Message k arrives before it is received, and is sent when message k - depth has been.
+    /// Adds the predecessors at the other end: message k arrives before it is received, and is sent
+    /// after message k - depth has been received.
     pub(super) fn bind_queues(&mut self) -> Result<(), Unplanned> {
         for (queue, m) in std::mem::take(&mut self.queues) {
             if m.ends.iter().any(|e| e.len() > 1) {

@@ -1,16 +1,21 @@
-//! The bandwidth row of all-reduce: the best partition.
+//! Bandwidth row of all-reduce: the best partition of the ranks.
 //!
-//! For every partition of the ranks into k parts, each value needs at least 2 (k - 1) messages between parts (that is
-//! what it takes k nodes to all know the sum of all), and each part sends at most C_out: T >= 2 (k - 1) n / sum of
-//! C_out (SEMANTICS.md 7). Where every device is a rank, a link between parts counts once in that sum, so the best
-//! partition is that of the strength of the graph whose edges carry both directions together; where the directions
-//! are equal too the bound is reached (BOUNDS.md).
+//! For every partition of the ranks into k parts, each value needs at least 2 (k - 1) messages
+//! between parts, because k nodes need that many messages until all of them know the sum. Part i
+//! can send at most C_out(i) bytes per second, so T >= 2 (k - 1) n / sum of C_out. If every device
+//! is a rank, a link between parts counts once in that sum. The best partition is then the one that
+//! defines the strength of the graph whose edges carry both directions together. If the rates of
+//! both directions are also equal, there is an algorithm that reaches the bound (docs/bounds.md).
 //!
-//! Which method answers: singletons, by proof, on uniform products of rings and complete graphs (vertex-transitive, and
-//! no cut is smaller than a device's degree) and on meshes of up to two axes (a set of v nodes in an a x b box has at
-//! most 2v - a - b links, so no set is denser than the whole); sorted links on a cycle or a path; the search of
-//! [`super::strength`] up to [`MAX_NODES`], also for a group among relays;
-//! otherwise singletons and cuts, and the row says that it is not exact.
+//! The first method that applies finds the row:
+//!
+//! * Singletons, by proof: on uniform products of rings and complete graphs (they are
+//!   vertex-transitive, and no cut is smaller than a device's degree), and on meshes of up to two
+//!   axes (a set of v nodes in an a x b box has at most 2v - a - b links, so no set is denser than
+//!   the whole).
+//! * Links in ascending order of bandwidth, on a cycle or a path.
+//! * The search of [`super::strength`], up to [`MAX_NODES`], also for a group among relays.
+//! * Otherwise singletons and cuts, and the row is reported as not exact.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +25,12 @@ use super::flow::Net;
 use super::{Method, Row, Split, cuts, search, strength};
 use crate::topology::{Shape, Topology};
 
-/// Devices and switches up to which the strength is computed.
+/// Number of devices and switches up to which the strength is computed.
 const MAX_NODES: usize = 128;
-/// Links up to which it is.
+/// Number of links up to which the strength is computed.
 const MAX_LINKS: u64 = 4096;
 
-/// The row.
+/// Returns the bandwidth row of an all-reduce.
 pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let p = demand.ranks();
     let everybody = p == topo.node_count();
@@ -38,7 +43,7 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
         rows.push(Row { ns: time(demand, p, total), split: Split::Singletons, method });
     }
     if closed {
-        // Nothing is better than singletons.
+        // No partition is better than singletons.
     } else if everybody && let Some(axis) = topo.only_axis() {
         rows.push(chain(topo, demand, capacity, axis));
         method = Method::Intervals;
@@ -52,7 +57,8 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
     let mut best = Best::default();
     cuts::offer(topo, demand, capacity, &mut best);
     if !closed {
-        // A partition into two sums both directions; a single direction of a cut must carry n as well.
+        // A partition into two parts counts both directions together. Each direction alone must
+        // carry n bytes as well.
         let covered = everybody && symmetric(topo);
         if !covered && !cuts::complete(topo) && !search::offer(topo, demand, &mut best) {
             method = Method::Found;
@@ -70,7 +76,8 @@ fn time(demand: &Demand, parts: usize, out: f64) -> f64 {
     2.0 * (parts - 1) as f64 * demand.problem.bytes as f64 / out * 1e9
 }
 
-/// Machines with uniform links whose best partition is all singletons (proofs at the top).
+/// Checks whether the best partition of a machine with uniform links is all singletons (proofs in
+/// the module header).
 fn uniformly_dense(topo: &Topology) -> bool {
     match topo.shape() {
         Shape::Mesh(sizes) => sizes.iter().filter(|&&s| s > 1).count() <= 2,
@@ -78,13 +85,16 @@ fn uniformly_dense(topo: &Topology) -> bool {
     }
 }
 
-/// Whether both directions of every pair have equal bandwidth: then two parts' links add up to twice one way.
+/// Checks whether both directions between every two devices have the same bandwidth. A cut then
+/// carries as much in one direction as in the other.
 fn symmetric(topo: &Topology) -> bool {
     let sum = |from, to| topo.links_between(from, to).iter().map(|l| l.rate.bandwidth).sum::<f64>();
     topo.own_rates().filter_map(|(id, _)| topo.link(id)).all(|l| sum(l.from, l.to) == sum(l.to, l.from))
 }
 
-/// A cycle or path: parts are intervals, so a partition is a choice of pairs to separate, and the weakest are best.
+/// Returns the row of a cycle or a path. Parts are intervals, so a partition is a choice of
+/// neighbouring pairs to separate, and for each number of pairs the ones with the least bandwidth
+/// are best.
 fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> Row {
     let size = topo.size(axis);
     let planes = capacity.planes(axis);
@@ -97,7 +107,7 @@ fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> 
     let mut out = 0.0;
     for (i, &pair) in order.iter().enumerate() {
         out += planes[pair].0 + planes[pair].1;
-        // i + 1 separated pairs make i + 1 parts of a cycle and i + 2 of a path.
+        // Separating i + 1 pairs gives i + 1 parts of a cycle and i + 2 parts of a path.
         let parts = if cycle { i + 1 } else { i + 2 };
         if parts > 1 {
             let ns = time(demand, parts, out);
@@ -109,7 +119,8 @@ fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> 
     let (ns, count) = best.unwrap_or((0.0, 0));
     let mut after = vec![false; size as usize];
     order[..count].iter().for_each(|&pair| after[pair] = true);
-    // Parts by coordinate; around a cycle the last interval joins the first unless they are separated.
+    // Numbers the parts by coordinate. On a cycle the last interval joins the first one unless the
+    // pair between them is separated.
     let mut part = vec![0usize; size as usize];
     for c in 1..size as usize {
         part[c] = part[c - 1] + usize::from(after[c - 1]);
@@ -125,10 +136,10 @@ fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> 
     Row { ns, split: split(demand, blocks), method: Method::Intervals }
 }
 
-/// The strength, by search.
+/// Returns the row of the partition that [`super::strength`] finds.
 fn strongest(topo: &Topology, demand: &Demand) -> Row {
     let net = Net::of(topo);
-    // Ranks first.
+    // The search numbers the ranks first, and then the relays.
     let mut place = vec![usize::MAX; net.nodes];
     demand.problem.group.iter().enumerate().for_each(|(r, d)| place[d.0 as usize] = r);
     let relays = place.iter_mut().filter(|p| **p == usize::MAX);
@@ -146,7 +157,9 @@ fn split(demand: &Demand, parts: Vec<Vec<usize>>) -> Split {
     if parts.len() == demand.ranks() { Split::Singletons } else { Split::Parts(parts) }
 }
 
-/// A group among relays on a machine that is not searched: all singletons, with their flows or at least their links.
+/// Returns the row of all singletons for a group among relays on a machine that is too large for
+/// the search. It uses the flows out of the ranks, or if those are too expensive, the bandwidth of
+/// their links.
 fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let p = demand.ranks();
     let total = if search::affordable(topo, p) {
@@ -160,8 +173,9 @@ fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }
 }
 
-/// Ranks that agree in their first coordinates as parts, for every number of these: SIPs, cubes, .. of a package, in which
-/// links between parts are fewer and slower the larger the parts are.
+/// Returns the rows of the partitions of ranks by their first coordinates, one for each number of
+/// coordinates: by SIP, by cube and so on. On a package, larger parts have fewer and slower links
+/// between them.
 fn by_places(topo: &Topology, demand: &Demand) -> Vec<Row> {
     let mut out = vec![];
     if !topo.is_listed() {
@@ -184,7 +198,7 @@ fn by_places(topo: &Topology, demand: &Demand) -> Vec<Row> {
     out
 }
 
-/// For tests of the proofs at the top: the search alone.
+/// Returns the time of the search alone, for tests of the proofs in the module header.
 #[cfg(test)]
 pub(super) fn searched(topo: &Topology, demand: &Demand) -> f64 {
     strongest(topo, demand).ns

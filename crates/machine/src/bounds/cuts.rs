@@ -1,70 +1,74 @@
-//! The cuts that are always evaluated: around every rank, and across the axes of a grid.
+//! Cuts that are always evaluated: around every rank, and across the axes of a grid.
 //!
-//! Owns link capacities in closed form (degrees and planes of links, corrected by the links with rates of their own),
-//! so that no link is listed. The best cut of a search by flows, where there is one, is [`super::search`]'s.
+//! This module owns link capacities in closed form: degrees and planes of links, corrected by the
+//! links that have rates of their own. No link is enumerated. [`super::search`] finds the best of
+//! all cuts by flows.
 
 use std::collections::BTreeMap;
 
 use super::demand::{Demand, Side};
 use crate::topology::{DeviceId, Direction, Topology};
 
-/// Axes up to this long have all their intervals evaluated where links differ; otherwise those that begin at 0 or have
-/// half the length.
+/// Length of an axis up to which all its intervals are evaluated if link rates differ (16 if all
+/// links are equal). For longer axes, only the intervals that begin at 0 or have half the length
+/// are evaluated.
 const ALL_INTERVALS: u32 = 1024;
-/// Bytes for pairs of ranks are summed over coordinates up to this many.
+/// Length of an axis up to which bytes between pairs of ranks are summed over its coordinates.
 const MAX_PAIR_AXIS: u32 = 1024;
 
-/// One side of a cut. What must leave it is what counts.
+/// One side of a cut: the side that the bytes must leave.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Inside {
     /// One rank.
     Rank(usize),
-    /// All but one rank.
+    /// All ranks except one.
     AllBut(usize),
-    /// Coordinates `from..to` of an axis.
+    /// The ranks at coordinates `from..to` of an axis.
     Interval { axis: usize, from: u32, to: u32 },
-    /// All but these coordinates.
+    /// All ranks except those at coordinates `from..to` of an axis.
     Outside { axis: usize, from: u32, to: u32 },
-    /// These ranks.
+    /// A list of ranks.
     Ranks(Vec<usize>),
 }
 
-/// A cut and the time it needs.
+/// A cut and the time that it needs.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Cut {
     pub ns: f64,
     pub inside: Inside,
 }
 
-/// The cut that needs longest, the first of equal ones.
+/// The cut with the longest time so far. Of equal cuts, the first is kept.
 #[derive(Default)]
 pub(super) struct Best(pub Option<Cut>);
 
 impl Best {
-    /// Offers `bytes` over `rate` bytes a second; ignored where nothing has to move.
+    /// Offers a cut over which `bytes` must go at `rate` bytes per second. Ignored if `bytes` is 0.
     pub fn offer(&mut self, bytes: f64, rate: f64, inside: impl FnOnce() -> Inside) {
         let ns = bytes / rate * 1e9;
-        // Equal times that differ in the last bits stay with the first.
+        // Times that differ in the last bits only are equal, and the first is kept.
         if bytes > 0.0 && self.0.as_ref().is_none_or(|b| ns > b.ns * (1.0 + 1e-12)) {
             self.0 = Some(Cut { ns, inside: inside() });
         }
     }
 }
 
-/// Capacities of a machine's devices and of the planes between coordinates, in bytes a second.
+/// Capacities of a machine's devices and of the planes between neighbouring coordinates, in bytes
+/// per second.
 pub(super) struct Capacity<'t> {
     topo: &'t Topology,
-    /// Of a link without a rate of its own.
+    /// Bandwidth of a link without a rate of its own.
     common: f64,
-    /// What own rates add to a device's links out and in.
+    /// Correction of a device's capacities, out and in, for links with rates of their own.
     own: BTreeMap<DeviceId, (f64, f64)>,
-    /// For each axis and pair of neighbouring coordinates: both directions.
+    /// For each axis and each pair of neighbouring coordinates: capacity in plus and in minus
+    /// direction.
     planes: Vec<Vec<(f64, f64)>>,
 }
 
 impl<'t> Capacity<'t> {
     pub fn of(topo: &'t Topology) -> Capacity<'t> {
-        // Of a list every link has its own.
+        // In a list of links every link has its own rate.
         let common = if topo.is_listed() { 0.0 } else { topo.settings().link().bandwidth };
         let devices = topo.device_count() as f64;
         let mut planes: Vec<Vec<(f64, f64)>> = topo
@@ -93,19 +97,20 @@ impl<'t> Capacity<'t> {
         Capacity { topo, common, own, planes }
     }
 
-    /// Of the links that leave a device.
+    /// Returns the capacity of the links that leave a device.
     pub fn out(&self, device: DeviceId) -> f64 {
         let common = f64::from(self.topo.degree(device)) * self.common;
         common + self.own.get(&device).map_or(0.0, |c| c.0)
     }
 
-    /// Of the links that reach a device.
+    /// Returns the capacity of the links that enter a device.
     pub fn into(&self, device: DeviceId) -> f64 {
         let common = f64::from(self.topo.degree(device)) * self.common;
         common + self.own.get(&device).map_or(0.0, |c| c.1)
     }
 
-    /// Of the links that leave and that enter the coordinates `from..to` of an axis.
+    /// Returns the capacities of the links that leave and that enter the coordinates `from..to` of
+    /// an axis.
     pub fn interval(&self, axis: usize, from: u32, to: u32) -> (f64, f64) {
         let planes = &self.planes[axis];
         let size = self.topo.size(axis);
@@ -116,14 +121,15 @@ impl<'t> Capacity<'t> {
         (hp + lm, hm + lp)
     }
 
-    /// Both directions of each pair along an axis.
+    /// Returns both directions of each plane along an axis.
     pub fn planes(&self, axis: usize) -> &[(f64, f64)] {
         &self.planes[axis]
     }
 }
 
-/// Whether [`offer`] evaluates every cut that can be the best: on a cycle or a path that is an interval, for what must
-/// cross and what can cross add up over the intervals of a set.
+/// Checks whether [`offer`] evaluates every cut that can be the best. On a cycle or a path the best
+/// cut is an interval, because both the bytes that must cross and the capacity add up over the
+/// intervals of a set.
 pub(super) fn complete(topo: &Topology) -> bool {
     topo.only_axis().is_some_and(|a| every_interval(topo, topo.size(a)))
 }
@@ -132,7 +138,7 @@ fn every_interval(topo: &Topology, size: u32) -> bool {
     size <= 16 || size <= ALL_INTERVALS && !topo.has_uniform_links()
 }
 
-/// Offers the cuts around every rank and across every axis.
+/// Offers the cuts around every rank and across every axis to `best`.
 pub(super) fn offer(topo: &Topology, demand: &Demand, capacity: &Capacity, best: &mut Best) {
     let group = &demand.problem.group;
     let p = group.len();
@@ -144,7 +150,7 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, capacity: &Capacity, best:
             column[i % p] += u128::from(b);
         }
     }
-    // The root first: of equal cuts it is the one to name.
+    // The root comes first, because it is the device to name among equal cuts.
     let root = demand.problem.root;
     for r in root.into_iter().chain((0..p).filter(|&r| Some(r) != root)) {
         let (device, side) = (group[r], demand.one(r));
@@ -166,7 +172,7 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, capacity: &Capacity, best:
     }
 }
 
-/// The intervals of an axis that are evaluated.
+/// Returns the intervals of an axis that are evaluated.
 fn intervals(topo: &Topology, size: u32) -> impl Iterator<Item = (u32, u32)> {
     let all = every_interval(topo, size);
     let every = (0..if all { size } else { 0 }).flat_map(move |i| (i + 1..=size).map(move |j| (i, j)));

@@ -1,28 +1,28 @@
-//! What a collective must move: which bytes have to leave a set of ranks.
+//! Demand of a collective: the bytes that have to leave a set of ranks.
 //!
-//! Owns the problem (kind, bytes, group, root, sizes), its validity, and the bytes that any algorithm must send over
-//! a cut. It knows no machine beyond the number of devices.
+//! This module owns the problem (kind, bytes, group, root, sizes), its validity, and the bytes that
+//! any algorithm must send over a cut. Of the machine it uses only the number and names of devices.
 
 use kbc_diag::Diagnostic;
 
 use crate::topology::{DeviceId, Topology};
 
-/// A collective, as far as bounds care.
+/// The kind of a collective, as far as bounds depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CollKind {
-    /// Everybody gets the sum of everybody's vector.
+    /// Every rank gets the sum of all ranks' vectors.
     AllReduce,
-    /// Everybody gets everybody's block.
+    /// Every rank gets the blocks of all ranks.
     AllGather,
-    /// Rank b gets the sum of everybody's block b.
+    /// Rank b gets the sum of all ranks' blocks b.
     ReduceScatter,
-    /// Rank b gets everybody's block b.
+    /// Rank b gets block b of every rank.
     AllToAll,
-    /// Everybody gets the root's vector.
+    /// Every rank gets the root's vector.
     Broadcast,
-    /// The root gets the sum of everybody's vector.
+    /// The root gets the sum of all ranks' vectors.
     Reduce,
-    /// The root gets everybody's block.
+    /// The root gets the blocks of all ranks.
     Gather,
     /// Rank b gets the root's block b.
     Scatter,
@@ -41,27 +41,27 @@ impl CollKind {
         ("scatter", CollKind::Scatter),
     ];
 
-    /// The kind of a collective of the library; None for one that has no row in BOUNDS.md.
+    /// Returns the kind of a collective of the library. None if bounds do not cover it.
     pub fn from_name(name: &str) -> Option<CollKind> {
         CollKind::ALL.iter().find(|k| k.0 == name).map(|k| k.1)
     }
 
-    /// Name in `.kb`.
+    /// Returns the name in `.kb`.
     pub fn name(self) -> &'static str {
         CollKind::ALL.iter().find(|k| k.1 == self).map_or("", |k| k.0)
     }
 
-    /// Whether it has a root.
+    /// Checks whether the collective has a root.
     pub fn rooted(self) -> bool {
         matches!(self, CollKind::Broadcast | CollKind::Reduce | CollKind::Gather | CollKind::Scatter)
     }
 
-    /// Whether its vector consists of one block a rank.
+    /// Checks whether the vector consists of one block per rank.
     pub fn blocked(self) -> bool {
         !matches!(self, CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce)
     }
 
-    /// busbw / algbw on p ranks, as nccl-tests has it.
+    /// Returns busbw / algbw on p ranks, as nccl-tests defines it.
     pub fn bus_factor(self, p: usize) -> f64 {
         let share = if p == 0 { 0.0 } else { (p - 1) as f64 / p as f64 };
         match self {
@@ -72,21 +72,24 @@ impl CollKind {
     }
 }
 
-/// How the bytes fall into blocks.
+/// The division of the bytes into blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Sizes {
-    /// p equal blocks. With blocks that differ by an element this may exceed what some cut must carry: use
-    /// [`Sizes::cut`] for them.
+    /// p equal blocks. If the blocks actually differ by an element, this may count more bytes than
+    /// some cut must carry: use [`Sizes::cut`] for such blocks.
     #[default]
     Even,
-    /// Bytes of each rank's block; of an all-to-all, of the block *for* each rank, the same on all senders.
+    /// Bytes of each rank's block. For an all-to-all: bytes of the block *for* each rank, the same
+    /// on all senders.
     Blocks(Vec<u64>),
-    /// Bytes from each rank to each rank, by sender; of all-to-all (and shift, permute, send/recv) only.
+    /// Bytes from each rank to each rank, row-major by sender. Only for all-to-all, which also
+    /// stands for shift, permute and send/recv.
     Pairs(Vec<u64>),
 }
 
 impl Sizes {
-    /// The blocks of `elements` of `element` bytes over p ranks, cut at `ceil(elements * i / p)`.
+    /// Returns the blocks of `elements` elements of `element` bytes over p ranks, cut at
+    /// `ceil(elements * i / p)`.
     pub fn cut(elements: u64, element: u64, p: usize) -> Sizes {
         let at = |i: usize| (u128::from(elements) * i as u128).div_ceil(p as u128) as u64;
         Sizes::Blocks((0..p).map(|i| (at(i + 1) - at(i)).saturating_mul(element)).collect())
@@ -96,23 +99,25 @@ impl Sizes {
 /// A collective on a group of devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// Which.
+    /// The kind of the collective.
     pub kind: CollKind,
-    /// Bytes of the full vector: of one rank's vector for all_reduce, reduce_scatter, reduce, all_to_all; of the
-    /// output for all_gather and gather; of the root's vector for broadcast and scatter.
+    /// Bytes of the full vector: of one rank's vector for all_reduce, reduce_scatter, reduce and
+    /// all_to_all; of the output for all_gather and gather; of the root's vector for broadcast and
+    /// scatter.
     pub bytes: u64,
-    /// Its ranks in group order; other devices pass messages on and nothing else.
+    /// The devices of the ranks, in group order. Other devices only forward messages.
     pub group: Vec<DeviceId>,
     /// Position of the root in the group.
     pub root: Option<usize>,
-    /// Blocks.
+    /// Division into blocks.
     pub sizes: Sizes,
-    /// Bytes of an element, the shortest message there is. It matters on machines that round times of links down (`round`).
+    /// Bytes of an element, the shortest possible message. It matters on machines that round times
+    /// of links down (`round`).
     pub element: u64,
 }
 
 impl Problem {
-    /// Without root and with equal blocks.
+    /// Returns a problem without root and with equal blocks.
     pub fn new(kind: CollKind, bytes: u64, group: impl IntoIterator<Item = DeviceId>) -> Problem {
         Problem {
             kind,
@@ -124,25 +129,25 @@ impl Problem {
         }
     }
 
-    /// With that root, by position in the group.
+    /// Sets the root, by position in the group.
     pub fn root(mut self, root: usize) -> Problem {
         self.root = Some(root);
         self
     }
 
-    /// With these blocks.
+    /// Sets the division into blocks.
     pub fn sizes(mut self, sizes: Sizes) -> Problem {
         self.sizes = sizes;
         self
     }
 
-    /// With elements of so many bytes.
+    /// Sets the bytes of an element.
     pub fn element(mut self, bytes: u64) -> Problem {
         self.element = bytes;
         self
     }
 
-    /// Checks it against a machine; E448 otherwise.
+    /// Checks the problem against a machine. Returns E448 if it is not valid there.
     pub(super) fn check(&self, topo: &Topology) -> Result<(), Diagnostic> {
         let p = self.group.len();
         let fault = |title: String| Err(Diagnostic::error("E448", format!("no bound of this: {title}")));
@@ -182,7 +187,7 @@ impl Problem {
         }
     }
 
-    /// Whether nothing has to move.
+    /// Checks whether nothing has to move.
     pub(super) fn is_nothing(&self) -> bool {
         let p = self.group.len();
         p <= 1
@@ -193,10 +198,10 @@ impl Problem {
     }
 }
 
-/// Ranks on one side of a cut, summed up.
+/// Totals of the ranks on one side of a cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Side {
-    /// How many.
+    /// Number of ranks.
     pub ranks: usize,
     /// Weight of their blocks.
     pub weight: u64,
@@ -204,12 +209,12 @@ pub(super) struct Side {
     pub root: bool,
 }
 
-/// A checked problem, in weights.
+/// A checked problem, with blocks as integer weights.
 pub(super) struct Demand<'p> {
     pub problem: &'p Problem,
     /// Weight of each rank's block.
     weights: Vec<u64>,
-    /// Their sum.
+    /// Sum of the weights.
     pub total: u64,
     /// Bytes of one unit of weight.
     pub unit: f64,
@@ -235,7 +240,7 @@ impl<'p> Demand<'p> {
         self.weights[rank]
     }
 
-    /// Bytes per pair, where that is how they are given.
+    /// Returns the bytes per pair of ranks, if the sizes are given that way.
     pub fn pairs(&self) -> Option<&'p [u64]> {
         match &self.problem.sizes {
             Sizes::Pairs(m) => Some(m),
@@ -243,18 +248,19 @@ impl<'p> Demand<'p> {
         }
     }
 
-    /// One rank as a side.
+    /// Returns the side that consists of one rank.
     pub fn one(&self, rank: usize) -> Side {
         Side { ranks: 1, weight: self.weights[rank], root: self.problem.root == Some(rank) }
     }
 
-    /// The other side.
+    /// Returns the opposite side.
     pub fn rest(&self, side: Side) -> Side {
         let root = self.problem.root.is_some() && !side.root;
         Side { ranks: self.ranks() - side.ranks, weight: self.total - side.weight, root }
     }
 
-    /// Bytes that must leave a side; not for [`Sizes::Pairs`]. Zero where nobody or everybody is inside.
+    /// Returns the bytes that must leave a side; not for [`Sizes::Pairs`]. 0 if the side is empty
+    /// or has all ranks.
     pub fn out(&self, side: Side) -> f64 {
         let rest = self.rest(side);
         if side.ranks == 0 || rest.ranks == 0 {
@@ -274,8 +280,8 @@ impl<'p> Demand<'p> {
         }
     }
 
-    /// Ranks that something must come from, and ranks it must go to; every such pair counts but for
-    /// [`Sizes::Pairs`].
+    /// Returns the ranks that data must come from and the ranks that it must go to. Data must
+    /// travel between every such pair, except with [`Sizes::Pairs`].
     pub fn ends(&self) -> (Vec<usize>, Vec<usize>) {
         let all = || (0..self.ranks()).collect::<Vec<_>>();
         let filled = || all().into_iter().filter(|&r| self.weights[r] > 0).collect::<Vec<_>>();

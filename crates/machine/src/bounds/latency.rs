@@ -1,8 +1,9 @@
-//! The latency row: how far the farthest contribution has to travel.
+//! Latency row: the distance that the farthest contribution has to travel.
 //!
-//! Owns distances in time. Every port of a device is usable at once (the default machine declares no limit), so
-//! the row is a distance and never a logarithm of rounds. Where a search over all pairs is too long, a distance that
-//! is certainly needed is taken instead: the row may then be lower than the best one, never higher.
+//! This module owns distances in time. A device can use all its links at once, so the row is a
+//! distance and not a logarithm of rounds. If a search over all pairs would take too long, the
+//! distance of a pair that is certainly needed is taken instead. The row may then be lower than the
+//! best one, but never higher.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -11,12 +12,13 @@ use super::demand::Demand;
 use super::search::group;
 use crate::topology::{DeviceId, Topology};
 
-/// Pairs of ranks that are looked at one by one.
+/// Number of pairs of ranks up to which each pair is looked at.
 const MAX_PAIRS: usize = 1 << 18;
-/// Sources times links up to which own latencies are searched exactly.
+/// Limit on sources times links up to which distances over links with their own latencies are
+/// searched exactly.
 const MAX_SEARCH: u64 = 1 << 18;
 
-/// The row: time, and between whom.
+/// The latency row: its time, its hops, and the two devices.
 #[derive(Clone, Copy)]
 pub(super) struct Latency {
     pub ns: f64,
@@ -25,7 +27,7 @@ pub(super) struct Latency {
     pub to: DeviceId,
 }
 
-/// The latency row of a problem on two ranks or more.
+/// Returns the latency row of a problem on at least two ranks.
 pub(super) fn latency(topo: &Topology, demand: &Demand) -> Latency {
     let mut row = on_links(topo, demand);
     if row.hops > 0 {
@@ -34,7 +36,7 @@ pub(super) fn latency(topo: &Topology, demand: &Demand) -> Latency {
     row
 }
 
-/// The row without what the first message needs at its sender.
+/// Returns the row without the endpoint time of the first message.
 fn on_links(topo: &Topology, demand: &Demand) -> Latency {
     let settings = topo.settings();
     let group = &demand.problem.group;
@@ -44,7 +46,8 @@ fn on_links(topo: &Topology, demand: &Demand) -> Latency {
             return found(topo, demand, &sources, &sinks);
         }
         if topo.is_listed() {
-            // From the first source to the farthest sink and from there: a distance that is certainly needed.
+            // From the first source to the farthest sink, and from there to the sink farthest from
+            // it: a distance that is certainly needed.
             let first = found(topo, demand, &sources[..sources.len().min(1)], &sinks);
             let back = group.iter().position(|d| *d == first.to).filter(|s| sources.contains(s));
             let second = back.map(|s| found(topo, demand, &[s], &sinks));
@@ -60,7 +63,8 @@ fn on_links(topo: &Topology, demand: &Demand) -> Latency {
     Latency { ns, hops, from: group[from], to: group[to] }
 }
 
-/// Hops of the farthest pair (or of one that is far), by position in the group.
+/// Returns the hops of the farthest pair, or of a pair that is far, with its positions in the
+/// group.
 fn farthest(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> (u32, usize, usize) {
     let group = &demand.problem.group;
     let hops = |s: usize, d: usize| topo.hops(group[s], group[d]);
@@ -83,8 +87,9 @@ fn farthest(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
             sinks.iter().for_each(|&d| take(s, d));
         }
     } else {
-        // From the first source to the farthest sink, and from there to the farthest source: for everybody on a
-        // generator that is the diameter (the farthest device of any is a corner of a mesh; elsewhere all are alike).
+        // From the first source to the farthest sink, and from there to the farthest source. If
+        // every device of a generator is a rank, this is the diameter: the farthest device from any
+        // device is a corner of a mesh, and on other generators all devices are equivalent.
         let far = |from: usize, of: &[usize]| of.iter().copied().max_by_key(|&d| (hops(from, d), Reverse(d)));
         if let Some(&s) = sources.first()
             && let Some(d) = far(s, sinks)
@@ -98,7 +103,7 @@ fn farthest(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
     best
 }
 
-/// A time in a queue, earliest first.
+/// An entry of the priority queue (time, hops, node), earliest first.
 #[derive(PartialEq)]
 struct At(f64, u32, u32);
 
@@ -116,7 +121,7 @@ impl PartialOrd for At {
     }
 }
 
-/// [`searched`], once for a machine unless it is about certain pairs.
+/// Returns the result of [`searched`], memoised per machine unless the demand is by pairs.
 fn found(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> Latency {
     if demand.pairs().is_some() {
         return searched(topo, demand, sources, sinks);
@@ -129,7 +134,8 @@ fn found(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -
     *topo.remembered("longest way", of, || searched(topo, demand, sources, sinks))
 }
 
-/// Shortest time over all paths (a relay may take another way than the route) and its hops, from a device to each node.
+/// Returns the least time over all paths from a device to each node, with its hops. None for nodes
+/// that it does not reach. A relayed message may take another path than the route.
 fn times(topo: &Topology, from: DeviceId) -> Vec<Option<(f64, u32)>> {
     let mut seen = vec![None; topo.node_count()];
     let mut heap = BinaryHeap::from([At(0.0, 0, from.0)]);
@@ -147,7 +153,7 @@ fn times(topo: &Topology, from: DeviceId) -> Vec<Option<(f64, u32)>> {
     seen
 }
 
-/// The farthest pair by these.
+/// Returns the farthest pair by [`times`].
 fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> Latency {
     let group = &demand.problem.group;
     let p = group.len();
@@ -168,7 +174,7 @@ fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
     Latency { ns: best.ns.max(0.0), ..best }
 }
 
-/// How long a message needs at least from each device of a list to each.
+/// Least times of a message between the devices of a list.
 #[derive(Clone, Debug)]
 pub struct Distances {
     devices: usize,
@@ -176,14 +182,14 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// From one device of the list to another, in ns; by place.
+    /// Returns the time in ns between two devices, by their positions in the list.
     pub fn ns(&self, from: usize, to: usize) -> f64 {
         self.ns[from * self.devices + to]
     }
 }
 
-/// Distances between some devices: shortest times over all paths, and what an endpoint adds to a message. None where there
-/// are too many.
+/// Computes the distances between some devices: the least times over all paths plus the endpoint
+/// time of a message. None if there are too many pairs.
 pub fn distances(topo: &Topology, devices: &[DeviceId]) -> Option<std::sync::Arc<Distances>> {
     let nearer = topo.for_bounds();
     let topo = (*nearer).as_ref().unwrap_or(topo);
@@ -202,7 +208,7 @@ pub fn distances(topo: &Topology, devices: &[DeviceId]) -> Option<std::sync::Arc
             ns.extend(devices.iter().map(|&to| match (from == to, uniform) {
                 (true, _) => 0.0,
                 (_, true) => f64::from(topo.hops(from, to)) * hop + endpoint,
-                // Nothing reaches what no link leads to, so nothing is said of it.
+                // No path leads there, so the distance is unknown and 0 is a valid lower limit.
                 _ => times[to.0 as usize].map_or(0.0, |t| t.0 + endpoint),
             }));
         }

@@ -1,12 +1,14 @@
-//! Lower bounds on the time of a collective on a machine: the line on every plot.
+//! Bounds: lower limits on the time of a collective on a machine (docs/bounds.md).
 //!
-//! Owns the rows of BOUNDS.md that hold for the default machine and how they combine (SEMANTICS.md 7: the maximum,
-//! never the sum): latency, bandwidth over the best cut or partition, reduction. A row counts only what every
-//! algorithm must do, with links that are always full and devices that combine and forward without delay, so no
-//! simulated time may be below it. There is no row for memory traffic: what passes through a device's memory depends
-//! on the schedule. Devices outside the group may pass messages on but neither combine nor copy them.
+//! This module owns the rows of a collective's bound (latency, bandwidth over the best cut or
+//! partition, reduction) and their combination: the bound is the largest row, never the sum. A row
+//! counts only what every algorithm must do, on links that are always full and devices that combine
+//! and forward without delay. No simulated time may therefore be below it. There is no row for
+//! memory traffic, because what passes through a device's memory depends on the schedule. Devices
+//! outside the group may forward messages, but neither combine nor copy them.
 //!
-//! It leaves programs (compute, several collectives) to the reports and schedules to the event engine.
+//! Bounds of whole programs (arithmetic, dependences between collectives) are computed in
+//! `src/bounds`, and times of schedules by the event engine (crate `kbc_time`).
 
 mod all_reduce;
 mod cuts;
@@ -29,21 +31,22 @@ pub use demand::{CollKind, Problem, Sizes};
 pub use latency::{Distances, distances};
 pub use together::together;
 
-/// How a bandwidth row was found, and so whether it is the best of its kind.
+/// The method that found a bandwidth row. It decides whether the row is known to be the largest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Method {
-    /// The best by proof: the machine is a uniform generator and all of it is the group.
+    /// Largest by proof: the machine is a uniform generator and all its devices are in the group.
     Symmetry,
-    /// The best of all: on a cycle or a path it consists of intervals, which are all looked at.
+    /// Largest of all: on a cycle or a path, the best cut or partition consists of intervals, and
+    /// all of them were evaluated.
     Intervals,
-    /// The best of all: by maximum flows (strength of a graph, or least cuts).
+    /// Largest of all, by maximum flows (strength of a graph, or minimum cuts).
     Search,
-    /// The best of those that were looked at.
+    /// Largest of the rows that were evaluated. A larger one may exist.
     Found,
 }
 
 impl Method {
-    /// For reports.
+    /// Returns the text for reports.
     pub fn words(self) -> &'static str {
         match self {
             Method::Symmetry => "exact, by symmetry",
@@ -54,68 +57,72 @@ impl Method {
     }
 }
 
-/// A lower bound and where it comes from.
+/// A lower bound with the rows and the partition behind it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bound {
-    /// The bound in nanoseconds: the largest row. 0 for one rank or no bytes.
+    /// The bound in ns: the largest row. 0 for one rank or no bytes.
     pub ns: f64,
-    /// The latency row.
+    /// The latency row, in ns.
     pub latency_ns: f64,
-    /// The bandwidth row.
+    /// The bandwidth row, in ns, less [`Bound::slack_ns`].
     pub bandwidth_ns: f64,
-    /// The reduction row; 0 where devices reduce without limit.
+    /// The reduction row, in ns. 0 if the vector unit is assumed infinitely fast.
     pub reduction_ns: f64,
-    /// Hops of the path that the latency row counts.
+    /// Number of hops of the path that the latency row counts.
     pub hops: u32,
-    /// What rounding down may take off the bandwidth row, whatever is sent in however many messages; 0 where times of
-    /// links are exact.
+    /// The amount, in ns, that was taken off the bandwidth row because the machine rounds times
+    /// down. No schedule gains more, however many messages it sends. 0 if times of links are exact.
     pub slack_ns: f64,
-    /// What holds it up, in words: of the largest row. `-` if the bound is 0.
+    /// Text of the largest row's bottleneck. `-` if the bound is 0.
     pub bottleneck: String,
-    /// The same of the bandwidth row.
+    /// Text of the bandwidth row's bottleneck.
     pub bandwidth_bottleneck: String,
-    /// Whether no partition of the ranks gives a larger bandwidth row. Otherwise it is "from this partition".
+    /// Whether no partition of the ranks gives a larger bandwidth row. If false, reports add "from
+    /// this partition".
     pub exact: bool,
-    /// How that is known.
+    /// The method that found the bandwidth row.
     pub method: Method,
-    /// The partition of the ranks behind the bandwidth row: of a cut two parts, the sending one first.
+    /// The partition of the ranks behind the bandwidth row. A cut has two parts, the sending one
+    /// first.
     pub partition: Vec<Vec<DeviceId>>,
 }
 
 impl Bound {
-    /// 100 if the time is the bound; None where the bound is 0.
+    /// Returns the bound as a percentage of the time `ns`. None if the bound is 0.
     pub fn percent(&self, ns: f64) -> Option<f64> {
         (self.ns > 0.0).then(|| self.ns / ns * 100.0)
     }
 
-    /// Whether a time contradicts the bound by more than rounding (1e-9): an internal error of whoever measured it.
+    /// Checks whether a time is below the bound by more than rounding (1e-9). Such a time is an
+    /// internal error of whoever measured it.
     pub fn contradicts(&self, ns: f64) -> bool {
         ns < self.ns * (1.0 - 1e-9)
     }
 }
 
-/// algbw in GB/s: bytes as in [`Problem::bytes`] over the time.
+/// Returns algbw in GB/s: bytes as in [`Problem::bytes`] over the time in ns.
 pub fn algbw(bytes: u64, ns: f64) -> f64 {
     bytes as f64 / ns
 }
 
-/// busbw in GB/s on p ranks. It compares with a link only on a flat fabric.
+/// Returns busbw in GB/s on p ranks. It is comparable with the bandwidth of a link only on a flat
+/// fabric.
 pub fn busbw(kind: CollKind, p: usize, bytes: u64, ns: f64) -> f64 {
     algbw(bytes, ns) * kind.bus_factor(p)
 }
 
-/// What a bandwidth row comes from.
+/// The cut or partition behind a bandwidth row.
 #[derive(Clone, PartialEq, Debug)]
 enum Split {
-    /// Every rank a part of its own.
+    /// The partition into single ranks.
     Singletons,
-    /// Two sides.
+    /// A cut into two sides.
     Cut(Inside),
-    /// Parts, by rank.
+    /// A partition, as ranks of each part.
     Parts(Vec<Vec<usize>>),
 }
 
-/// A bandwidth row.
+/// A bandwidth row: time, partition and method.
 #[derive(Clone, PartialEq, Debug)]
 struct Row {
     ns: f64,
@@ -123,11 +130,11 @@ struct Row {
     method: Method,
 }
 
-/// The lower bound of a collective.
+/// Computes the lower bound of a collective.
 ///
 /// # Errors
-/// E448 for a problem that is none on this machine: a device twice or unknown, a root missing or superfluous, sizes
-/// that do not fit.
+/// Returns E448 if the problem is not valid on this machine: a device that is unknown or in the
+/// group twice, a missing or superfluous root, or sizes that do not fit.
 pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     problem.check(topo)?;
     let nearer = topo.for_bounds();
@@ -185,8 +192,9 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     })
 }
 
-/// The part of the time of bytes that every algorithm needs on the links of a machine that rounds times down: messages of m
-/// elements hold a link for at least m times the rounded time of one element. 1 where times are exact.
+/// Returns the fraction of the bytes' time on the links that every algorithm needs on a machine
+/// that rounds times down. A message of m elements holds a link for at least m times the rounded
+/// time of one element. 1 if times are exact.
 fn occupied(topo: &Topology, problem: &Problem) -> f64 {
     if topo.settings().round_ns().is_none() {
         return 1.0;
@@ -200,7 +208,8 @@ fn occupied(topo: &Topology, problem: &Problem) -> f64 {
     common.into_iter().chain(own).map(part).fold(1.0, f64::min)
 }
 
-/// (p - 1) n bytes are added to others, at best on all p ranks alike, or as much faster as each of them is.
+/// Returns the reduction row in ns: (p - 1) n bytes over the vector rates of all ranks together. A
+/// slowed rank counts with its lower rate.
 fn reduction(topo: &Topology, problem: &Problem) -> f64 {
     let p = problem.group.len() as f64;
     let ranks = match topo.paces().next() {
@@ -215,7 +224,7 @@ fn reduction(topo: &Topology, problem: &Problem) -> f64 {
     }
 }
 
-/// The bandwidth row of everything but all-reduce: the best cut.
+/// Returns the bandwidth row of every collective except all-reduce: that of the best cut.
 fn cut_row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let mut best = Best::default();
     cuts::offer(topo, demand, capacity, &mut best);
@@ -235,13 +244,14 @@ fn cut_row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     }
 }
 
-/// Links up to which [`evaluate`] adds them up.
+/// Number of links up to which [`evaluate`] sums link bandwidths.
 const MAX_EVALUATED: u64 = 1 << 20;
 
-/// What can leave each part of a partition of a problem's ranks, in bytes a second, and the bandwidth row that the
-/// partition stands for, in ns: all-reduce 2 (k - 1) n over the sum, and with two parts at least n over the lesser; of
-/// others the bytes that must leave the first part. None where there are too many links, or flows through other devices
-/// would take too long.
+/// Evaluates a given partition of a problem's ranks. Returns the bandwidth that leaves each part,
+/// in bytes per second, and the bandwidth row of the partition, in ns. For all-reduce the row is 2
+/// (k - 1) n over the sum of these bandwidths, and with two parts at least n over the smaller one.
+/// For other collectives it is the bytes that must leave the first part, over its bandwidth. None
+/// if there are too many links, or if flows through other devices would take too long.
 pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> Option<(Vec<f64>, f64)> {
     let nearer = topo.for_bounds();
     let topo = (*nearer).as_ref().unwrap_or(topo);
@@ -259,13 +269,14 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
     Some((out, ns * 1e9))
 }
 
-/// The ranks of a problem that are some devices.
+/// Returns the ranks of a problem that run on some devices.
 fn ranks_of(demand: &Demand, part: &[DeviceId]) -> FixedBitSet {
     let devices: FixedBitSet = part.iter().map(|d| d.0 as usize).collect();
     (0..demand.ranks()).filter(|&r| devices.contains(demand.problem.group[r].0 as usize)).collect()
 }
 
-/// What can leave each part of a partition of a problem's ranks, in bytes a second; none where that takes too long.
+/// Returns the bandwidth that leaves each part of a partition of a problem's ranks, in bytes per
+/// second. None if that would take too long.
 fn leaving(topo: &Topology, demand: &Demand, parts: &[Vec<DeviceId>]) -> Option<Vec<f64>> {
     if demand.ranks() == topo.node_count() {
         if topo.link_count() > MAX_EVALUATED {
@@ -286,12 +297,14 @@ fn leaving(topo: &Topology, demand: &Demand, parts: &[Vec<DeviceId>]) -> Option<
     Some(values.iter().map(|&v| net.rate(v)).collect())
 }
 
-/// What no cut can exceed on a uniform generator whose devices are all ranks; infinite otherwise.
+/// Returns a time in ns that the row of no cut exceeds on a uniform generator whose devices are all
+/// ranks. Infinite for other machines.
 ///
-/// No cut of a machine without switches has fewer links than its device of least degree (edge
-/// connectivity of products of cycles, paths and complete graphs), so no cut needs longer than all there is to send
-/// over that many. For an all-to-all of equal blocks the evaluated cuts are the best: along each axis, shortest
-/// routes with ties shared alike load the links of the middle cut just with what must cross it.
+/// On a machine without switches, no cut has fewer links than its device of least degree (edge
+/// connectivity of products of cycles, paths and complete graphs). So no cut needs longer than all
+/// bytes to be sent over that many links. For an all-to-all of equal blocks, the evaluated cuts are
+/// the best: along each axis, shortest routes with ties shared evenly load the links of the middle
+/// cut with exactly the bytes that must cross it.
 fn ceiling(topo: &Topology, demand: &Demand) -> f64 {
     let problem = demand.problem;
     if !topo.has_uniform_links() || demand.ranks() != topo.node_count() {
@@ -305,7 +318,7 @@ fn ceiling(topo: &Topology, demand: &Demand) -> f64 {
         CollKind::AllToAll => return f64::INFINITY,
         _ => (demand.total - own) as f64 * demand.unit,
     };
-    // The first device is a corner of a mesh; elsewhere all are alike.
+    // The first device is a corner of a mesh. On other generators all devices are equivalent.
     bytes / capacity_of_corner(topo) * 1e9
 }
 
@@ -318,7 +331,7 @@ mod tests {
     use super::*;
     use kbc_diag::FileId;
 
-    /// The shapes whose partition is said to be all singletons by proof: the search finds none better.
+    /// On shapes whose best partition is proved to be all singletons, the search finds none better.
     #[test]
     fn closed_forms_equal_the_search() {
         let mut shapes: Vec<String> = (2..14).map(|n| format!("ring({n})")).collect();
@@ -342,7 +355,8 @@ mod tests {
         }
     }
 
-    /// The cuts that are evaluated on uniform machines and called exact: searches over all cuts find none better.
+    /// On uniform machines, a search over all cuts finds none better than the evaluated cuts that
+    /// are reported as exact.
     #[test]
     fn evaluated_cuts_equal_the_search() {
         for text in [

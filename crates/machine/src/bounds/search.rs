@@ -1,8 +1,14 @@
-//! The best cut of all, by flows.
+//! Search for the best of all cuts, by maximum flows.
 //!
-//! Owns the exact searches over all cuts: blocks that must reach a rank (ratio of weight to capacity, by repeated
-//! minimum cuts), one vector that must reach everybody (minimum cuts), and all-to-all on very small machines (every
-//! cut). Devices outside the group are relays: they are nodes of the network and on neither side count as ranks.
+//! This module owns the exact searches over all cuts:
+//!
+//! * Blocks that must reach a rank: the largest ratio of weight to capacity, by repeated minimum
+//!   cuts.
+//! * One vector that must reach every rank: minimum cuts.
+//! * All-to-all on very small machines: every cut.
+//!
+//! Devices outside the group are relays. They are nodes of the network, and count as ranks of
+//! neither side.
 
 use fixedbitset::FixedBitSet;
 
@@ -11,22 +17,23 @@ use super::demand::{CollKind, Demand, Side};
 use super::flow::{Flow, Net};
 use crate::topology::{DeviceId, Topology};
 
-/// Devices up to which flows are computed (the depth of a path is at most this).
+/// Number of nodes up to which flows are computed. It also limits the depth of a path.
 const MAX_NODES: usize = 1024;
-/// Flows times links up to which a search is made.
+/// Limit on the number of flows times the number of links of a search.
 const MAX_WORK: u64 = 1 << 20;
-/// Machines up to this many devices have every cut of an all-to-all evaluated.
+/// Number of devices up to which every cut of an all-to-all is evaluated.
 const ALL_CUTS: usize = 12;
 
-/// Whether that many flows over all links of a machine are affordable.
+/// Checks whether `flows` maximum flows over all links of a machine are affordable.
 pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
     let links = topo.link_count();
-    // Most nodes of a list are leaves or in the middle of a link.
+    // Most nodes of a list of links are leaves or in the middle of a link, so more nodes are
+    // allowed.
     let most = if topo.is_listed() { 4 * MAX_NODES } else { MAX_NODES };
     topo.node_count() <= most && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
 }
 
-/// Offers the best cut; returns whether it is the best of all.
+/// Offers the best cut to `best`. Returns whether it is the best of all.
 pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
     let p = demand.ranks();
     let root = demand.problem.root.unwrap_or(0);
@@ -56,14 +63,14 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
     true
 }
 
-/// The ranks inside a set of devices, or outside.
+/// Returns the ranks inside a set of devices, or outside it.
 fn ranks(demand: &Demand, inside: &FixedBitSet, outside: bool) -> Vec<usize> {
     let group = &demand.problem.group;
     (0..group.len()).filter(|&r| inside.contains(group[r].0 as usize) != outside).collect()
 }
 
-/// max over S without `sink` of weight(S) / C_out(S). On a reversed network S is where the blocks go, and what must
-/// leave is the complement.
+/// Offers the cut that maximises weight(S) / C_out(S) over all S without `sink`. On a reversed
+/// network S is the set that receives the blocks, and the bytes must leave its complement.
 fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Best) {
     let group = &demand.problem.group;
     let goal = group[sink].0 as usize;
@@ -75,7 +82,7 @@ fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Be
         return;
     }
     loop {
-        // Everything reaches the sink in time weight / capacity unless a cut is tighter.
+        // All blocks reach the sink in time weight / capacity unless another cut is tighter.
         let source = net.nodes;
         let mut flow = net.flow(1, weight);
         for (r, device) in group.iter().enumerate().filter(|(r, _)| *r != sink) {
@@ -92,7 +99,8 @@ fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Be
     best.offer(bytes, net.rate(capacity), || Inside::Ranks(ranks(demand, &inside, reversed)));
 }
 
-/// n over the least maximum flow from the root to a rank. On a reversed network the flows go to the root.
+/// Offers the cuts of the maximum flows from the root to every other rank, with n bytes each. On a
+/// reversed network the flows go to the root.
 fn vector(topo: &Topology, demand: &Demand, root: usize, reversed: bool, best: &mut Best) {
     let group = &demand.problem.group;
     let n = demand.problem.bytes as f64;
@@ -116,12 +124,13 @@ fn vector(topo: &Topology, demand: &Demand, root: usize, reversed: bool, best: &
     }
 }
 
-/// The group, as a question about a machine.
+/// Returns the devices of the group, as a key for [`Topology::remembered`].
 pub(super) fn group(demand: &Demand) -> Vec<u32> {
     demand.problem.group.iter().map(|d| d.0).collect()
 }
 
-/// Every cut of a small machine whose devices are all ranks.
+/// Offers every cut of a small machine whose devices are all ranks. Returns false if the machine is
+/// larger.
 fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
     let p = demand.ranks();
     if p > ALL_CUTS || p != topo.node_count() {
@@ -140,7 +149,7 @@ fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
     true
 }
 
-/// Bytes that must go from some ranks to the others.
+/// Returns the bytes that must go from some ranks to the others.
 pub(super) fn must_leave(demand: &Demand, set: &FixedBitSet) -> f64 {
     let p = demand.ranks();
     match demand.pairs() {
@@ -156,8 +165,8 @@ pub(super) fn must_leave(demand: &Demand, set: &FixedBitSet) -> f64 {
     }
 }
 
-/// Maximum flow from some ranks to all other ranks, for each of these non-empty proper sets of ranks, in units of the
-/// network: C_out of SEMANTICS.md 7.
+/// Returns the maximum flow from a set of ranks to all other ranks, for each of the sets, in units
+/// of the network. This is C_out of docs/bounds.md. No set may be empty or contain all ranks.
 pub(super) fn out_of(topo: &Topology, demand: &Demand, sets: impl Iterator<Item = FixedBitSet>) -> Vec<i128> {
     let sets: Vec<FixedBitSet> = sets.collect();
     let mut of = group(demand);

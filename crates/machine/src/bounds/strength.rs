@@ -1,31 +1,34 @@
-//! The strength of a graph: the partition that minimises (sum of what can leave its parts) / (parts - 1).
+//! Strength of a graph: the partition that minimises (sum of the capacities that leave its parts) /
+//! (number of parts - 1).
 //!
-//! Owns the exact search (Cunningham 1985; the form with one minimum cut a node is Barahona's 1992). C_out of a set of
-//! ranks, the least cut between it and all other ranks, is submodular, with relays too: they stand where it costs least.
-//! So for a ratio x = a/b the partition that minimises b C_out(P) - a |P| is found greedily: rank after rank, the tightest
-//! set that ends with it is a minimum cut, and tight sets that meet are united. From its ratio the search starts again
-//! until nothing is smaller (Dinkelbach). All in whole numbers. All-reduce: T = 2 n (|P| - 1) / C_out(P) (BOUNDS.md;
-//! SEMANTICS.md 7).
+//! This module owns the exact search of Cunningham (1985), in Barahona's form (1992) with one
+//! minimum cut per node. C_out of a set of ranks is the minimum cut between it and all other ranks.
+//! It is submodular, also with relays, which are on the side where they cost least. For a ratio
+//! `x = a/b`, the partition that minimises `b C_out(P) - a |P|` is found greedily: the ranks are
+//! added one by one, the tightest set that contains the rank just added is a minimum cut, and tight
+//! sets that intersect are united. The search is repeated with the ratio of the partition found
+//! until no ratio is smaller (Dinkelbach). All numbers are integers. The all-reduce row of a
+//! partition is `2 n (|P| - 1) / C_out(P)` (docs/bounds.md).
 
 use super::flow::Flow;
 
-/// A network: ranks 0..ranks, behind them nodes that only pass on.
+/// A network. Nodes `0..ranks` are ranks, and the nodes after them only forward.
 pub(super) struct Graph {
     pub ranks: usize,
     pub nodes: usize,
-    /// (from, to, capacity)
+    /// Arcs: from, to, capacity.
     pub arcs: Vec<(usize, usize, i128)>,
 }
 
-/// The minimising partition of a strongly connected network of two or more ranks, parts by their smallest rank, and the
-/// sum of what can leave them.
+/// Returns the minimising partition of a strongly connected network of two or more ranks, and the
+/// sum of the capacities that leave its parts. Parts are ordered by their smallest rank.
 pub(super) fn partition(graph: &Graph) -> (Vec<Vec<usize>>, i128) {
     let mut best: Vec<usize> = (0..graph.ranks).collect();
     loop {
         let (weight, parts) = graph.measure(&best);
         let next = graph.cheapest(weight, parts as i128 - 1);
         let (w, k) = graph.measure(&next);
-        // Strictly smaller ratio, so this ends; one part is no partition.
+        // The ratio strictly decreases, so the loop ends. A single part is not a partition.
         if k < 2 || w * (parts as i128 - 1) >= weight * (k as i128 - 1) {
             return (blocks(&best), weight);
         }
@@ -47,12 +50,13 @@ fn blocks(part: &[usize]) -> Vec<Vec<usize>> {
 }
 
 impl Graph {
-    /// More than any cut.
+    /// Returns a capacity that exceeds that of every cut.
     fn much(&self) -> i128 {
         self.arcs.iter().map(|a| a.2).sum::<i128>() + 1
     }
 
-    /// What can leave the parts together, and their number; `part[v]` is the part of rank v.
+    /// Returns the sum of the capacities that leave the parts, and the number of parts. `part[v]`
+    /// is the part of rank v.
     fn measure(&self, part: &[usize]) -> (i128, usize) {
         let blocks = blocks(part);
         let weight = if self.nodes == self.ranks {
@@ -63,7 +67,7 @@ impl Graph {
         (weight, blocks.len())
     }
 
-    /// C_out of a part.
+    /// Returns C_out of a part.
     fn leaves(&self, inside: &[usize]) -> i128 {
         let (source, sink, much) = (self.nodes, self.nodes + 1, self.much());
         let mut flow = Flow::new(self.nodes + 2);
@@ -78,16 +82,17 @@ impl Graph {
         flow.run(source, sink)
     }
 
-    /// The partition that minimises `b C_out(P) - a |P|`.
+    /// Returns the partition that minimises `b C_out(P) - a |P|`.
     ///
-    /// `value[v]` is the greedy vector: value(S) <= b C_out(S) - a for all S of the ranks seen, with equality on the
-    /// parts.
+    /// `value[v]` is the greedy vector: value(S) <= b C_out(S) - a for all sets S of the ranks
+    /// added so far, with equality on the parts.
     fn cheapest(&self, a: i128, b: i128) -> Vec<usize> {
         let mut part: Vec<usize> = (0..self.ranks).collect();
         let mut value = vec![0i128; self.ranks];
         let sink = self.nodes;
         for v in 0..self.ranks {
-            // Minimise over S with v of the ranks seen: b C_out(S) - value(S without v).
+            // Minimises b C_out(S) - value(S without v) over all S that contain v and ranks added
+            // before.
             let mut flow = Flow::new(self.nodes + 1);
             let mut least = -a;
             let much = b * self.much();
@@ -120,7 +125,7 @@ impl Graph {
 mod tests {
     use super::*;
 
-    /// All partitions, by restricted growth.
+    /// Returns the best of all partitions, enumerated as restricted growth strings.
     fn brute(graph: &Graph) -> (i128, usize) {
         let mut best = (i128::MAX, 1usize);
         let mut part = vec![0usize; graph.ranks];

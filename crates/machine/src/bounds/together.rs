@@ -1,8 +1,11 @@
-//! The bandwidth row of several collectives of one program: what they must move together over one cut.
+//! Joint bandwidth row of several collectives of one program: the bytes that they must move
+//! together over one cut.
 //!
-//! Owns the sums. Two collectives of one program may run at the same time, so their times do not add up; the bytes that each
-//! must move over one and the same cut or partition do, whatever the order. Each one's own best partition is tried for
-//! all that run on the same devices, and every device's links for all that it takes part in.
+//! This module owns the sums. Two collectives of one program may run at the same time, so their
+//! times do not add up. The bytes that each of them must move over the same cut or partition do add
+//! up, whatever the order. For collectives on the same devices, the partition behind each one's own
+//! row is tried for all of them. In addition, every device's links are evaluated with all
+//! collectives that the device takes part in.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +14,13 @@ use super::search::must_leave;
 use super::{Bound, MAX_EVALUATED, leaving, occupied, ranks_of};
 use crate::topology::{DeviceId, Topology};
 
-/// Partitions that are tried for collectives of one group.
+/// Number of partitions that are tried for the collectives of one group.
 const TRIED: usize = 16;
-/// Ranks of a group up to which every device's links are looked at.
+/// Number of ranks of a group up to which every device's links are evaluated.
 const DEVICES: usize = 1024;
 
-/// The largest sum, in ns, and what it is of. Zero where no two collectives have a link in common.
+/// Returns the largest joint row in ns, and its text. 0 if no two collectives have a link in
+/// common.
 pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
     let nearer = topo.for_bounds();
     let topo = (*nearer).as_ref().unwrap_or(topo);
@@ -27,7 +31,7 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
         }
     };
     let mut groups: BTreeMap<Vec<DeviceId>, Vec<(&Problem, &Bound)>> = BTreeMap::new();
-    // Signals move nothing.
+    // Collectives that only signal move no bytes.
     let all: Vec<(&Problem, &Bound)> = all.iter().copied().filter(|(_, b)| b.bandwidth_ns > 0.0).collect();
     for &(problem, bound) in &all {
         let mut devices = problem.group.clone();
@@ -36,7 +40,7 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
     }
     for list in groups.values().filter(|list| list.len() > 1) {
         let distinct = counted(topo, list);
-        // The row of one vector, or of equal blocks, grows with the bytes.
+        // The row of one kind and root scales with the bytes if the blocks are equal.
         let mut alike: BTreeMap<(CollKind, Option<usize>), (f64, usize)> = BTreeMap::new();
         for (problem, bound) in list.iter().filter(|(p, _)| p.sizes == Sizes::Even) {
             let sum = alike.entry((problem.kind, problem.root)).or_default();
@@ -74,7 +78,8 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
     best
 }
 
-/// Problems that differ, each with how many bytes it counts for: the times that it is there, less what rounding gives away.
+/// Returns the distinct problems, each with the factor for its bytes: the number of times that it
+/// occurs, less the part that rounding down takes off.
 fn counted<'p>(topo: &Topology, list: &[(&'p Problem, &Bound)]) -> Vec<(&'p Problem, f64)> {
     let mut out: Vec<(&Problem, f64)> = vec![];
     for (problem, _) in list {
@@ -87,7 +92,7 @@ fn counted<'p>(topo: &Topology, list: &[(&'p Problem, &Bound)]) -> Vec<(&'p Prob
     out
 }
 
-/// What problems on one group need together over a partition of its devices.
+/// Returns the time in ns that problems on one group need together over a partition of its devices.
 fn over(topo: &Topology, problems: &[(&Problem, f64)], parts: &[Vec<DeviceId>]) -> Option<f64> {
     let (first, _) = problems.first()?;
     let out = leaving(topo, &Demand::new(first), parts)?;
@@ -102,7 +107,7 @@ fn over(topo: &Topology, problems: &[(&Problem, f64)], parts: &[Vec<DeviceId>]) 
     Some(ns * 1e9)
 }
 
-/// Bytes that must go from some part of a partition to another, over all parts.
+/// Returns the bytes that must go from one part of a partition to another, summed over all parts.
 fn crossing(demand: &Demand, parts: &[Vec<DeviceId>]) -> f64 {
     if demand.problem.kind == CollKind::AllReduce {
         return 2.0 * (parts.len() - 1) as f64 * demand.problem.bytes as f64;
@@ -119,7 +124,8 @@ fn crossing(demand: &Demand, parts: &[Vec<DeviceId>]) -> f64 {
     f64::max(leave, enter)
 }
 
-/// The device whose own links need longest for all that it takes part in, and whether it is those that lead to it.
+/// Returns the device whose own links need longest for all collectives that it takes part in, with
+/// that time in ns. The flag is true if the links into the device are meant.
 fn busiest(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, DeviceId, bool) {
     let mut bytes: BTreeMap<DeviceId, (f64, f64)> = BTreeMap::new();
     for (problem, part) in counted(topo, all) {

@@ -1,7 +1,8 @@
-//! A bound's partition and its words.
+//! Text of a bandwidth row: its bottleneck in words, and its partition as devices.
 //!
-//! Owns how a bottleneck is named: a link where one link is all there is, a device, a cut with the sending side first,
-//! a partition. Long lists are shortened; the partition itself is in the bound.
+//! This module owns the naming of a bottleneck: a link if it is the only one, a device, a cut with
+//! the sending side first, or a partition. Long lists of devices are shortened in the text; the
+//! bound has the complete partition.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,12 @@ use super::demand::Demand;
 use super::{Row, Split};
 use crate::topology::{DeviceId, Direction, LinkId, Topology};
 
-/// Devices that are listed by name.
+/// Number of devices up to which a set is listed by name.
 const LISTED: usize = 8;
-/// Devices up to which the links of a listed cut are counted.
+/// Number of devices up to which the links that leave a set are counted.
 const COUNTED: usize = 1024;
 
-/// The parts of a row, by device; the sending side of a cut first.
+/// Returns the parts of a row as devices. Of a cut, the sending side comes first.
 pub(super) fn parts(topo: &Topology, demand: &Demand, split: &Split) -> Vec<Vec<DeviceId>> {
     let group = &demand.problem.group;
     let named = |ranks: &[usize]| ranks.iter().map(|&r| group[r]).collect::<Vec<_>>();
@@ -43,7 +44,7 @@ pub(super) fn parts(topo: &Topology, demand: &Demand, split: &Split) -> Vec<Vec<
     }
 }
 
-/// The row in words.
+/// Returns the text of a row's bottleneck.
 pub(super) fn words(topo: &Topology, demand: &Demand, row: &Row) -> String {
     let group = &demand.problem.group;
     let Split::Cut(inside) = &row.split else {
@@ -77,7 +78,8 @@ pub(super) fn words(topo: &Topology, demand: &Demand, row: &Row) -> String {
     }
 }
 
-/// The only link that leaves a set, where every device is a rank.
+/// Returns the only link that leaves a set. None if there are several, or if some device is not a
+/// rank.
 fn single(topo: &Topology, demand: &Demand, inside: &[DeviceId]) -> Option<LinkId> {
     if demand.ranks() != topo.node_count() || demand.ranks() > COUNTED {
         return None;
@@ -104,12 +106,12 @@ fn interval(topo: &Topology, axis: usize, from: u32, to: u32, inner_sends: bool)
     format!("cut {{{sender}}}|{{{receiver}}}")
 }
 
-/// The only link over the boundary of an interval in that direction.
+/// Returns the only link over the boundary of an interval in the given direction.
 fn plane(topo: &Topology, axis: usize, from: u32, to: u32, outwards: bool) -> Option<LinkId> {
     if topo.device_count() as u32 != topo.size(axis) {
         return None;
     }
-    // One line: coordinates are devices but for axes of size one.
+    // All other axes have size 1, so a coordinate is a device number.
     let inside = |d: DeviceId| (from..to).contains(&topo.coordinate(d, axis));
     let ends: BTreeSet<DeviceId> = [DeviceId(from), DeviceId(to - 1)].into();
     let mut crossing: Vec<LinkId> = vec![];

@@ -1,53 +1,56 @@
-//! What one core of a device can do, a core being a stream of a rank: how fast it moves data of and to a peer, by itself
-//! or through a queue that copies on its own, what a notify through memory takes, and its share of the memory.
+//! Settings of cores: what one core of a device can do, where a core is a stream of a rank.
 //!
-//! Owns these settings and their text. What they mean in time is the event engine's (`docs/time.md`, "Cores"), what they
-//! mean for a choice the cost model's. There are no values here: a machine that says nothing has no such limit.
+//! This module owns these settings and their text: how fast a core reads a peer's data and writes
+//! data to a peer, by itself or through a queue that copies on its own; the time of a notify
+//! through memory; and a core's share of the memory bandwidth. Their effect on time is defined in
+//! docs/time.md, "Cores", and implemented in the event engine; the cost model uses them for
+//! choices. They have no default values: without a setting there is no such limit.
 
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::quantity::{Dimension, Quantity};
 use super::settings::{SettingValue, amounts, word};
 
-/// Names of the settings, in the order they are printed.
+/// Names of the settings, in the order in which they are printed.
 pub(super) const NAMES: [&str; 6] = ["core_get", "core_put", "core_memory", "sdma", "engine", "notify"];
 
-/// What moves the data of puts and gets.
+/// The unit that moves the data of puts and gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MovedBy {
-    /// The core that issues them, tile by tile.
+    /// The core that issues the transfer, tile by tile.
     Core,
-    /// A queue of its stream that copies on its own.
+    /// A queue of the stream that copies on its own.
     Sdma,
 }
 
 impl MovedBy {
-    /// Both, by name.
+    /// Both units, by name.
     pub const ALL: [(&'static str, MovedBy); 2] = [("core", MovedBy::Core), ("sdma", MovedBy::Sdma)];
 }
 
-/// How long a stream is at one transfer, as far as its core or queue goes.
+/// The time for which a core or copying queue is occupied by one transfer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mover {
-    /// One tile after another, the last one whole or not.
+    /// One tile after another. A partial last tile takes as long as a full one.
     Tiles {
-        /// Bytes of a tile; whole and above zero.
+        /// Bytes of a tile: an integer above zero.
         bytes: u64,
-        /// Nanoseconds of a tile, with its way there and back; above zero.
+        /// Nanoseconds per tile, including the round trip. Above zero.
         ns: f64,
     },
-    /// `ns + bytes / bandwidth`.
+    /// A fixed time plus bytes over bandwidth: `ns + bytes / bandwidth`.
     Queue {
-        /// Bytes a second.
+        /// Bytes per second.
         bandwidth: f64,
-        /// Nanoseconds of every transfer.
+        /// Fixed nanoseconds per transfer.
         ns: f64,
     },
 }
 
 impl Mover {
-    /// Nanoseconds of a transfer of so many bytes that waits `way_ns` for each of its tiles: the latencies there and back of
-    /// what it has to ask for, nothing for what it writes. Nothing for no bytes.
+    /// Returns the nanoseconds of a transfer of `moved` bytes. `way_ns` is the least time of a
+    /// tile, or the least fixed time of a queue: the latencies of the route there and back for a
+    /// get, 0 for a put. A transfer of no bytes takes 0 ns.
     pub fn ns(&self, moved: u64, way_ns: f64) -> f64 {
         match *self {
             _ if moved == 0 => 0.0,
@@ -57,16 +60,16 @@ impl Mover {
     }
 }
 
-/// What was given about cores.
+/// The given settings of cores.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CoreSettings {
-    /// `core_get: bytes, ns` of a tile that a core reads of a peer.
+    /// `core_get: bytes, ns` of a tile that a core reads from a peer.
     pub get: Option<Mover>,
-    /// `core_put: bytes, ns` of a tile that it writes to a peer.
+    /// `core_put: bytes, ns` of a tile that a core writes to a peer.
     pub put: Option<Mover>,
-    /// `core_memory: bytes a second` that a core reads and writes of its own device.
+    /// `core_memory`: bytes per second that a core reads and writes of its own device's memory.
     pub memory: Option<f64>,
-    /// `sdma: bandwidth, ns` of a queue.
+    /// `sdma: bandwidth, ns` of a copying queue.
     pub sdma: Option<Mover>,
     /// `engine: core | sdma`.
     pub engine: Option<MovedBy>,
@@ -75,22 +78,22 @@ pub struct CoreSettings {
 }
 
 impl CoreSettings {
-    /// What moves the data of gets; None where nothing but links limits it.
+    /// Returns the limit on gets. None if only links limit them.
     pub fn getting(&self) -> Option<Mover> {
         if self.engine == Some(MovedBy::Sdma) { self.sdma } else { self.get }
     }
 
-    /// What moves the data of puts.
+    /// Returns the limit on puts. None if only links limit them.
     pub fn putting(&self) -> Option<Mover> {
         if self.engine == Some(MovedBy::Sdma) { self.sdma } else { self.put }
     }
 
-    /// Bytes of memory traffic a second of one core; infinite if not given.
+    /// Returns the bytes of memory traffic per second of one core. Infinite if not given.
     pub fn memory(&self) -> f64 {
         self.memory.unwrap_or(f64::INFINITY)
     }
 
-    /// These settings, and where they give none, those of `base`.
+    /// Merges the settings: these, and for absent ones those of `base`.
     pub(super) fn over(&self, base: &CoreSettings) -> CoreSettings {
         CoreSettings {
             get: self.get.or(base.get),
@@ -102,7 +105,8 @@ impl CoreSettings {
         }
     }
 
-    /// What is wrong with the settings together: `engine: sdma` without what a queue takes.
+    /// Returns the diagnostic for settings that contradict each other: `engine: sdma` without
+    /// `sdma`.
     pub(super) fn fault(&self) -> Option<Diagnostic> {
         (self.engine == Some(MovedBy::Sdma) && self.sdma.is_none()).then(|| {
             Diagnostic::error("E445", "`engine: sdma` without what a queue takes")
@@ -110,7 +114,7 @@ impl CoreSettings {
         })
     }
 
-    /// Takes one of [`NAMES`]; whether it had been given already.
+    /// Parses one of the settings in [`NAMES`]. Returns whether it had been given already.
     pub(super) fn set(
         &mut self,
         name: &Spanned<String>,
@@ -137,7 +141,7 @@ impl CoreSettings {
         })
     }
 
-    /// What was given, each as `name: value`.
+    /// Appends the given settings, each as `name: value`.
     pub(super) fn parts(&self, parts: &mut Vec<String>) {
         let text = |amount, dimension| Quantity { amount, dimension }.to_string();
         let time = |ns| text(ns, Dimension::Nanoseconds);
@@ -159,7 +163,7 @@ impl CoreSettings {
     }
 }
 
-/// `4 KiB, 730 ns`
+/// Parses the values of `core_get` or `core_put`: `4 KiB, 730 ns`
 fn tiles(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<Mover, Diagnostic> {
     const MOST: f64 = (1u64 << 40) as f64;
     let v =

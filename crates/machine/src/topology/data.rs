@@ -1,8 +1,9 @@
-//! Where the data of puts and gets is on a package, and the controllers of its memories.
+//! Location of the data of puts and gets on a package, and the controllers of its memories.
 //!
-//! Owns the settings `data` and `hbm_channels`, which channel of a controller has which byte, and the machine that bounds
-//! look at where data is not at its device (ADR 027). What a controller does in time is the event engine's; addresses
-//! are [`crate::memory`]'s.
+//! This module owns the settings `data` and `hbm_channels`, the mapping of bytes to channels of a
+//! controller, and the machine for which bounds are computed if data is not at its device
+//! (docs/adr/027-memories.md). The event engine computes the time of a controller, and
+//! [`crate::memory`] assigns addresses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,50 +15,51 @@ use super::settings::{SettingValue, amounts};
 use super::{DeviceId, LinkRate, Topology};
 use kbc_ir::types::MemKind;
 
-/// Where the data of puts and gets is.
+/// The location of the data of puts and gets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Data {
-    /// At its device, whatever memory a buffer or window names.
+    /// At its device, whichever memory a buffer or window names.
     Pe,
     /// In the memory that its buffer or window names.
     Named,
 }
 
 impl Data {
-    /// Both, by name.
+    /// Both locations, by name.
     pub const ALL: [(&'static str, Data); 2] = [("pe", Data::Pe), ("named", Data::Named)];
 }
 
-/// The channels of a memory's controller, each a FIFO of its own. A burst of addresses belongs to one channel, the next
-/// burst to the next channel: with 8 channels and bursts of 256 bytes address bits 10 to 8 are the channel.
+/// The channels of a memory's controller, each a FIFO of its own. Consecutive bursts of addresses
+/// belong to consecutive channels: with 8 channels and bursts of 256 bytes, address bits 10 to 8
+/// select the channel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Controller {
-    /// Channels, 1 to [`MOST_CHANNELS`].
+    /// Number of channels, 1 to [`MOST_CHANNELS`].
     pub channels: u32,
-    /// Bytes a second of each.
+    /// Bytes per second of each channel.
     pub bandwidth: f64,
     /// Bytes of a burst, at least 1.
     pub burst: u64,
 }
 
-/// Most channels of a controller.
+/// Limit on the channels of a controller.
 pub const MOST_CHANNELS: u32 = 64;
-/// Larger bursts are refused, so that a round of all channels fits 64 bits with room.
+/// Limit on the bytes of a burst. One burst of each channel then fits into 64 bits with a margin.
 const MOST_BURST: f64 = (1u64 << 30) as f64;
 
 impl Controller {
-    /// Bursts of a channel in `address .. address + bytes`. A burst of which a part is there counts.
+    /// Counts the bursts of a channel in `address .. address + bytes`. Partial bursts count.
     pub fn bursts(&self, channel: u32, address: u64, bytes: u64) -> u64 {
         let (burst, of) = (u128::from(self.burst), u128::from(self.channels));
         let end = (u128::from(address) + u128::from(bytes)).div_ceil(burst);
-        // Of the first `n` bursts of the memory.
+        // Number of this channel's bursts among the first `n` bursts of the memory.
         let before = |n: u128| n / of + u128::from(n % of > u128::from(channel));
         let from = u128::from(address) / burst;
-        // At most `bytes`.
+        // The difference is at most `bytes`.
         if bytes == 0 { 0 } else { (before(end) - before(from)) as u64 }
     }
 
-    /// `hbm_channels: 8, 32 GB/s, 256 B`
+    /// Parses `hbm_channels: 8, 32 GB/s, 256 B`
     pub(super) fn read(
         name: &Spanned<String>,
         values: &[Spanned<SettingValue>],
@@ -92,7 +94,7 @@ impl Controller {
 }
 
 impl fmt::Display for Controller {
-    /// `8, 32 GB/s, 256 B`
+    /// Writes `8, 32 GB/s, 256 B`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |amount, dimension| Quantity { amount, dimension };
         let each = text(self.bandwidth, Dimension::BytesPerSecond);
@@ -101,8 +103,8 @@ impl fmt::Display for Controller {
 }
 
 impl Topology {
-    /// The node where the data of puts and gets that names this memory is: its port on a machine that says
-    /// `data: named`, otherwise the device.
+    /// Returns the node that holds the data of a put or get that names this memory: the memory's
+    /// port on a machine with `data: named`, otherwise the device.
     pub fn data_port(&self, device: DeviceId, kind: MemKind) -> DeviceId {
         match self.settings().package.data() {
             Data::Named if self.is_package() => self.memory_port(device, kind),
@@ -110,16 +112,19 @@ impl Topology {
         }
     }
 
-    /// The controller at a memory of a device; None where it has no channels that messages wait for.
+    /// Returns the controller of a device's memory. None if it has no channels that messages wait
+    /// for.
     pub fn controller(&self, kind: MemKind) -> Option<Controller> {
         let package = &self.settings().package;
         let named = self.is_package() && package.data() == Data::Named;
         package.channels().filter(|_| named && kind == MemKind::Hbm)
     }
 
-    /// The machine that bounds look at: where data is in the memories of a package, every device has links as fast as
-    /// those of all memories that may hold its data together, and as short as the shortest. No schedule is faster on the machine
-    /// itself, as what leaves or enters a rank's memories passes those links. None where data is at its device.
+    /// Returns the machine for which bounds are computed. If data is in the memories of a package,
+    /// every device gets links that are as fast as those of all memories that may hold its data
+    /// together, and as short as the shortest of them. No schedule is faster on the original
+    /// machine, because all data that leaves or enters a rank's memories passes those links. None
+    /// if data is at its device.
     pub(crate) fn for_bounds(&self) -> Arc<Option<Topology>> {
         self.remembered("machine for bounds", vec![], || self.nearer())
     }

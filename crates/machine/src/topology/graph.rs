@@ -1,9 +1,11 @@
-//! Machines whose links are a list: devices, relays, directed links with rates of their own, and their routes.
+//! Machines given as a list of links: devices, relays, directed links with rates of their own, and
+//! routes.
 //!
-//! Owns the list, its numbering and the table of next links, one for each destination that is asked for. A route has the
-//! least latency; of those the fewest hops; of those it takes at every node the link of the lowest number. Where parts of
-//! a machine keep to themselves ([`Graph::regions`]), a route between two nodes of one part stays in it. What the nodes
-//! are is their maker's: [`super::package`], or a machine's text.
+//! This module owns the list, its numbering, and the routing tables, one for each destination that
+//! is used. A route has the least latency. Of those it has the fewest hops, and of those it takes
+//! at every node the link with the lowest number. If the machine has regions ([`Graph::regions`]),
+//! a route between two nodes of one region stays within it. The nodes and links are chosen by
+//! [`super::package`] or by a machine's text.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,22 +13,23 @@ use std::sync::OnceLock;
 
 use super::{Direction, LinkId, LinkRate};
 
-/// Most nodes, relays included: next links are kept for every destination that is used, so the tables may take
-/// the square of it.
+/// Limit on the number of nodes, including relays. A routing table is kept for every destination
+/// that is used, so memory grows with the square of the nodes.
 pub const MAX_NODES: u32 = 8192;
 
-/// No link, and no region.
+/// No link, or no region.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Which of several links between two nodes one is.
+/// The role of a link among the links between the same two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parallel {
-    /// The only one.
+    /// The only link.
     Only,
-    /// One of so many; the destination says which is taken.
+    /// One of `of` parallel links. The destination determines which one is used.
     Lane { number: u32, of: u32 },
-    /// One of two around a wrap of size two; the way the peer is written says which is taken. Minus is the next number
-    /// after plus.
+    /// One of two links around a wrap of size two. The direction in which the peer is written
+    /// determines which one is used. The number of the minus link is that of the plus link plus
+    /// one.
     Way(Direction),
 }
 
@@ -39,48 +42,49 @@ pub(super) struct Edge {
     pub parallel: Parallel,
 }
 
-/// What a relay is called: `router(0,1)`, or `#3` of a machine that is a list of links.
+/// The name of a relay: `router(0,1)`, or `#3` on a machine that is a list of links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Relay {
-    /// Empty for a number alone.
+    /// The word before the coordinates. Empty if the name is only a number.
     pub part: &'static str,
-    /// Its place.
+    /// Its coordinates or number.
     pub at: Vec<u32>,
 }
 
-/// Next link of every node towards one destination.
+/// The next link of every node towards one destination.
 type Table = Box<[u32]>;
 
 /// Nodes and links.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
-    /// Devices; they have the first numbers.
+    /// Number of devices. They have the lowest node numbers.
     pub devices: u32,
-    /// What devices are called, where those are no coordinates on the axes; empty where they are.
+    /// Coordinates in the names of devices. Empty if these are the coordinates on the axes.
     pub places: Vec<Vec<u32>>,
-    /// What follows the devices.
+    /// The relays, which follow the devices.
     pub relays: Vec<Relay>,
-    /// In order of their numbers.
+    /// The links in order of their numbers.
     edges: Vec<Edge>,
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
-    /// Of every node: the part that its routes within do not leave, or [`NONE`]. Empty where there are no parts.
+    /// The region of every node, or [`NONE`]. Routes within a region do not leave it. Empty if
+    /// there are no regions.
     pub regions: Vec<u32>,
-    /// Of every node as a destination: the lane that leads there. Empty where there are no lanes.
+    /// The lane that leads to every node as a destination. Empty if there are no lanes.
     pub lanes: Vec<u32>,
     tables: Vec<OnceLock<Table>>,
-    /// Whether there is a table.
+    /// Set once any table may have been computed.
     asked: OnceLock<()>,
 }
 
-/// Tables follow from the rest.
+/// Tables follow from the other fields.
 impl PartialEq for Graph {
     fn eq(&self, o: &Graph) -> bool {
         self.devices == o.devices && self.relays == o.relays && self.edges == o.edges
     }
 }
 
-/// Latency in 2^-20 ns, so that sums of equal parts are equal; and hops.
+/// A distance: latency in 2^-20 ns, so that sums of equal parts are equal, then hops.
 type Far = (u64, u32);
 
 fn ticks(ns: f64) -> u64 {
@@ -89,7 +93,7 @@ fn ticks(ns: f64) -> u64 {
 }
 
 impl Graph {
-    /// Nodes without links.
+    /// Returns a graph of nodes without links.
     pub fn new(devices: u32, relays: Vec<Relay>) -> Graph {
         let nodes = devices as usize + relays.len();
         Graph {
@@ -106,37 +110,37 @@ impl Graph {
         }
     }
 
-    /// Devices and relays.
+    /// Returns the number of devices and relays.
     pub fn nodes(&self) -> u32 {
         self.out.len() as u32
     }
 
-    /// Links.
+    /// Returns the number of links.
     pub fn links(&self) -> u64 {
         self.edges.len() as u64
     }
 
-    /// A link that exists.
+    /// Returns a link, which must exist.
     pub fn edge(&self, link: LinkId) -> &Edge {
         &self.edges[link.0 as usize]
     }
 
-    /// All links in order of their numbers.
+    /// Iterates over all links in order of their numbers.
     pub fn edges(&self) -> impl ExactSizeIterator<Item = (LinkId, &Edge)> {
         self.edges.iter().enumerate().map(|(i, e)| (LinkId(i as u32), e))
     }
 
-    /// Links that leave a node, by number.
+    /// Iterates over the links that leave a node, by number.
     pub fn leaving(&self, node: u32) -> impl Iterator<Item = LinkId> + '_ {
         self.out.get(node as usize).into_iter().flatten().map(|l| LinkId(*l))
     }
 
-    /// Links that reach a node, by number.
+    /// Iterates over the links that enter a node, by number.
     pub fn reaching(&self, node: u32) -> impl Iterator<Item = LinkId> + '_ {
         self.into.get(node as usize).into_iter().flatten().map(|l| LinkId(*l))
     }
 
-    /// Adds a link between two nodes that exist.
+    /// Adds a link between two existing nodes.
     pub fn add(&mut self, edge: Edge) {
         let number = self.edges.len() as u32;
         self.out[edge.from as usize].push(number);
@@ -145,20 +149,20 @@ impl Graph {
         self.forget();
     }
 
-    /// Adds links both ways.
+    /// Adds a link in each direction.
     pub fn join(&mut self, a: u32, b: u32, there: LinkRate, back: LinkRate) {
         self.add(Edge { from: a, to: b, rate: there, parallel: Parallel::Only });
         self.add(Edge { from: b, to: a, rate: back, parallel: Parallel::Only });
     }
 
-    /// Gives a link another rate.
+    /// Changes the rate of a link.
     pub fn change(&mut self, link: LinkId, rate: LinkRate) {
         self.edges[link.0 as usize].rate = rate;
         self.forget();
     }
 
     fn forget(&mut self) {
-        // Links are added one after another before anybody asks.
+        // Many links are added in succession before the first route is requested.
         if self.asked.take().is_some() {
             self.tables.iter_mut().for_each(|t| drop(t.take()));
         }
@@ -168,13 +172,14 @@ impl Graph {
         self.regions.get(node as usize).copied().unwrap_or(NONE)
     }
 
-    /// Next links towards a node, [`NONE`] where there is no way; made when it is first asked for.
+    /// Returns the routing table towards a node, computed on first use. [`NONE`] where no path
+    /// leads there.
     pub fn towards(&self, to: u32) -> &[u32] {
         self.asked.get_or_init(|| ());
         self.tables[to as usize].get_or_init(|| self.table(to))
     }
 
-    /// Whether routes to a destination take this link at all.
+    /// Checks whether routes to a destination may use this link.
     fn open(&self, edge: &Edge, to: u32) -> bool {
         let lane = self.lanes.get(to as usize).copied().unwrap_or(0);
         let mine = match edge.parallel {
@@ -182,7 +187,7 @@ impl Graph {
             Parallel::Way(Direction::Minus) => false,
             Parallel::Lane { number, of } => number == lane % of,
         };
-        // Within the destination's part nothing goes outside.
+        // Routes within the destination's region do not leave it.
         let part = self.region(to);
         mine && (part == NONE || self.region(edge.from) != part || self.region(edge.to) == part)
     }
@@ -216,7 +221,8 @@ impl Graph {
         (0..self.nodes()).map(|n| if n == to { NONE } else { next(n) }).collect()
     }
 
-    /// The link that a route takes from a node, by a table: around a doubled wrap the one of that way.
+    /// Returns the link that a route takes from a node according to a table. Around a doubled wrap,
+    /// `hint` selects the link.
     pub fn step(&self, table: &[u32], node: u32, hint: Option<Direction>) -> Option<LinkId> {
         let link = table.get(node as usize).copied().filter(|l| *l != NONE)?;
         let minus = hint == Some(Direction::Minus);
@@ -224,7 +230,7 @@ impl Graph {
         Some(LinkId(link + u32::from(other)))
     }
 
-    /// Links on a route; None where there is no way.
+    /// Returns the number of links on a route. None if there is no path.
     pub fn hops(&self, from: u32, to: u32) -> Option<u32> {
         let table = self.towards(to);
         let (mut at, mut hops) = (from, 0);
@@ -235,7 +241,8 @@ impl Graph {
         Some(hops)
     }
 
-    /// Two devices of which the first cannot reach the other.
+    /// Returns two devices of which the first cannot reach the second. None if all devices reach
+    /// each other.
     pub fn apart(&self) -> Option<(u32, u32)> {
         let reach = |start: u32, links: &dyn Fn(u32) -> Vec<u32>| {
             let mut seen = vec![false; self.nodes() as usize];
@@ -252,7 +259,7 @@ impl Graph {
         };
         let there = |node: u32| self.leaving(node).map(|l| self.edge(l).to).collect();
         let back = |node: u32| self.reaching(node).map(|l| self.edge(l).from).collect();
-        // Everybody reaches everybody if the first reaches all and all reach the first.
+        // All devices reach each other if the first reaches all and all reach the first.
         reach(0, &there).map(|d| (0, d)).or_else(|| reach(0, &back).map(|d| (d, 0)))
     }
 }

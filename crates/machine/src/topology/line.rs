@@ -1,40 +1,42 @@
-//! One axis of a machine: what links the devices that differ in its coordinate alone.
+//! One axis of a machine: the links between devices that differ only in its coordinate.
 //!
-//! Owns the four kinds of axes (line, ring, complete, tree of switches), the numbers of their links and switches within
-//! a line, and the way along one. Numbers are computed and never stored. How axes make a machine is
-//! [`super::wiring`]'s.
+//! This module owns the kinds of axes (line, ring, complete, tree of switches), the numbers of
+//! links and switches within a line, and the route along a line. Numbers are computed and never
+//! stored. [`super::wiring`] combines axes into a machine.
 
 use super::{DeviceId, Direction};
 
-/// What links the devices of a line.
+/// The links between the devices of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Each with the next.
+    /// Each device is linked with the next one.
     Line,
-    /// The last with the first as well; so many linked pairs (of two devices, one or two).
+    /// Each with the next one, and the last with the first. Two devices may have one or two linked
+    /// pairs.
     Ring {
-        /// Linked pairs of neighbours.
+        /// Number of linked pairs of neighbours.
         pairs: u32,
     },
-    /// Everybody with everybody.
+    /// Every device is linked with every other one.
     Full,
-    /// Switches: the devices are the leaves of a tree in which every inner node has so many children.
+    /// Switches: the devices are the leaves of a tree in which every inner node has `arity`
+    /// children.
     Tree {
-        /// Children of a switch.
+        /// Number of children of a switch.
         arity: u32,
-        /// Levels of switches; a single switch is a tree of depth one.
+        /// Number of levels of switches. A single switch is a tree of depth one.
         depth: u32,
     },
-    /// Nothing along the axis: the machine's links are a list.
+    /// No links along the axis: the machine's links are a list.
     Listed,
 }
 
 /// One axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Axis {
-    /// Coordinates along it.
+    /// Number of coordinates.
     pub size: u32,
-    /// What links them.
+    /// The links between them.
     pub kind: Kind,
     /// Distance of neighbours in the linear order of devices.
     pub stride: u32,
@@ -44,17 +46,18 @@ pub(super) struct Axis {
     pub relay: u32,
 }
 
-/// A place on an axis: a coordinate, or a switch of its line.
+/// A position on an axis: a device by its coordinate, or a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
-    /// The line among those along the axis.
+    /// Number of the line among those along the axis.
     pub line: u32,
-    /// Node within the line: coordinates first, then switches, level by level.
+    /// Number of the node within the line: coordinates first, then switches, level by level.
     pub node: u32,
 }
 
 impl Kind {
-    /// Linked pairs of neighbouring coordinates; none where there are no neighbours.
+    /// Returns the number of linked pairs of neighbouring coordinates. 0 for kinds without
+    /// neighbours.
     pub fn pairs(self, size: u32) -> u32 {
         match self {
             Kind::Line => size - 1,
@@ -63,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// Switches of a line.
+    /// Returns the number of switches of a line.
     pub fn switches(self) -> u32 {
         match self {
             Kind::Tree { arity, depth } => (0..depth).map(|l| arity.pow(l)).sum(),
@@ -71,19 +74,20 @@ impl Kind {
         }
     }
 
-    /// Directed links of a line of so many devices.
+    /// Returns the number of directed links of a line of `size` devices.
     pub fn links(self, size: u32) -> u64 {
         match self {
             Kind::Line | Kind::Ring { .. } => 2 * u64::from(self.pairs(size)),
             Kind::Full => u64::from(size) * u64::from(size - 1),
-            // Every node but the root has one up and one down.
+            // Every node except the root has one link up and one down.
             Kind::Tree { .. } => 2 * (u64::from(size) + u64::from(self.switches()) - 1),
             Kind::Listed => 0,
         }
     }
 }
 
-/// Level and number within it of a node of a tree's line, devices being level 0.
+/// Returns the level of a node of a tree's line, and its number within the level. Devices are level
+/// 0.
 pub(super) fn level(arity: u32, depth: u32, node: u32) -> (u32, u32) {
     let (mut first, mut level) = (0, 0);
     while level < depth {
@@ -97,35 +101,35 @@ pub(super) fn level(arity: u32, depth: u32, node: u32) -> (u32, u32) {
     (level, node - first)
 }
 
-/// The node of a tree's line at a level.
+/// Returns the node of a tree's line with a given number within a level.
 fn node(arity: u32, depth: u32, level: u32, number: u32) -> u32 {
     (0..level).map(|l| arity.pow(depth - l)).sum::<u32>() + number
 }
 
 impl Axis {
-    /// Coordinate of a device.
+    /// Returns the coordinate of a device.
     pub fn coordinate(&self, device: u32) -> u32 {
         device / self.stride % self.size
     }
 
-    /// The line of a device among the lines along this axis.
+    /// Returns the number of a device's line among the lines along this axis.
     fn line(&self, device: u32) -> u32 {
         device / (self.stride * self.size) * self.stride + device % self.stride
     }
 
-    /// Where a device is on this axis.
+    /// Returns the spot of a device on this axis.
     pub fn spot(&self, device: DeviceId) -> Spot {
         Spot { line: self.line(device.0), node: self.coordinate(device.0) }
     }
 
-    /// Where a switch of this axis is; none if the node is none of its switches.
+    /// Returns the spot of a switch. None if the node is not a switch of this axis.
     pub fn switch(&self, node: u32, lines: u32) -> Option<Spot> {
         let per = self.kind.switches();
         let number = node.checked_sub(self.relay).filter(|n| *n < per * lines)?;
         Some(Spot { line: number / per, node: self.size + number % per })
     }
 
-    /// The node of the machine at a spot.
+    /// Returns the node of the machine at a spot.
     pub fn at(&self, spot: Spot) -> DeviceId {
         DeviceId(match spot.node.checked_sub(self.size) {
             Some(switch) => self.relay + spot.line * self.kind.switches() + switch,
@@ -136,12 +140,12 @@ impl Axis {
         })
     }
 
-    /// Number of the link from a spot to the next, both of one line.
+    /// Returns the machine-wide number of a link from its line and its number within the line.
     fn link(&self, line: u32, within: u64) -> u64 {
         self.base + u64::from(line) * self.kind.links(self.size) + within
     }
 
-    /// The neighbour on that side and the link to it, on lines and rings.
+    /// Returns the neighbour in a direction and the link to it, on lines and rings.
     pub fn step(&self, spot: Spot, direction: Direction) -> Option<(u64, Spot)> {
         let (c, pairs) = (spot.node, self.kind.pairs(self.size));
         let wraps = matches!(self.kind, Kind::Ring { .. }) && pairs == self.size;
@@ -149,7 +153,7 @@ impl Axis {
             _ if pairs == 0 => return None,
             Direction::Plus if c + 1 < self.size => (c + 1, c),
             Direction::Minus if c > 0 => (c - 1, c - 1),
-            // Around the wrap: the last pair joins the last coordinate with the first.
+            // The last pair joins the last coordinate with the first.
             Direction::Plus if wraps => (0, c),
             Direction::Minus if wraps => (self.size - 1, self.size - 1),
             _ => return None,
@@ -158,26 +162,26 @@ impl Axis {
         Some((self.link(spot.line, within), Spot { node: next, ..spot }))
     }
 
-    /// The link to another coordinate of a complete axis.
+    /// Returns the link to another coordinate of a complete axis.
     fn across(&self, spot: Spot, to: u32) -> (u64, Spot) {
         let (from, n) = (u64::from(spot.node), u64::from(self.size - 1));
         let within = from * n + u64::from(to) - u64::from(to > spot.node);
         (self.link(spot.line, within), Spot { node: to, ..spot })
     }
 
-    /// The link from a node of a tree's line to the one above.
+    /// Returns the link from a node of a tree's line to its parent.
     fn up(&self, spot: Spot, arity: u32, depth: u32) -> Option<(u64, Spot)> {
         let (l, i) = level(arity, depth, spot.node);
         let above = (l < depth).then(|| node(arity, depth, l + 1, i / arity))?;
         Some((self.link(spot.line, u64::from(spot.node) * 2), Spot { node: above, ..spot }))
     }
 
-    /// The link from the switch above a node down to it.
+    /// Returns the link from a node's parent down to the node.
     fn down(&self, below: Spot) -> (u64, Spot) {
         (self.link(below.line, u64::from(below.node) * 2 + 1), below)
     }
 
-    /// Everything that is linked with a spot, and the links there.
+    /// Returns all neighbours of a spot, with the links to them.
     pub fn neighbours(&self, spot: Spot) -> Vec<(u64, Spot)> {
         match self.kind {
             Kind::Listed => vec![],
@@ -194,7 +198,8 @@ impl Axis {
         }
     }
 
-    /// Ends and direction of a link of this axis: up a tree, and to the larger coordinate, is plus.
+    /// Returns ends and direction of a link of this axis. Up a tree, and to the larger coordinate
+    /// on a complete axis, is plus.
     pub fn ends(&self, link: u64) -> (Spot, Spot, Direction) {
         let per = self.kind.links(self.size).max(1);
         let (line, within) = (((link - self.base) / per) as u32, (link - self.base) % per);
@@ -224,14 +229,14 @@ impl Axis {
         }
     }
 
-    /// Level of a link: in a tree that of its upper end, otherwise 1.
+    /// Returns the level of a link: in a tree that of its upper end, otherwise 1.
     pub fn level(&self, link: u64) -> u32 {
         let Kind::Tree { arity, depth } = self.kind else { return 1 };
         let within = (link - self.base) % self.kind.links(self.size).max(1);
         level(arity, depth, (within / 2) as u32).0 + 1
     }
 
-    /// Links of a level in one direction, in one line.
+    /// Returns the number of links of a level in one direction, within one line.
     pub fn one_way(&self, level: u32) -> u64 {
         match self.kind {
             Kind::Tree { arity, depth } => u64::from(arity.pow((depth + 1).saturating_sub(level))),
@@ -239,13 +244,14 @@ impl Axis {
         }
     }
 
-    /// Levels of links.
+    /// Returns the number of levels of links.
     pub fn levels(&self) -> u32 {
         if let Kind::Tree { depth, .. } = self.kind { depth } else { 1 }
     }
 
-    /// Hops between two coordinates, and on lines and rings the way the route goes. Of two ways around a ring that are
-    /// equally long the positive one; where a wrap of size two has two links, the way that the peer was written.
+    /// Returns the number of hops between two coordinates, and on lines and rings the direction of
+    /// the route. Of two equally long directions around a ring it is the positive one. Around a
+    /// wrap of size two with two links in each direction it is `hint`.
     pub fn along(&self, from: u32, to: u32, hint: Option<Direction>) -> (u32, Direction) {
         match self.kind {
             _ if from == to => (0, Direction::Plus),
@@ -262,7 +268,8 @@ impl Axis {
                 let backward = self.size - forward;
                 match (self.size, pairs) {
                     (2, 2) => (1, hint.unwrap_or(Direction::Plus)),
-                    // A single link each way: the pair is (0, 1), so 1 -> 0 is its negative direction.
+                    // With a single link in each direction the only pair is (0, 1), so 1 -> 0 is
+                    // its negative direction.
                     (2, 1) if from == 1 => (1, Direction::Minus),
                     _ if forward <= backward => (forward, Direction::Plus),
                     _ => (backward, Direction::Minus),
@@ -271,7 +278,7 @@ impl Axis {
         }
     }
 
-    /// The next link on the way to a coordinate; none at its end.
+    /// Returns the next link of the route to a coordinate. None at its end.
     pub fn towards(&self, spot: Spot, to: u32, hint: Option<Direction>) -> Option<(u64, Spot)> {
         if spot.node == to {
             return None;
@@ -291,7 +298,7 @@ impl Axis {
         }
     }
 
-    /// Most hops between two of its coordinates.
+    /// Returns the largest number of hops between two coordinates.
     pub fn diameter(&self) -> u32 {
         match self.kind {
             Kind::Line => self.size - 1,
@@ -302,7 +309,7 @@ impl Axis {
         }
     }
 
-    /// Most hops from a coordinate to another.
+    /// Returns the largest number of hops from a coordinate to another one.
     pub fn eccentricity(&self, coordinate: u32) -> u32 {
         match self.kind {
             Kind::Line => coordinate.max(self.size - 1 - coordinate),

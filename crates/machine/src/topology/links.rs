@@ -1,7 +1,9 @@
-//! Rates of single links: which links are meant, and their text.
+//! Rates of single links: selectors of links, names of nodes, and their text.
 //!
-//! Owns the selectors of a machine's text (`(0,1)->(0,2)`, `+x`, `x`, `x.2`), the names of nodes, what they select on a machine, and the printing
-//! of own rates: an axis whose links agree is one entry. Storing rates is [`super::Topology`]'s.
+//! This module owns the selectors in a machine's text (`(0,1)->(0,2)`, `+x`, `x`, `x.2`), the names
+//! of nodes, the links that a selector selects on a machine, and the printing of rates of single
+//! links, where an axis whose links agree is one entry. The rates are stored in
+//! [`super::Topology`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,25 +16,25 @@ use super::line::{Kind, Spot, level};
 use super::memo::Memo;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Shape, Topology};
 
-/// A device or a switch, as texts name it.
+/// The name of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Node {
-    /// A device by its coordinates.
+    /// A device, by its coordinates.
     Device(Vec<u32>),
-    /// A switch: the axis, its level from 1 on, its number among those of that level.
+    /// A switch: its axis, its level from 1 on, and its number among the switches of that level.
     Switch {
-        /// The axis by position.
+        /// The axis, by position.
         axis: usize,
-        /// From 1 on, above the devices.
+        /// Level from 1 on, counted upwards from the devices.
         level: u32,
-        /// In their order.
+        /// Number among the switches of the level.
         number: u32,
     },
-    /// A relay of a list of links: `#3`, or of a package `router(0,1,3)`.
+    /// A relay of a list of links, `#3`, or of a package, `router(0,1,3)`.
     Relay {
-        /// What it is, empty for a number alone.
+        /// The word before the coordinates. Empty if the name is only a number.
         part: String,
-        /// Its number or place.
+        /// Its number or coordinates.
         at: Vec<u32>,
     },
 }
@@ -51,41 +53,41 @@ impl fmt::Display for Node {
     }
 }
 
-/// Links that a rate is given to.
+/// A selector of links that are given a rate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkSet {
     /// All links along an axis, or those of one direction.
     Axis {
-        /// The axis by position.
+        /// The axis, by position.
         axis: usize,
-        /// One direction, or both.
+        /// One direction. None selects both.
         direction: Option<Direction>,
-        /// In a tree of switches those of one level: its links with the level below.
+        /// In a tree of switches, one level: the links between its switches and the level below.
         level: Option<u32>,
     },
-    /// Those from one node to another: one, or two around a doubled wrap of size two.
+    /// The links from one node to another: one, or two around a doubled wrap of size two.
     Between {
         /// The sender.
         from: Node,
         /// The receiver.
         to: Node,
-        /// Which of two around a wrap.
+        /// The direction of one of two links around a wrap.
         way: Option<(usize, Direction)>,
-        /// Which of several of a package, from 1 on.
+        /// The number of one of several links of a package, from 1 on.
         one: Option<u32>,
     },
 }
 
-/// A rate of its own for some links.
+/// A rate for some links.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OwnLink {
-    /// The links and where they are written.
+    /// The selector and its source position.
     pub set: Spanned<LinkSet>,
-    /// Their rate.
+    /// The rate.
     pub rate: LinkRate,
 }
 
-/// Links that may have rates of their own.
+/// Limit on the number of links with rates of their own, and on the links of a list.
 pub const MAX_OWN_LINKS: u64 = 1 << 20;
 
 fn sign(direction: Direction) -> char {
@@ -93,7 +95,7 @@ fn sign(direction: Direction) -> char {
 }
 
 impl Topology {
-    /// What a node is called. It must be one of this machine.
+    /// Returns the name of a node of this machine.
     pub fn node(&self, id: DeviceId) -> Node {
         if let Some(graph) = &self.wiring.graph {
             let relay = id.0.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
@@ -111,7 +113,7 @@ impl Topology {
         Node::Switch { axis, level, number: spot.line * arity.pow(depth - level) + within }
     }
 
-    /// The node of that name.
+    /// Returns the node with this name.
     pub fn find(&self, node: &Node) -> Option<DeviceId> {
         let (axis, wanted, number) = match node {
             Node::Device(at) => {
@@ -124,7 +126,7 @@ impl Topology {
             }
             Node::Relay { part, at } => {
                 let graph = self.wiring.graph.as_ref()?;
-                // Those of a list of links are where their number says.
+                // The relays of a `graph` are at the index that is their number.
                 let is = |r: &Relay| r.part == *part && r.at == *at;
                 let own = at.first().map(|n| *n as usize).filter(|n| graph.relays.get(*n).is_some_and(is));
                 let place = own.or_else(|| graph.relays.iter().position(is))?;
@@ -141,7 +143,8 @@ impl Topology {
         (line < self.wiring.devices / a.size).then(|| a.at(spot))
     }
 
-    /// Links of an axis that a selector means; none where there is no such axis, direction or level.
+    /// Returns the links of an axis that a selector selects. Empty if there is no such axis,
+    /// direction or level.
     fn along(&self, axis: usize, direction: Option<Direction>, level: Option<u32>) -> Vec<LinkId> {
         let Some(a) = self.wiring.axes.get(axis) else { return vec![] };
         let all = u64::from(self.wiring.devices / a.size) * a.kind.links(a.size);
@@ -151,10 +154,10 @@ impl Topology {
         (a.base..a.base + all).filter(wanted).map(|id| LinkId(id as u32)).collect()
     }
 
-    /// The links that a selector means, in order of their numbers.
+    /// Returns the links that a selector selects, by ascending number.
     ///
     /// # Errors
-    /// E447 if there are none, or more than [`MAX_OWN_LINKS`].
+    /// Returns E447 if there are no such links, or more than [`MAX_OWN_LINKS`] along the axis.
     pub fn select(&self, set: &Spanned<LinkSet>) -> Result<Vec<LinkId>, Diagnostic> {
         let fault = |title: String, help: String| {
             let d = Diagnostic::error("E447", title).help(help);
@@ -250,7 +253,7 @@ impl Topology {
     /// Gives links rates of their own, in order.
     ///
     /// # Errors
-    /// Those of [`Topology::select`] and [`Topology::set_rate`].
+    /// Returns the errors of [`Topology::select`] and [`Topology::set_rate`].
     pub fn set_links(&mut self, links: &[OwnLink]) -> Result<(), Diagnostic> {
         for own in links {
             if matches!(self.shape, Shape::Graph { .. }) {
@@ -264,7 +267,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Adds a link to a list, or gives the one that is there another rate.
+    /// Adds a link to a list, or changes the rate of an existing link.
     fn add_link(&mut self, own: &OwnLink) -> Result<(), Diagnostic> {
         self.memo = Memo::default();
         let fault = |title: String, help: &str| {
@@ -314,7 +317,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Rates of single links as a machine's text has them, `link +x: 25 GB/s, 500 ns`.
+    /// Returns the rates of single links as in a machine's text: `link +x: 25 GB/s, 500 ns`.
     pub(super) fn own_parts(&self) -> Vec<String> {
         if matches!(self.shape, Shape::Graph { .. }) {
             return self
@@ -337,7 +340,7 @@ impl Topology {
                 let along: Vec<LinkId> = own
                     .filter(|id| (a.level(id.0.into()), a.ends(id.0.into()).2) == (level, direction))
                     .collect();
-                // A single link reads better by its ends.
+                // A single link reads better with its ends.
                 if along.len() < 2 || along.len() as u64 != lines * a.one_way(level) {
                     continue;
                 }
@@ -345,7 +348,8 @@ impl Topology {
                     1 => name.to_owned(),
                     _ => format!("{name}.{level}"),
                 };
-                // All have one, so the commonest can be said of all and the others after it.
+                // Every link has a rate of its own, so the most common rate is printed for the
+                // axis, and the others after it.
                 let mut counts: Vec<(usize, LinkRate)> = vec![];
                 for id in &along {
                     let known = counts.iter().position(|c| c.1 == left[id]);
@@ -367,8 +371,9 @@ impl Topology {
         out
     }
 
-    /// Whether the machine is the same after moving every device one coordinate further along an axis, around the
-    /// wrap: links, rates and paces. False along a line, and for an axis that does not exist.
+    /// Checks whether the machine stays the same if every device moves to the next coordinate along
+    /// an axis, around the wrap: links, rates and deviations of devices. False along a line, and
+    /// for an axis that does not exist.
     pub fn turns(&self, axis: usize) -> bool {
         let Some(a) = self.wiring.axes.get(axis) else { return false };
         let size = a.size;
@@ -391,7 +396,7 @@ impl Topology {
                     return false;
                 };
                 let images = self.links_between(from, to);
-                // Of two links the one of the same direction; a single one has no other.
+                // Of two links, the one in the same direction. A single link has no counterpart.
                 let image = images
                     .iter()
                     .find(|l| (l.axis, l.direction) == (link.axis, link.direction))

@@ -1,7 +1,8 @@
-//! What was found out about a machine, kept with it.
+//! Memoisation of results about a machine.
 //!
-//! Owns the keeping alone: results that follow from a machine and a question, found once for it and all its copies. A machine that is
-//! changed begins anew. What they are is their finders': the searches of [`crate::bounds`].
+//! This module owns the storage. A result follows from a machine and a key, and is computed once
+//! for the machine and all its copies. A change of the machine discards the results. The results
+//! themselves belong to their callers, such as the searches of [`crate::bounds`].
 
 use super::Topology;
 use std::any::Any;
@@ -9,16 +10,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A question: what is asked, and of whom.
+/// The key of a result: a question, and the numbers that it is about.
 type Key = (&'static str, Vec<u32>);
-/// Results by question.
+/// Results by key.
 type Results = BTreeMap<Key, Arc<dyn Any + Send + Sync>>;
 
-/// Results, shared by copies.
+/// Memoised results, shared by the copies of a machine.
 #[derive(Clone, Default)]
 pub(super) struct Memo(Arc<Mutex<Results>>);
 
-/// They follow from the rest of a machine.
+/// All memos are equal, because results follow from the other fields of a machine.
 impl PartialEq for Memo {
     fn eq(&self, _: &Memo) -> bool {
         true
@@ -32,7 +33,8 @@ impl fmt::Debug for Memo {
 }
 
 impl Topology {
-    /// What `find` finds: it follows from the machine, `what` and `of`, and is found once for each of these.
+    /// Returns the result of `find`, computed once for each `what` and `of`. It must follow from
+    /// the machine, `what` and `of` alone.
     pub(crate) fn remembered<T: Send + Sync + 'static>(
         &self,
         what: &'static str,
@@ -45,7 +47,7 @@ impl Topology {
         if let Some(known) = known.and_then(|k| k.downcast::<T>().ok()) {
             return known;
         }
-        // Not under the lock: it may take long, and ask for other things.
+        // `find` runs without the lock, because it may take long and request other results.
         let found = Arc::new(find());
         list().insert(key, found.clone());
         found

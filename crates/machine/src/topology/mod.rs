@@ -1,10 +1,17 @@
-//! The machine: devices with structural coordinates, switches, directed links, rates.
+//! Topology: the devices, switches and directed links of a machine, with coordinates, rates and
+//! settings.
 //!
-//! Owns the generators of PROGRAMS.md 1, their settings and text, the numbering of links and routing. A machine is a
-//! product of axes, each a line, a ring, complete, or a tree of switches (TOPO-1), which computes and stores no table a
-//! device or a link, so 65,536 devices are ordinary; or a list of links between devices and relays, which is what
-//! `graph` and `package` are. It leaves time to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
-//! [`kbc_ir::types::Mesh`].
+//! This module owns the generators of topologies (docs/language.md, "Machines and meshes"), their
+//! settings and text, the numbering of links, and routing. A machine is a product of axes or a list
+//! of links:
+//!
+//! * Each axis of a product is a line, a ring, complete, or a tree of switches (TOPO-1). Links and
+//!   routes are computed, and no table per device or link is stored, so a machine of 65,536 devices
+//!   is cheap.
+//! * `graph` and `package` are lists of links between devices and relays.
+//!
+//! Time is the event engine's subject (crate `kbc_time`), bounds are in [`crate::bounds`], machine
+//! files are read by the front end, and mesh axes are in [`kbc_ir::types::Mesh`].
 
 pub mod cores;
 mod data;
@@ -48,57 +55,58 @@ pub use settings::{
 pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
 pub use text::{Described, Fragment, Written};
 
-/// Names of a machine's axes, first slowest.
+/// Names of a machine's axes, slowest first.
 pub const AXIS_NAMES: [&str; 16] =
     ["x", "y", "z", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"];
 
-/// A device, by its place in the linear order of the axes (last axis fastest), or a switch, which have the numbers
-/// behind those of the devices. Printed by [`Topology::name`].
+/// A node: a device or a switch. Devices are numbered in the linear order of the axes (last axis
+/// fastest), and switches follow them. Printed by [`Topology::name`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceId(pub u32);
 
-/// A directed link; dense from 0 to [`Topology::link_count`]. Printed by [`Topology::link_name`].
+/// A directed link. Numbers run from 0 to [`Topology::link_count`] without gaps. Printed by
+/// [`Topology::link_name`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u32);
 
-/// A way along an axis. On a complete axis the direction of a link says which end has the larger coordinate; in a tree
-/// plus is up.
+/// A direction along an axis. On a complete axis, the direction of a link tells which end has the
+/// larger coordinate. In a tree, plus is up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
-    /// Towards higher coordinates, around the wrap from the last to the first.
+    /// Towards higher coordinates, and around the wrap from the last coordinate to the first.
     Plus,
-    /// Towards lower ones.
+    /// Towards lower coordinates.
     Minus,
 }
 
 /// A directed link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Link {
-    /// Its number.
+    /// Number of the link.
     pub id: LinkId,
     /// Sender.
     pub from: DeviceId,
     /// Receiver.
     pub to: DeviceId,
-    /// The axis it runs along, by position.
+    /// The axis along which it runs, by position.
     pub axis: usize,
-    /// Which way.
+    /// Its direction along the axis.
     pub direction: Direction,
     /// Its rate.
     pub rate: LinkRate,
 }
 
-/// How a device differs from the settings: what perturbs it.
+/// Deviations of a device from the settings, caused by a perturbation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
-    /// Arithmetic, memory and vector work take so many times as long; positive and finite.
+    /// Factors by which arithmetic, memory and vector work take longer. Positive and finite.
     pub slower: [f64; 3],
-    /// Its ranks start so many ns after the others.
+    /// Delay of the start of its ranks, in ns.
     pub late_ns: f64,
 }
 
 impl Pace {
-    /// That of a device like all others.
+    /// The pace of an unperturbed device.
     pub const NORMAL: Pace = Pace { slower: [1.0; 3], late_ns: 0.0 };
 }
 
@@ -108,21 +116,23 @@ pub struct Topology {
     shape: Shape,
     settings: Settings,
     wiring: Wiring,
-    /// Rates that differ from the settings.
+    /// Rates of links that differ from the settings.
     own: BTreeMap<LinkId, LinkRate>,
-    /// Devices that are not as the settings say.
+    /// Devices that deviate from the settings.
     paces: BTreeMap<DeviceId, Pace>,
-    /// How tensors are placed inside devices.
+    /// Placements of tensors inside devices.
     placements: Placements,
     memo: Memo,
 }
 
 impl Topology {
-    /// The machine of that shape. `at` is where the shape was written, or [`Span::NONE`].
+    /// Builds the machine of a shape. `at` is the position at which the shape is written, or
+    /// [`Span::NONE`].
     ///
     /// # Errors
-    /// E443 for no device, more than [`MAX_DEVICES`], more than 16 axes, or more than [`MAX_NODES`] nodes of a list of
-    /// links; E445 for a setting that this shape has no use for.
+    /// Returns E443 for no device, more than [`MAX_DEVICES`] devices, more than 16 axes, or a list
+    /// of links with more than [`MAX_NODES`] nodes. Returns E445 for a setting that has no meaning
+    /// for this shape.
     pub fn build(shape: Shape, settings: Settings, at: Span) -> Result<Topology, Diagnostic> {
         settings.fit(&shape, at)?;
         match device_count(&shape, &settings) {
@@ -163,26 +173,27 @@ impl Topology {
         })
     }
 
-    /// Reads `torus(2, 3)` or `torus(2, 3) { link: 50 GB/s, 500 ns }`; spans point into `file`.
+    /// Parses `torus(2, 3)` or `torus(2, 3) { link: 50 GB/s, 500 ns }`. Spans point into `file`.
     ///
     /// # Errors
-    /// E440, E442 to E446 as [`Shape::from_call`] and [`Settings::set`].
+    /// Returns E440 and E442 to E446 of [`Shape::from_call`] and [`Settings::set`].
     pub fn parse_shape(text: &str, file: FileId) -> Result<Written, Diagnostic> {
         text::parse(text, file)
     }
 
-    /// Reads settings without a shape: `forward: drain; launch: 1 us`.
+    /// Parses settings without a shape: `forward: drain; launch: 1 us`.
     ///
     /// # Errors
-    /// E444 to E446 as [`Settings::set`].
+    /// Returns E444 to E446 of [`Settings::set`].
     pub fn parse_settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
         text::settings(text, file)
     }
 
-    /// Reads and builds a machine from its text, as `Display` prints it.
+    /// Parses and builds a machine from its text, as `Display` prints it.
     ///
     /// # Errors
-    /// Those of [`Topology::parse_shape`] and [`Topology::build`].
+    /// Returns the errors of [`Topology::parse_shape`], [`Topology::build`],
+    /// [`Topology::set_links`] and [`Topology::connected`].
     pub fn parse(text: &str, file: FileId) -> Result<Topology, Diagnostic> {
         let Written { shape, settings, links } = text::parse(text, file)?;
         let mut topo = Topology::build(shape, settings, Span::new(file, 0, text.len()))?;
@@ -191,10 +202,10 @@ impl Topology {
         Ok(topo)
     }
 
-    /// Checks that every device reaches every other, which a list of links has to see to.
+    /// Checks that every device reaches every other one. Only a list of links can fail.
     ///
     /// # Errors
-    /// E443.
+    /// Returns E443 if a device does not reach another one.
     pub fn connected(&self, at: Span) -> Result<(), Diagnostic> {
         let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
         let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
@@ -203,73 +214,76 @@ impl Topology {
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
-    /// Its shape.
+    /// Returns the shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Its settings as given; their methods fill in the defaults.
+    /// Returns the settings as given. Their methods fill in the defaults.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The machine with tensors placed inside its devices. Local work follows these placements ([`crate::share`]).
+    /// Returns the machine with placements of tensors inside its devices. Local work follows these
+    /// placements ([`crate::share`]).
     #[must_use]
     pub fn with_placements(self, placements: Placements) -> Topology {
         Topology { placements, ..self }
     }
 
-    /// How tensors are placed inside devices.
+    /// Returns the placements of tensors inside devices.
     pub fn placements(&self) -> &Placements {
         &self.placements
     }
 
-    /// Whether the PEs of a device share its local work: there are several, and a placement says who holds what.
+    /// Checks whether the PEs of a device share its local work: there are several PEs, and a
+    /// placement is given.
     pub fn shares_work(&self) -> bool {
         !self.placements.is_empty() && Interior::of(self).count() > 1
     }
 
-    /// Number of devices.
+    /// Returns the number of devices.
     pub fn device_count(&self) -> usize {
         self.wiring.devices as usize
     }
 
-    /// Number of devices and switches.
+    /// Returns the number of devices, switches and relays.
     pub fn node_count(&self) -> usize {
         self.wiring.nodes as usize
     }
 
-    /// Size of an axis; 1 of one that does not exist.
+    /// Returns the size of an axis. 1 for an axis that does not exist.
     pub fn size(&self, axis: usize) -> u32 {
         self.wiring.axes.get(axis).map_or(1, |a| a.size)
     }
 
-    /// Sizes of the axes, first slowest.
+    /// Iterates over the sizes of the axes, slowest first.
     pub fn sizes(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.wiring.axes.iter().map(|a| a.size)
     }
 
-    /// All devices in their linear order.
+    /// Iterates over all devices in their linear order.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
         (0..self.device_count() as u32).map(DeviceId)
     }
 
-    /// Names and sizes of the axes, first slowest.
+    /// Iterates over names and sizes of the axes, slowest first.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (&'static str, u32)> {
         self.wiring.axes.iter().zip(&self.wiring.names).map(|(axis, name)| (*name, axis.size))
     }
 
-    /// Coordinate of a device on an axis; 0 on an axis that does not exist.
+    /// Returns the coordinate of a device on an axis. 0 on an axis that does not exist.
     pub fn coordinate(&self, device: DeviceId, axis: usize) -> u32 {
         self.wiring.axes.get(axis).map_or(0, |a| a.coordinate(device.0))
     }
 
-    /// Coordinates of a device, one an axis.
+    /// Returns the coordinates of a device, one per axis.
     pub fn coordinates(&self, device: DeviceId) -> Vec<u32> {
         self.wiring.axes.iter().map(|a| a.coordinate(device.0)).collect()
     }
 
-    /// Where a device is, as its name says: its coordinates, or of a machine whose devices are some PEs those of the PE.
+    /// Returns the coordinates in a device's name. These are its coordinates on the axes, or on a
+    /// machine with `ranks: pe, N`, the structural coordinates of the PE.
     pub fn place(&self, device: DeviceId) -> Vec<u32> {
         match self.node(device) {
             Node::Device(at) => at,
@@ -277,7 +291,7 @@ impl Topology {
         }
     }
 
-    /// The device at these coordinates, one an axis.
+    /// Returns the device at these coordinates, one per axis.
     pub fn device(&self, coordinates: &[u32]) -> Option<DeviceId> {
         let axes = &self.wiring.axes;
         if coordinates.len() != axes.len() || coordinates.iter().zip(axes).any(|(c, a)| *c >= a.size) {
@@ -286,24 +300,26 @@ impl Topology {
         Some(DeviceId(coordinates.iter().zip(axes).map(|(c, a)| c * a.stride).sum()))
     }
 
-    /// `(1,0)`; a switch is `x.1#2`: of the first level along x, number 2 of all those; a relay of a list `#2`, of a
-    /// package `router(0,1,3)`.
+    /// Returns the name of a node. A device is `(1,0)`. A switch is `x.1#2`: number 2 of all
+    /// switches of the first level along x. A relay of a list of links is `#2`, and of a package
+    /// `router(0,1,3)`.
     pub fn name(&self, node: DeviceId) -> String {
         self.node(node).to_string()
     }
 
-    /// Number of directed links; at most 65,536 x 65,535, which fits a [`LinkId`].
+    /// Returns the number of directed links. It is at most 65,536 x 65,535, so it fits into a
+    /// [`LinkId`].
     pub fn link_count(&self) -> u64 {
         self.wiring.links
     }
 
-    /// All links in order of their numbers.
+    /// Iterates over all links by ascending number.
     pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
-        // Below 2^32 by the limit on devices.
+        // The count is below 2^32 because of the limit on devices.
         (0..self.link_count() as u32).filter_map(|id| self.link(LinkId(id)))
     }
 
-    /// A link by its number.
+    /// Returns a link by its number.
     pub fn link(&self, id: LinkId) -> Option<Link> {
         if u64::from(id.0) >= self.link_count() {
             return None;
@@ -312,12 +328,13 @@ impl Topology {
         Some(Link { id, from, to, axis, direction, rate: self.rate(id) })
     }
 
-    /// The links that leave a node: by axis, positive direction first; by receiver on a complete axis; by number in a list.
+    /// Returns the links that leave a node: by axis with the positive direction first; by receiver
+    /// on a complete axis; by number in a list.
     pub fn links_from(&self, node: DeviceId) -> Vec<Link> {
         self.wiring.from(node).into_iter().filter_map(|(id, _)| self.link(id)).collect()
     }
 
-    /// The links that reach a node.
+    /// Returns the links that enter a node.
     pub fn links_into(&self, node: DeviceId) -> Vec<Link> {
         match &self.wiring.graph {
             Some(graph) => graph.reaching(node.0).filter_map(|id| self.link(id)).collect(),
@@ -329,7 +346,7 @@ impl Topology {
         }
     }
 
-    /// The only axis with links, of a machine that is a single cycle or path.
+    /// Returns the only axis with links if the machine is a single cycle or path.
     pub fn only_axis(&self) -> Option<usize> {
         let has_links = |a: &line::Axis| a.kind.links(a.size) > 0;
         let mut linked = self.wiring.axes.iter().enumerate().filter(|(_, a)| has_links(a));
@@ -338,7 +355,8 @@ impl Topology {
         (chain && linked.next().is_none()).then_some(first)
     }
 
-    /// Number of links that leave a device; as many arrive, but in a list.
+    /// Returns the number of links that leave a device. As many links enter it, except in a list of
+    /// links.
     pub fn degree(&self, device: DeviceId) -> u32 {
         if let Some(graph) = &self.wiring.graph {
             return graph.leaving(device.0).count() as u32;
@@ -350,24 +368,27 @@ impl Topology {
         self.wiring.axes.iter().map(of).sum()
     }
 
-    /// Linked pairs of neighbours in a line along an axis: pair c joins coordinates c and c + 1, the last pair of a
-    /// wrap the last coordinate with the first. 0 on a complete axis, in a tree and in a list, which have no lines.
+    /// Returns the number of linked pairs of neighbours in a line along an axis. Pair c joins
+    /// coordinates c and c + 1, and the last pair of a ring joins the last coordinate with the
+    /// first. 0 on a complete axis, in a tree and in a list of links, which have no such lines.
     pub fn pairs(&self, axis: usize) -> u32 {
         self.wiring.axes.get(axis).map_or(0, |a| a.kind.pairs(a.size))
     }
 
-    /// The links from one node to another: none, one, two around a wrap of size two, connections of two ports.
+    /// Returns the links from one node to another: none, one, two around a wrap of size two, or
+    /// several connections between two ports.
     pub fn links_between(&self, from: DeviceId, to: DeviceId) -> Vec<Link> {
         let both = from.0 < self.wiring.devices && to.0 < self.wiring.devices;
-        // Of a complete machine, whose devices have many links, the route is the link.
+        // On a complete machine, whose devices have many links, the route is the link.
         if both && self.is_complete() {
             return self.route(from, to, None).filter_map(|l| self.link(l)).collect();
         }
         self.links_from(from).into_iter().filter(|l| l.to == to).collect()
     }
 
-    /// `(1,0)->(2,0)`; with `+x` or `-x` behind it where two links join the same devices, in a package with `#2` for the
-    /// second of several.
+    /// Returns the name of a link: `(1,0)->(2,0)`, followed by `+x` or `-x` if two links join the
+    /// same devices. If several links of a package join the same nodes, each name ends with the
+    /// link's number from 1 on, such as `#2`.
     pub fn link_name(&self, id: LinkId) -> String {
         let Some(link) = self.link(id) else {
             return format!("link {}", id.0);
@@ -385,7 +406,7 @@ impl Topology {
         format!("{name} {}{axis}", if link.direction == Direction::Plus { '+' } else { '-' })
     }
 
-    /// Rate of a link.
+    /// Returns the rate of a link.
     pub fn rate(&self, id: LinkId) -> LinkRate {
         if self.own.is_empty() {
             return self.common(id);
@@ -393,7 +414,7 @@ impl Topology {
         self.own.get(&id).copied().unwrap_or_else(|| self.common(id))
     }
 
-    /// Rate of a link that has none of its own.
+    /// Returns the rate that a link has unless [`Topology::set_rate`] gives it another.
     fn common(&self, id: LinkId) -> LinkRate {
         match &self.wiring.graph {
             Some(graph) if u64::from(id.0) < graph.links() => graph.edge(id).rate,
@@ -401,22 +422,25 @@ impl Topology {
         }
     }
 
-    /// Whether every link has the rate of the settings; never of a list, whose links have their own.
+    /// Checks whether every link has the rate of the settings. False for every list of links, whose
+    /// links have rates of their own.
     pub fn has_uniform_links(&self) -> bool {
         self.own.is_empty() && !self.is_listed()
     }
 
-    /// Whether it is a package of cubes of PEs.
+    /// Checks whether the machine is a package of cubes of PEs.
     pub fn is_package(&self) -> bool {
         matches!(self.shape, Shape::Package { .. })
     }
 
-    /// Whether the links are a list: `graph` and `package`. Then no symmetry and no closed form holds.
+    /// Checks whether the machine is a list of links (`graph` or `package`). Symmetries and closed
+    /// forms do not hold for such machines.
     pub fn is_listed(&self) -> bool {
         self.wiring.graph.is_some()
     }
 
-    /// Whether two devices are joined by two links, of which the way that a peer is written picks one.
+    /// Checks whether two devices are joined by two links, one of which is selected by the
+    /// direction in which a peer is written.
     pub fn has_ways(&self) -> bool {
         let way = |e: &graph::Edge| matches!(e.parallel, graph::Parallel::Way(_));
         match &self.wiring.graph {
@@ -425,8 +449,8 @@ impl Topology {
         }
     }
 
-    /// The node at which a device's memory of a kind is reached: a relay of a package; otherwise, and for the memory that
-    /// is the device's own, the device.
+    /// Returns the node at which a device's memory of a kind is reached. On a package this is a
+    /// relay. The device itself is returned for other machines and for memory inside the device.
     pub fn memory_port(&self, device: DeviceId, kind: MemKind) -> DeviceId {
         let part = match kind {
             MemKind::Tcm | MemKind::Ub => return device,
@@ -444,43 +468,44 @@ impl Topology {
         ports.into_iter().find(is).map_or(device, DeviceId)
     }
 
-    /// Whether all links are alike and all devices are: the machine has every symmetry of its shape. Of one that is not,
-    /// [`Topology::turns`] says which axes it may be turned along.
+    /// Checks whether all links are equal and no device deviates from the settings, so the machine
+    /// has every symmetry of its shape. For other machines, [`Topology::turns`] checks single axes.
     pub fn is_uniform(&self) -> bool {
         self.has_uniform_links() && self.paces.is_empty()
     }
 
-    /// Whether it is a complete graph, whose devices can be exchanged at will.
+    /// Checks whether the machine is a complete graph. Its devices can be permuted arbitrarily.
     pub fn is_complete(&self) -> bool {
         matches!(self.shape, Shape::Full(_))
     }
 
-    /// Whether there are switches: nodes that pass messages on and hold no rank.
+    /// Checks whether there are nodes that only forward and hold no rank: switches or relays.
     pub fn has_switches(&self) -> bool {
         self.wiring.nodes > self.wiring.devices
     }
 
-    /// Whether all devices are linked alike: every axis is a ring or complete, and all links have one rate.
+    /// Checks whether all devices are linked in the same way: there are no switches, every axis is
+    /// a ring or complete (or has at most two coordinates), and all links have one rate.
     pub fn is_transitive(&self) -> bool {
         let alike = |a: &line::Axis| a.size <= 2 || matches!(a.kind, Kind::Ring { .. } | Kind::Full);
         self.has_uniform_links() && !self.has_switches() && self.wiring.axes.iter().all(alike)
     }
 
-    /// How a device differs from the settings.
+    /// Returns the deviations of a device from the settings.
     pub fn pace(&self, device: DeviceId) -> Pace {
         self.paces.get(&device).copied().unwrap_or(Pace::NORMAL)
     }
 
-    /// Devices that differ from the settings.
+    /// Iterates over the devices that deviate from the settings.
     pub fn paces(&self) -> impl Iterator<Item = (DeviceId, Pace)> + '_ {
         self.paces.iter().map(|(d, p)| (*d, *p))
     }
 
-    /// Makes a device different from the settings.
+    /// Sets the deviations of a device from the settings.
     ///
     /// # Errors
-    /// E447 if there is no such device, E445 for a factor that is not above zero, a time below zero, or either without
-    /// an end.
+    /// Returns E447 if there is no such device. Returns E445 if a factor is not positive, if the
+    /// time is negative, or if either is not finite.
     pub fn set_pace(&mut self, device: DeviceId, pace: Pace) -> Result<(), Diagnostic> {
         let n = self.device_count() as u32;
         if device.0 >= n {
@@ -502,7 +527,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Links with a rate of their own: of a list all.
+    /// Iterates over the links with rates of their own. In a list of links these are all links.
     pub fn own_rates(&self) -> impl Iterator<Item = (LinkId, LinkRate)> + '_ {
         let listed = self.wiring.graph.iter().flat_map(|g| g.edges());
         let own = self.own.iter().filter(|_| !self.is_listed()).map(|(id, rate)| (*id, *rate));
@@ -512,7 +537,7 @@ impl Topology {
     /// Gives every link from one node to another (two, around a doubled wrap) a rate of its own.
     ///
     /// # Errors
-    /// E447 if there is no such link, E445 for a rate out of range.
+    /// Returns E447 if there is no such link, and E445 if the rate is out of range.
     pub fn set_link(&mut self, from: DeviceId, to: DeviceId, rate: LinkRate) -> Result<(), Diagnostic> {
         let n = self.node_count() as u32;
         if from.0 >= n || to.0 >= n {
@@ -531,7 +556,7 @@ impl Topology {
     /// Gives one link a rate of its own.
     ///
     /// # Errors
-    /// E447 if there is no such link, E445 for a rate out of range.
+    /// Returns E447 if there is no such link, and E445 if the rate is out of range.
     pub fn set_rate(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
         if u64::from(id.0) >= self.link_count() {
             let title = format!("link {} of {} does not exist", id.0, self.shape);
@@ -554,8 +579,8 @@ impl Topology {
 }
 
 impl fmt::Display for Topology {
-    /// Shape, given settings and rates of single links; [`Topology::parse`] reads it. What perturbs devices belongs to a
-    /// run and has no text here.
+    /// Writes the shape, the given settings and the rates of single links, as [`Topology::parse`]
+    /// reads them. Perturbations belong to a run and are not part of the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.settings.parts();
         parts.extend(self.own_parts());
@@ -566,10 +591,11 @@ impl fmt::Display for Topology {
     }
 }
 
-/// Links that are listed one by one in headers and captions.
+/// Number of links up to which headers and captions list single links.
 const LISTED: usize = 4;
 
-/// The text of a machine as headers and captions have it: of more than a few links that are listed only their number.
+/// Returns the text of a machine for headers and captions: if more than a few links are listed,
+/// only their number is kept.
 pub fn brief(machine: &str) -> String {
     let Some((shape, inner)) = machine.split_once(" { ") else { return machine.to_owned() };
     let inner = inner.strip_suffix(" }").unwrap_or(inner);
@@ -585,7 +611,8 @@ pub fn brief(machine: &str) -> String {
     format!("{shape} {{ {} }}", rest.join("; "))
 }
 
-/// Devices of a shape with these settings; None if they do not fit 64 bits.
+/// Returns the number of devices of a shape with these settings. None if it does not fit into 64
+/// bits.
 pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
     match shape {
         Shape::Package { sips, cubes, pes } => package::devices(sips, *cubes, *pes, &settings.package),
@@ -593,7 +620,8 @@ pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
     }
 }
 
-/// An unknown word: the nearest one if it is near, and all of them.
+/// Returns the diagnostic for an unknown word, with all valid words, and the nearest one if it is
+/// similar.
 fn unknown(code: &'static str, kind: &str, word: &str, valid: &[&str], span: Span) -> Diagnostic {
     let list = valid.join(", ");
     let help = match nearest(word, valid.iter().copied()) {

@@ -1,15 +1,21 @@
-//! `package(SIPS, CUBES, PES)`: packages of cubes of processing elements, as links between devices and relays.
+//! Packages, `package(SIPS, CUBES, PES)`: SIPs of cubes of processing elements, as links between
+//! devices and relays.
 //!
-//! Owns the settings of that machine alone (overheads of its components, wires, bandwidths, which PEs are ranks) and the
-//! list of links that they stand for; ADR 022 has the reading. Rates of devices and rules of links are those of every
-//! machine, in [`super::settings`]; routes are [`super::graph`]'s.
+//! This module owns the settings that only packages have (overheads of components, wires,
+//! bandwidths, which PEs are ranks) and the list of links that they describe. The reasons are in
+//! docs/adr/022-graphs-and-packages.md. Rates of devices and rules of links are common to all
+//! machines ([`super::settings`]). Routes are computed in [`super::graph`].
 //!
-//! A cube has one router. Linked with it: its PEs, for each PE its slice of HBM, the cube's SRAM, and a chiplet port for
-//! each neighbouring cube. The ports of neighbours are joined by several connections, of which a message takes the one of
-//! its destination's number. Every router leads to the IO node of its SIP that sends, and
-//! is reached from the one that receives; a sending one is linked with the receiving ones of neighbouring SIPs, and a
-//! receiving one passes on to the sending one beside it. So IO is no way between two cubes of one SIP.
-//! Latency of a link: its wire and the overhead of the node that it enters; where it leaves a PE, that PE's as well.
+//! A cube has one router. It is linked with the cube's PEs, with a slice of HBM for each PE, with
+//! the cube's SRAM, and with a chiplet port for each neighbouring cube. The ports of neighbours are
+//! joined by several connections; a message takes the connection with the number of its
+//! destination. Every router leads to the sending IO node of its SIP and is reached from the
+//! receiving one. A sending IO node is linked with the receiving ones of neighbouring SIPs, and a
+//! receiving one with the sending one of its SIP. So no route between two cubes of one SIP passes
+//! an IO node.
+//!
+//! The latency of a link is that of its wire plus the overhead of the node that it enters. A link
+//! that leaves a PE also has the overhead of that PE.
 
 use kbc_diag::{Diagnostic, Spanned};
 
@@ -20,27 +26,27 @@ use super::settings::{SettingValue, amounts, word};
 use super::shape::Shape;
 use super::{Direction, LinkRate};
 
-/// Which PEs are devices.
+/// The PEs that are devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Ranks {
-    /// All.
+    /// All PEs.
     Pe,
-    /// The first of every cube.
+    /// The first PE of every cube.
     Cube,
-    /// The first of the first cube of every SIP.
+    /// The first PE of the first cube of every SIP.
     Sip,
 }
 
 impl Ranks {
-    /// All, by name.
+    /// All choices, by name.
     pub const ALL: [(&'static str, Ranks); 3] =
         [("pe", Ranks::Pe), ("cube", Ranks::Cube), ("sip", Ranks::Sip)];
 }
 
-/// What a plain setting measures.
+/// The unit of a plain setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
-    /// Nanoseconds a millimetre.
+    /// Nanoseconds per millimetre.
     PerMillimetre,
     /// Millimetres.
     Millimetres,
@@ -48,7 +54,7 @@ enum Unit {
     BytesPerSecond,
 }
 
-/// Plain settings: a node's overhead, a wire's length, a bandwidth; and what they are if they are not given.
+/// Plain settings with their defaults: overheads of nodes, lengths of wires, bandwidths.
 const PLAIN: [(&str, Unit, f64); 19] = [
     ("ns_per_mm", Unit::PerMillimetre, 0.01),
     ("pe_node", Unit::Nanoseconds, 0.0),
@@ -71,7 +77,7 @@ const PLAIN: [(&str, Unit, f64); 19] = [
     ("sip_link", Unit::BytesPerSecond, f64::INFINITY),
 ];
 
-/// Names of the settings of this machine alone, in the order they are printed.
+/// Names of the settings that only packages have, in the order in which they are printed.
 pub const PACKAGE_SETTING_NAMES: [&str; SPECIAL.len() + PLAIN.len()] = {
     let mut names = [""; SPECIAL.len() + PLAIN.len()];
     let mut i = 0;
@@ -82,28 +88,29 @@ pub const PACKAGE_SETTING_NAMES: [&str; SPECIAL.len() + PLAIN.len()] = {
     names
 };
 
-/// Settings with values of their own kind.
+/// Settings with values of other forms.
 const SPECIAL: [&str; 5] = ["ranks", "pe_wire", "cube_link", "data", "hbm_channels"];
 
-/// Most lengths of wires of PEs: one a corner of the cube.
+/// Limit on the lengths of PE wires: one per corner of the cube.
 const CORNERS: usize = 4;
-/// Most connections between two ports.
+/// Limit on the connections between two ports.
 const LANES: u32 = 64;
 
-/// What was given; [`PackageSettings::get`] fills in the defaults.
+/// The given settings. [`PackageSettings::get`] fills in the defaults.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PackageSettings {
-    /// Which PEs are devices.
+    /// The PEs that are devices.
     pub ranks: Option<Ranks>,
-    /// Only so many, the first of the first SIP.
+    /// If given, only this many PEs are devices, the first ones of the first SIP.
     first: Option<u32>,
-    /// Wires between PEs and their router, in mm: as many as are said, each for an equal part of the PEs in order.
+    /// Lengths of the wires between PEs and router in mm, and how many are given. Each is for an
+    /// equal part of the PEs, in order.
     pe_wire: Option<([f64; CORNERS], usize)>,
-    /// Bandwidth of a connection between ports, and connections.
+    /// Bandwidth of a connection between ports, and number of connections.
     cube_link: Option<(f64, u32)>,
-    /// Where the data of puts and gets is.
+    /// Location of the data of puts and gets.
     data: Option<Data>,
-    /// Channels of the controller of a slice of HBM.
+    /// Channels of the controller of an HBM slice.
     channels: Option<Controller>,
     plain: [Option<f64>; PLAIN.len()],
 }
@@ -113,12 +120,12 @@ fn place(name: &str) -> Option<usize> {
 }
 
 impl PackageSettings {
-    /// Whether nothing was given.
+    /// Checks whether no setting is given.
     pub fn is_empty(&self) -> bool {
         *self == PackageSettings::default()
     }
 
-    /// These, and where they give none, those of `base`.
+    /// Merges the settings: these, and for absent ones those of `base`.
     pub(super) fn over(&self, base: &PackageSettings) -> PackageSettings {
         PackageSettings {
             ranks: self.ranks.or(base.ranks),
@@ -131,44 +138,47 @@ impl PackageSettings {
         }
     }
 
-    /// Which PEs are devices; all if not given.
+    /// Returns which PEs are devices. All if not given.
     pub fn ranks(&self) -> Ranks {
         self.ranks.unwrap_or(Ranks::Pe)
     }
 
-    /// Only so many PEs are devices, the first of the first SIP in their order.
+    /// Returns the number of devices if only the first PEs of the first SIP are devices.
     pub fn first(&self) -> Option<u32> {
         self.first
     }
 
-    /// A plain setting or its default, in ns, mm or bytes a second; 0 of a name that is none.
+    /// Returns a plain setting or its default, in ns, mm or bytes per second. 0 for an unknown
+    /// name.
     pub fn get(&self, name: &str) -> f64 {
         place(name).map_or(0.0, |i| self.plain[i].unwrap_or(PLAIN[i].2))
     }
 
-    /// Bytes a second of a connection between ports, and how many there are; one without a limit if not given.
+    /// Returns the bytes per second of a connection between ports, and the number of connections.
+    /// One without limit if not given.
     pub fn connections(&self) -> (f64, u32) {
         self.cube_link.unwrap_or((f64::INFINITY, 1))
     }
 
-    /// Where the data of puts and gets is; at its device if not given.
+    /// Returns the location of the data of puts and gets. At its device if not given.
     pub fn data(&self) -> Data {
         self.data.unwrap_or(Data::Pe)
     }
 
-    /// The channels of a slice of HBM; None if not given, and then its link alone limits it.
+    /// Returns the channels of an HBM slice. None if not given; then only its link limits it.
     pub fn channels(&self) -> Option<Controller> {
         self.channels
     }
 
-    /// The wire between a PE and its router, in mm.
+    /// Returns the length of the wire between a PE and its router, in mm.
     pub fn pe_wire(&self, pe: u32, pes: u32) -> f64 {
         let Some((wires, count)) = self.pe_wire else { return 0.0 };
-        // Below `count`, as `pe` is below `pes`.
+        // The index is below `count`, because `pe` is below `pes`.
         wires[(u64::from(pe) * count as u64 / u64::from(pes.max(1))) as usize % CORNERS]
     }
 
-    /// Takes one `name: value, ..` of [`PACKAGE_SETTING_NAMES`]; whether it was given before.
+    /// Parses one `name: value, ..` of [`PACKAGE_SETTING_NAMES`]. Returns whether it had been given
+    /// already.
     pub(super) fn set(
         &mut self,
         name: &Spanned<String>,
@@ -270,7 +280,7 @@ impl PackageSettings {
         })
     }
 
-    /// What was given, each as `name: value`.
+    /// Returns the given settings, each as `name: value`.
     pub(super) fn parts(&self) -> Vec<String> {
         let mut out = vec![];
         if let Some((name, _)) = Ranks::ALL.iter().find(|r| Some(r.1) == self.ranks) {
@@ -304,7 +314,7 @@ impl PackageSettings {
     }
 }
 
-/// Names and sizes of the axes of a package, first slowest.
+/// Returns names and sizes of the axes of a package, slowest first.
 pub(super) fn axes(
     sips: &[u32],
     cubes: [u32; 2],
@@ -328,7 +338,7 @@ pub(super) fn axes(
     out
 }
 
-/// Sides of the SIPs of a package, and whether they wrap: a ring or torus does.
+/// Returns the sizes of the arrangement of SIPs, and whether it wraps, as rings and tori do.
 pub(super) fn sides(sips: &Shape) -> (Vec<u32>, bool) {
     match sips {
         Shape::Ring(n) => (vec![*n], true),
@@ -337,7 +347,7 @@ pub(super) fn sides(sips: &Shape) -> (Vec<u32>, bool) {
     }
 }
 
-/// Devices of a package; None if they do not fit 64 bits.
+/// Returns the number of devices of a package. None if it does not fit into 64 bits.
 pub(super) fn devices(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> Option<u64> {
     let cubes = u64::from(cubes[0]).checked_mul(cubes[1].into())?;
     match (settings.first, settings.ranks()) {
@@ -348,48 +358,49 @@ pub(super) fn devices(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &Packag
     }
 }
 
-/// Nodes of a package, at least [`u64::MAX`] if they do not fit.
+/// Returns the number of nodes of a package, saturated at [`u64::MAX`].
 pub(super) fn nodes(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> u64 {
     let [h, w] = cubes.map(u64::from);
     let count = if settings.first.is_some() { 1 } else { sips.devices().unwrap_or(u64::MAX) };
-    // Two for each pair of neighbouring cubes.
+    // There are two ports for each pair of neighbouring cubes.
     let all = h.saturating_mul(w);
     let ports = all.saturating_mul(4).saturating_sub(h.saturating_add(w).saturating_mul(2));
     let relays = count.saturating_mul(all.saturating_mul(2).saturating_add(ports).saturating_add(2));
     devices(sips, cubes, pes, settings).map_or(u64::MAX, |d| d.saturating_mul(2)).saturating_add(relays)
 }
 
-/// What makes the list of links.
+/// Builder of the list of links.
 struct Maker<'s> {
     graph: Graph,
     settings: &'s PackageSettings,
 }
 
 impl Maker<'_> {
-    /// Adds a relay; its number.
+    /// Adds a relay and returns its node number.
     fn relay(&mut self, list: &mut Vec<Relay>, part: &'static str, at: Vec<u32>, devices: u32) -> u32 {
         list.push(Relay { part, at });
         devices + list.len() as u32 - 1
     }
 
-    /// A wire of so many mm into a node of that overhead.
+    /// Returns the rate of a wire of `mm` millimetres into a node whose overhead is the setting
+    /// `node`.
     fn rate(&self, mm: f64, node: &str, bandwidth: f64) -> LinkRate {
         LinkRate { bandwidth, latency_ns: mm * self.settings.get("ns_per_mm") + self.settings.get(node) }
     }
 }
 
-/// The links of a package. Its numbers of nodes must be within the limits.
+/// Builds the links of a package, whose numbers of nodes must be within the limits.
 pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings, wrap2: u8) -> Graph {
     let (mut sizes, wraps) = sides(sips);
     let ranks = settings.ranks();
     if settings.first.is_some() {
-        // Nothing is asked of the other SIPs.
+        // No other SIP is used.
         sizes.fill(1);
     }
     let [rows, columns] = cubes;
     let sip_count: u32 = sizes.iter().product();
     let per_sip = match ranks {
-        // Of some PEs of a SIP there may be more than fit.
+        // If only some PEs are devices, the PEs of a SIP may be too many to count.
         Ranks::Pe => (rows * columns).saturating_mul(pes),
         Ranks::Cube => rows * columns,
         Ranks::Sip => 1,
@@ -403,13 +414,13 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
     let mut m = Maker { graph: Graph::new(0, vec![]), settings };
     let mut list = vec![];
     let (mut regions, mut lanes) = (vec![NONE; devices as usize], vec![0; devices as usize]);
-    // Nodes first: routers, memory and ports of each cube, then the IO node of the SIP.
+    // Nodes come first: routers, memory and ports of each cube, then the IO nodes of the SIP.
     struct Cube {
         router: u32,
-        /// Device, its slice, and its place among the PEs.
+        /// Device, its slice of HBM, and its number among the PEs of the cube.
         pes: Vec<(u32, u32, u32)>,
         sram: u32,
-        /// East, west, south, north.
+        /// Ports to the east, west, south and north.
         ports: [Option<u32>; 4],
     }
     let mut all: Vec<Vec<Cube>> = vec![];
@@ -473,7 +484,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
     for (sip, cubes) in all.iter().enumerate() {
         for cube in cubes {
             for &(device, slice, pe) in &cube.pes {
-                // A PE passes nothing on, so that its overhead is paid on the way out as well.
+                // A PE does not forward, so its overhead is paid on the way out as well.
                 let wire = settings.pe_wire(pe, pes);
                 let into = m.rate(wire, "pe_node", get("pe_link"));
                 let mut out = m.rate(wire, "router_node", get("pe_link"));
@@ -486,7 +497,8 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             let to = m.rate(get("sram_wire"), "sram_node", get("sram_link"));
             let back = m.rate(get("sram_wire"), "router_node", get("sram_link"));
             m.graph.join(cube.router, cube.sram, to, back);
-            // East and west before south and north: of equally long ways the one along x first.
+            // East and west come before south and north, so that of equally long routes the one
+            // along x first is taken.
             for port in cube.ports.into_iter().flatten() {
                 let to = m.rate(get("port_wire"), "port_node", unlimited);
                 let back = m.rate(get("port_wire"), "router_node", unlimited);
@@ -499,7 +511,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             let back = m.rate(get("io_wire"), "router_node", get("io_link"));
             m.graph.add(Edge { from: into, to: cube.router, rate: back, parallel: only });
         }
-        // A message that passes a SIP has paid its IO node on entering.
+        // A message that passes through a SIP has paid for its IO node when it entered.
         let rate = LinkRate { bandwidth: unlimited, latency_ns: 0.0 };
         let [out, into] = io[sip];
         m.graph.add(Edge { from: into, to: out, rate, parallel: Parallel::Only });
@@ -519,7 +531,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             }
         }
     }
-    // Links of SIPs, the lowest axis first as everywhere.
+    // Links between SIPs, the lowest axis first as on all machines.
     let wire = m.rate(get("sip_wire"), "io_node", get("sip_link"));
     let sip = |at: &[u32]| io[at.iter().zip(&sizes).fold(0, |n, (c, s)| n * s + c) as usize];
     for axis in 0..sizes.len() {
@@ -531,7 +543,8 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             (!last || wraps && sizes[axis] > 2).then(|| (sip(&at), sip(&next)))
         });
         let pairs: Vec<([u32; 2], [u32; 2])> = pairs.collect();
-        // The positive way first: of two equally long ways around it is the one.
+        // The positive direction comes first, so that of two equally long routes around a ring it
+        // is taken.
         let both = pairs.iter().copied().chain(pairs.iter().map(|(a, b)| (*b, *a)));
         for ([from, _], [_, to]) in both {
             if wraps && sizes[axis] == 2 && wrap2 == 2 {

@@ -1,7 +1,8 @@
-//! What perturbs a machine: stragglers, slow links, distributions and seeds.
+//! Perturbations of a machine: stragglers, slow links, distributions and seeds.
 //!
-//! Owns the description and the text of distributions, `uniform(1, 2)`. Drawing from it is the simulator's; the section
-//! of a machine file that holds it is the frontend's.
+//! This module owns the data of a perturbation and the text of distributions, such as
+//! `uniform(1, 2)`. The event engine's crate draws from them (`kbc_time::perturb`). The front end
+//! reads the section `perturb` of a machine file.
 
 use kbc_diag::{Diagnostic, Span, Spanned};
 
@@ -9,30 +10,32 @@ use super::links::LinkSet;
 use super::quantity::Dimension;
 use super::settings::SettingValue;
 
-/// Largest number of runs.
+/// Limit on the number of runs.
 pub const MAX_RUNS: u64 = 10_000;
 
-/// Names of the distributions beside a plain value.
+/// Names of the distributions. A plain value is a constant.
 pub const SPREAD_NAMES: [&str; 4] = ["uniform", "normal", "exponential", "lognormal"];
 
-/// A number or where it is drawn from. All of them begin at the least value of what is drawn: 1 for a factor, 0 for a
-/// time.
+/// A constant or a distribution. Every distribution begins at the least value of what is drawn: 1
+/// for a factor, 0 for a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Spread {
-    /// Always this.
+    /// Always this value.
     Constant(f64),
-    /// Evenly between two values.
+    /// Uniform between two values.
     Uniform(f64, f64),
-    /// Mean and standard deviation of the whole normal distribution; cut off at the least value and, so that the mean
-    /// stays the mean, as far above it.
+    /// Mean and standard deviation of the full normal distribution. It is cut off at the least
+    /// value and equally far above the mean, so that the mean does not change.
     Normal(f64, f64),
-    /// The least value and what is exponentially distributed above it; the mean of the sum.
+    /// The least value plus an exponentially distributed amount. The parameter is the mean of the
+    /// sum.
     Exponential(f64),
-    /// The least value and what is lognormally distributed above it: the median of the sum, and sigma of the logarithm.
+    /// The least value plus a lognormally distributed amount. The parameters are the median of the
+    /// sum and the sigma of the amount's logarithm.
     Lognormal(f64, f64),
 }
 
-/// What is drawn.
+/// The kind of value that is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drawn {
     /// A factor, at least 1.
@@ -42,7 +45,7 @@ pub enum Drawn {
 }
 
 impl Drawn {
-    /// The least value.
+    /// Returns the least value.
     pub fn least(self) -> f64 {
         match self {
             Drawn::Factor => 1.0,
@@ -58,70 +61,73 @@ impl Drawn {
     }
 }
 
-/// Who is perturbed.
+/// The ranks or links that are perturbed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Chosen<T> {
-    /// These.
+    /// The listed ones.
     These(Vec<Spanned<T>>),
-    /// This part of all, above 0 and at most 1, rounded up; drawn in every run.
+    /// This fraction of all, above 0 and at most 1, rounded up to a whole number. Chosen anew in
+    /// every run.
     Share(f64),
-    /// So many; drawn in every run.
+    /// This number of them, chosen anew in every run.
     Count(Spanned<u64>),
 }
 
-/// A rank, as written.
+/// A rank as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RankName {
-    /// By its number in the linear order.
+    /// The number in the linear order.
     Number(u64),
-    /// By its device's coordinates.
+    /// The coordinates of its device.
     At(Vec<u32>),
 }
 
 /// Ranks that are slower or start later.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stragglers {
-    /// Which.
+    /// The ranks.
     pub who: Chosen<RankName>,
-    /// How many times as long the units take.
+    /// Factor by which the units take longer.
     pub slow: Option<Spread>,
-    /// Which units `slow` is about: arithmetic, memory, vector.
+    /// The units that `slow` applies to: arithmetic, memory, vector.
     pub units: [bool; 3],
-    /// How much later they start, in ns.
+    /// Delay of the start, in ns.
     pub late: Option<Spread>,
 }
 
 /// Links that are slower.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlowLinks {
-    /// Which.
+    /// The links.
     pub who: Chosen<LinkSet>,
-    /// What the bandwidth is divided by.
+    /// Divisor of the bandwidth.
     pub slow: Option<Spread>,
-    /// Added latency in ns.
+    /// Added latency, in ns.
     pub latency: Option<Spread>,
 }
 
-/// A perturbation. Effects of several entries on one rank or link add up (times) and multiply (factors).
+/// A perturbation. If several entries apply to one rank or link, times are added and factors are
+/// multiplied.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Perturb {
     /// Seed of the first run.
     pub seed: u64,
-    /// Runs, with seeds from `seed` on.
+    /// Number of runs. Their seeds count up from `seed`.
     pub runs: u64,
-    /// Slower ranks.
+    /// Entries for ranks.
     pub stragglers: Vec<Stragglers>,
-    /// Slower links.
+    /// Entries for links.
     pub links: Vec<SlowLinks>,
-    /// Where it is written.
+    /// Source position.
     pub span: Span,
 }
 
 impl Spread {
-    /// The distribution `name(values)`, or a plain value without a name.
+    /// Builds the distribution `name(values)`, or a constant if there is no name.
     ///
     /// # Errors
-    /// E465 for an unknown name, another number of values, a wrong unit or a value out of range.
+    /// Returns E465 for an unknown name, a wrong number of values, a wrong unit, or a value out of
+    /// range.
     pub fn new(
         of: Drawn,
         name: Option<&Spanned<String>>,

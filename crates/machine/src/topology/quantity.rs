@@ -1,25 +1,26 @@
-//! Numbers with a unit: exact reading and exact, shortest printing.
+//! Quantities: numbers with a unit, parsed exactly and printed in their shortest exact form.
 //!
-//! Owns the table of units. `value -> text -> value` gives the same `f64`: decimal units are read by moving the
-//! exponent of the text (one rounding), binary units multiply by a power of two (none).
+//! This module owns the table of units. `value -> text -> value` gives the same `f64`: a decimal
+//! unit moves the exponent of the text (one rounding), and a binary unit multiplies by a power of
+//! two (no rounding).
 
 use std::fmt;
 
-/// What a quantity measures; the name is the base unit its amount is in.
+/// The dimension of a quantity. Each is named after the base unit of its amounts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dimension {
     /// Bytes.
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
     /// Nanoseconds.
     Nanoseconds,
-    /// Floating-point operations a second.
+    /// Floating-point operations per second.
     FlopPerSecond,
 }
 
 impl Dimension {
-    /// What to write, in words and with an example.
+    /// Returns a description of the expected value, with an example, for diagnostics.
     pub fn example(self) -> &'static str {
         match self {
             Dimension::Bytes => "a size like `4 B`",
@@ -30,21 +31,21 @@ impl Dimension {
     }
 }
 
-/// A number with a unit, in the base unit of what it measures.
+/// A number with a unit, in the base unit of its dimension.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantity {
-    /// How many base units; finite and not negative.
+    /// Number of base units. Finite and not negative.
     pub amount: f64,
-    /// Of what.
+    /// The dimension.
     pub dimension: Dimension,
 }
 
-/// How a unit scales its number.
+/// The scale of a unit relative to its base unit.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// Times ten to this power.
+    /// Ten to this power.
     Ten(i32),
-    /// Times two to this power.
+    /// Two to this power.
     Two(i32),
 }
 
@@ -79,13 +80,13 @@ fn units() -> impl Iterator<Item = &'static (&'static str, Dimension, Scale)> {
     UNITS.iter().chain(&FLOPS)
 }
 
-/// The names of all units.
+/// Returns the names of all units.
 pub fn unit_names() -> Vec<&'static str> {
     units().map(|u| u.0).collect()
 }
 
-/// The quantity `number unit`, where `number` is decimal digits with an optional fraction and exponent.
-/// None if the unit is unknown, the number is none, or it does not fit.
+/// Parses the quantity `number unit`, where `number` is decimal digits with an optional fraction
+/// and exponent. None if the unit is unknown, or if the number is malformed or out of range.
 pub fn quantity(number: &str, unit: &str) -> Option<Quantity> {
     let &(_, dimension, scale) = units().find(|u| u.0 == unit)?;
     let amount = match scale {
@@ -101,8 +102,8 @@ pub fn quantity(number: &str, unit: &str) -> Option<Quantity> {
     (amount.is_finite() && amount >= 0.0).then_some(Quantity { amount, dimension })
 }
 
-/// What to write for a rate in another spelling: in bits, as networks are sold, `400 Gbps` is `50 GB/s`; in bytes, `40 GBps`
-/// is `40 GB/s`. None for other units.
+/// Returns the advice for a rate in another spelling. Networks are specified in bits: `400 Gbps` is
+/// `50 GB/s`. `40 GBps` is in bytes: `40 GB/s`. None for other units.
 pub fn rate_in_bits(number: f64, unit: &str) -> Option<String> {
     if let Some(prefix) = unit.strip_suffix("Bps").filter(|p| ["K", "k", "M", "G", "T"].contains(p)) {
         return Some(format!("write `{number} {}B/s`", prefix.to_uppercase()));
@@ -133,7 +134,8 @@ fn shift(text: &str, k: usize) -> String {
 }
 
 impl fmt::Display for Quantity {
-    /// The shortest text that reads back as the same quantity, with at least one whole unit where possible.
+    /// Writes the shortest text that parses as the same quantity, preferring units in which the
+    /// number is at least 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = format!("{}", self.amount);
         let mut best: Option<(bool, usize, String)> = None;
@@ -145,7 +147,7 @@ impl fmt::Display for Quantity {
                 Scale::Ten(k) => (shift(&plain, k.unsigned_abs() as usize), self.amount < 10f64.powi(k)),
                 Scale::Two(k) => (format!("{}", self.amount / 2f64.powi(k)), self.amount < 2f64.powi(k)),
             };
-            // Nothing is shorter than zero of the base unit.
+            // Zero is written in its base unit, which is the shortest.
             let key = (below && self.amount != 0.0, number.len() + unit.len(), format!("{number} {unit}"));
             if best.as_ref().is_none_or(|b| (key.0, key.1) < (b.0, b.1)) {
                 best = Some(key);

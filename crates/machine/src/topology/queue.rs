@@ -1,7 +1,9 @@
-//! The queues of a machine, as the kernbench simulator has them between its PEs: slots, their memory, what an access to a slot costs, credits, back-pressure.
+//! Settings of queues, as the kernbench simulator models queues between its PEs: slots, their
+//! memory, the cost of an access to a slot, credits, backpressure.
 //!
-//! Owns these settings, their defaults with the source and their text. What a queue does in time is the event engine's;
-//! which schedules use queues at all is `enqueue`'s.
+//! This module owns these settings, their defaults with their sources, and their text. The event
+//! engine computes the time of a queue. The pipeline decides which schedules use queues (pass
+//! `enqueue`).
 
 use std::fmt;
 
@@ -11,112 +13,114 @@ use super::quantity::{Dimension, Quantity};
 use super::settings::{SettingValue, amounts};
 use kbc_ir::types::MemKind;
 
-/// Names of the settings, in the order they are printed.
+/// Names of the settings, in the order in which they are printed.
 pub(super) const NAMES: [&str; 9] =
     ["queue", "slots", "credit", "backpressure", "slot_tcm", "slot_sram", "slot_hbm", "hop_sram", "hop_hbm"];
 
-/// Which costs of slots are counted.
+/// The costs of slots that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotModel {
     /// None: an access to a slot is free.
     Free,
-    /// The memory alone.
+    /// The memory.
     Memory,
-    /// The memory, and the way to it where it is not the device's own (sram and hbm).
+    /// The memory, and the path to it if it is not in the device (sram and hbm).
     Hop,
 }
 
 impl SlotModel {
-    /// All, by their numbers 0, 1, 2.
+    /// All models, by their numbers 0, 1, 2.
     pub const ALL: [SlotModel; 3] = [SlotModel::Free, SlotModel::Memory, SlotModel::Hop];
 
-    /// Its number in a machine's text.
+    /// Returns the model's number in a machine's text.
     pub fn number(self) -> usize {
         self as usize
     }
 }
 
-/// What a sender does while a queue is full.
+/// The behaviour of a sender while a queue is full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Backpressure {
-    /// It sleeps, and goes on when the credit arrives.
+    /// It sleeps, and continues when the credit arrives.
     Sleep,
-    /// It looks every so many nanoseconds (above zero) from when it found the queue full, and goes on when it sees the
-    /// credit.
+    /// It looks at intervals of this many nanoseconds (above zero) after it found the queue full,
+    /// and continues at the first look that finds the credit.
     Poll(f64),
 }
 
-/// What one access to a slot costs: `setup + bytes / bandwidth + bytes / hop`.
+/// The cost of one access to a slot: `setup + bytes / bandwidth + bytes / hop`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Access {
-    /// Bytes a second of the memory.
+    /// Bytes per second of the memory.
     pub bandwidth: f64,
-    /// Nanoseconds of every access.
+    /// Nanoseconds per access.
     pub setup_ns: f64,
-    /// Bytes a second of the way between device and memory; infinite where it is not counted.
+    /// Bytes per second of the path between device and memory. Infinite if the path is not counted.
     pub hop: f64,
 }
 
 impl Access {
-    /// Nanoseconds of so many accesses that take so many bytes together.
+    /// Returns the nanoseconds of a number of accesses with this total of bytes.
     pub fn ns(&self, bytes: u64, accesses: u64) -> f64 {
         let bytes = bytes as f64;
         self.setup_ns * accesses as f64 + 1e9 * (bytes / self.bandwidth + bytes / self.hop)
     }
 }
 
-/// Accesses of model 1 by kind of memory, and of model 2 where it differs (source: the kernbench simulator).
+/// Default accesses of model 1 by kind of memory, and of model 2 (`HOP_`) where they differ
+/// (source: the kernbench simulator).
 const TCM: Access = Access { bandwidth: 512e9, setup_ns: 0.0, hop: f64::INFINITY };
 const SRAM: Access = Access { bandwidth: 128e9, setup_ns: 2.0, hop: f64::INFINITY };
 const HBM: Access = Access { bandwidth: 32e9, setup_ns: 6.0, hop: f64::INFINITY };
 const HOP_SRAM: Access = Access { bandwidth: 512e9, setup_ns: 2.0, hop: 128e9 };
 const HOP_HBM: Access = Access { bandwidth: 256e9, setup_ns: 6.0, hop: 256e9 };
 
-/// What was given about queues; [`QueueSettings::queues`] fills in the defaults.
+/// The given settings of queues. [`QueueSettings::queues`] fills in the defaults.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct QueueSettings {
-    /// `queue: tcm | sram | hbm, 0 | 1 | 2`: the memory of slots and the model of their cost.
+    /// `queue: tcm | sram | hbm, 0 | 1 | 2`: the memory of the slots and the model of their cost.
     pub queue: Option<(MemKind, SlotModel)>,
-    /// `slots: N, bytes`: slots of a queue, and how large they are.
+    /// `slots: N, bytes`: number of slots of a queue, and bytes of a slot.
     pub slots: Option<(u64, u64)>,
     /// `credit: bytes`.
     pub credit: Option<u64>,
     /// `backpressure: sleep`, or `poll, ns`.
     pub backpressure: Option<Backpressure>,
-    /// `slot_KIND: bandwidth, setup` for tcm, sram, hbm.
+    /// `slot_KIND: bandwidth, setup` for tcm, sram and hbm.
     pub memory: [Option<Access>; 3],
-    /// `hop_KIND: bandwidth, setup, bandwidth of the way` for sram, hbm.
+    /// `hop_KIND: bandwidth, setup, bandwidth of the path` for sram and hbm.
     pub hop: [Option<Access>; 2],
 }
 
-/// The queues of a machine that has them.
+/// The queues of a machine, with defaults filled in.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Queues {
-    /// Where slots are.
+    /// Memory of the slots.
     pub memory: MemKind,
-    /// Which costs are counted.
+    /// Model of their cost.
     pub model: SlotModel,
-    /// Slots of a queue.
+    /// Number of slots of a queue.
     pub slots: u64,
     /// Bytes of a slot.
     pub slot_bytes: u64,
     /// Bytes of a credit.
     pub credit_bytes: u64,
-    /// What a sender does while a queue is full.
+    /// Behaviour of a sender while a queue is full.
     pub backpressure: Backpressure,
-    /// What an access to a slot costs; None where it is free.
+    /// Cost of an access to a slot. None if it is free.
     pub access: Option<Access>,
 }
 
-/// Slots and bytes of a slot where nothing is said (source: `n_slots`, `slot_size` of a kernbench `ccl.yaml`).
+/// Default number of slots and bytes of a slot (source: `n_slots`, `slot_size` of a kernbench
+/// `ccl.yaml`).
 const SLOTS: (u64, u64) = (4, 4096);
-/// Bytes of a credit (source: `ipcq_credit_size_bytes` of a kernbench `ccl.yaml`).
+/// Default bytes of a credit (source: `ipcq_credit_size_bytes` of a kernbench `ccl.yaml`).
 const CREDIT: u64 = 16;
-/// More slots, or larger ones, are refused.
+/// Limit on the number of slots, and on their bytes.
 const MOST: f64 = (1u64 << 40) as f64;
 
 impl QueueSettings {
-    /// The machine's queues; None unless it says `queue`.
+    /// Returns the machine's queues. None without the setting `queue`.
     pub fn queues(&self) -> Option<Queues> {
         let (memory, model) = self.queue?;
         let (slots, slot_bytes) = self.slots.unwrap_or(SLOTS);
@@ -134,7 +138,7 @@ impl QueueSettings {
         Some(Queues { memory, model, slots, slot_bytes, credit_bytes, backpressure, access })
     }
 
-    /// These settings, and where they give none, those of `base`.
+    /// Merges the settings: these, and for absent ones those of `base`.
     pub(super) fn over(&self, base: &QueueSettings) -> QueueSettings {
         QueueSettings {
             queue: self.queue.or(base.queue),
@@ -146,7 +150,7 @@ impl QueueSettings {
         }
     }
 
-    /// Takes one of [`NAMES`]; whether it had been given already.
+    /// Parses one of the settings in [`NAMES`]. Returns whether it had been given already.
     pub(super) fn set(
         &mut self,
         name: &Spanned<String>,
@@ -187,14 +191,14 @@ impl QueueSettings {
         })
     }
 
-    /// The settings as a machine's text has them: `queue: sram, 1; slots: 4, 4096 B`.
+    /// Returns the settings as in a machine's text: `queue: sram, 1; slots: 4, 4096 B`.
     pub fn text(&self) -> String {
         let mut parts = vec![];
         self.parts(&mut parts);
         parts.join("; ")
     }
 
-    /// What was given, each as `name: value`.
+    /// Appends the given settings, each as `name: value`.
     pub(super) fn parts(&self, parts: &mut Vec<String>) {
         let text = |amount, dimension| Quantity { amount, dimension }.to_string();
         let access = |a: &Access| {
@@ -224,7 +228,7 @@ impl QueueSettings {
 }
 
 impl fmt::Display for Backpressure {
-    /// `sleep`, or `poll, 10 ns`
+    /// Writes `sleep`, or `poll, 10 ns`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Backpressure::Sleep => f.write_str("sleep"),
@@ -235,13 +239,13 @@ impl fmt::Display for Backpressure {
     }
 }
 
-/// E445, with what the setting takes.
+/// Returns E445 with what the setting takes.
 fn fault(title: String, name: &Spanned<String>, values: &[Spanned<SettingValue>], takes: &str) -> Diagnostic {
     let span = values.first().map_or(name.span, |v| v.span);
     Diagnostic::error("E445", title).primary(span, "here").help(format!("`{}` takes {takes}", name.node))
 }
 
-/// `tcm, 1`
+/// Parses the values of `queue`: `tcm, 1`
 fn kind(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
@@ -260,7 +264,7 @@ fn kind(
     memory.zip(model).ok_or_else(|| fault("`queue` has no such memory or model".into(), name, values, takes))
 }
 
-/// `4, 4096 B`
+/// Parses the values of `slots`: `4, 4096 B`
 fn slots(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<(u64, u64), Diagnostic> {
     let takes = "how many slots a queue has, then how large they are: `4, 4096 B`";
     let wrong = || fault("`slots` is no number and size".into(), name, values, takes);
@@ -273,7 +277,7 @@ fn slots(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<(u6
     Ok((n as u64, whole(bytes[0], "a slot", name, values)?))
 }
 
-/// A number of bytes that is one.
+/// Checks that a number of bytes is an integer within the limit.
 fn whole(
     bytes: f64,
     what: &str,
@@ -287,7 +291,7 @@ fn whole(
     Ok(bytes as u64)
 }
 
-/// `sleep`, or `poll, 10 ns`
+/// Parses the values of `backpressure`: `sleep`, or `poll, 10 ns`
 fn backpressure(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],

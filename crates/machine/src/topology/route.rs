@@ -1,25 +1,28 @@
-//! Routes, distances, diameter: closed forms, no tables, but for machines whose links are a list.
+//! Routes, distances and diameter: in closed form without tables, except on machines that are a
+//! list of links.
 //!
-//! Owns the rule of SEMANTICS.md 6: a message takes a shortest route; of several, the one that uses the lowest axis
-//! first, and along a ring with both ways equally long the positive one. Where a wrap of size two has two links, the
-//! way the peer was written picks one (LANGUAGE.md 2.2); nothing else listens to that hint.
+//! This module owns the routing rule. A message takes a shortest route. Of several, it takes the
+//! one that uses the lowest axis first, and along a ring whose two directions are equally long, the
+//! positive one. Around a wrap of size two with two links in each direction (`wrap2: 2`), the
+//! direction in which the peer is written selects the link (docs/time.md, "Links"). The hint has no
+//! other effect.
 
 use super::line::Spot;
 use super::wiring::Wiring;
 use super::{DeviceId, Direction, LinkId, LinkRate, Topology};
 
-/// The links of a route in order; an iterator that computes them as it goes.
+/// The links of a route in order: an iterator that computes them on demand.
 #[derive(Clone, Debug)]
 pub struct Route<'t> {
     wiring: &'t Wiring,
     at: DeviceId,
     to: DeviceId,
     hint: Option<Direction>,
-    /// Where it is between devices: the axis and the switch.
+    /// The current switch and its axis, while the route is between devices.
     inside: Option<(u32, Spot)>,
-    /// Next links of a list.
+    /// Routing table, on a list of links.
     table: Option<&'t [u32]>,
-    /// Hops left.
+    /// Number of hops left.
     left: u32,
 }
 
@@ -50,7 +53,7 @@ impl Iterator for Route<'_> {
         } else {
             self.inside = Some((number as u32, next));
         }
-        // Links fit by the limit on devices.
+        // Link numbers fit because of the limit on devices.
         Some(LinkId(link as u32))
     }
 
@@ -61,20 +64,21 @@ impl Iterator for Route<'_> {
 
 impl ExactSizeIterator for Route<'_> {}
 
-/// What a route costs a message that goes cut-through.
+/// The cost of a route for a cut-through message.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RouteCost {
-    /// Links on it.
+    /// Number of links.
     pub hops: u32,
-    /// Sum of their latencies.
+    /// Sum of their latencies, in ns.
     pub latency_ns: f64,
-    /// Bytes a second of the slowest; infinite without a hop.
+    /// Bytes per second of the slowest link. Infinite if there is no hop.
     pub bandwidth: f64,
 }
 
 impl Topology {
-    /// The route of a message. Empty if `from` is `to`. Both must be devices of this machine; of a list of links any nodes,
-    /// and the route is empty where there is no way ([`Topology::connected`]).
+    /// Returns the route of a message. Empty if `from` is `to`. Both must be devices of this
+    /// machine. On a list of links they may be any nodes, and the route is empty if there is no
+    /// path ([`Topology::connected`]).
     pub fn route(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> Route<'_> {
         let start = Route { wiring: &self.wiring, at: from, to, hint, inside: None, table: None, left: 0 };
         if let Some(graph) = &self.wiring.graph {
@@ -86,8 +90,9 @@ impl Topology {
         Route { left, ..start }
     }
 
-    /// The route between any two nodes, memory ports and other relays included; None for a node that does not exist, for a
-    /// switch of a product of axes, whose routes lead between devices, and where there is no way.
+    /// Returns the route between any two nodes, including memory ports and other relays. None if a
+    /// node does not exist, for switches of a product of axes (whose routes lead between devices
+    /// only), and if there is no path.
     pub fn route_between(&self, from: DeviceId, to: DeviceId) -> Option<Route<'_>> {
         let end = if self.is_listed() { self.node_count() } else { self.device_count() } as u32;
         if from.0.max(to.0) >= end {
@@ -97,12 +102,12 @@ impl Topology {
         (from == to || route.len() > 0).then_some(route)
     }
 
-    /// Number of links on the route.
+    /// Returns the number of links on the route.
     pub fn hops(&self, from: DeviceId, to: DeviceId) -> u32 {
         self.route(from, to, None).len() as u32
     }
 
-    /// Cost of the route; O(1) where no link has a rate of its own.
+    /// Returns the cost of the route. O(1) if no link has a rate of its own.
     pub fn route_cost(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> RouteCost {
         let route = self.route(from, to, hint);
         let hops = route.len() as u32;
@@ -119,7 +124,7 @@ impl Topology {
         })
     }
 
-    /// Most hops between two devices.
+    /// Returns the largest number of hops between two devices.
     pub fn diameter(&self) -> u32 {
         if self.is_listed() {
             return self.devices().map(|d| self.eccentricity(d)).max().unwrap_or(0);
@@ -127,7 +132,7 @@ impl Topology {
         self.wiring.axes.iter().map(|a| a.diameter()).sum()
     }
 
-    /// Most hops from a device to another.
+    /// Returns the largest number of hops from a device to another one.
     pub fn eccentricity(&self, device: DeviceId) -> u32 {
         if self.is_listed() {
             return self.devices().map(|d| self.hops(device, d)).max().unwrap_or(0);

@@ -1,7 +1,8 @@
-//! Settings of a generated machine: rates of links and devices, cost of fences and signals.
+//! Settings of a machine: rates of links and devices, costs of fences and signals, rules of links.
 //!
-//! Owns the table of settings, their defaults (SEMANTICS.md 6) and their text. What is given and what is default
-//! stays apart, so that a report can say which numbers nobody chose and `--topology` can keep those of the program.
+//! This module owns the table of settings, their defaults and their text. Given values and defaults
+//! are kept apart, so that a report can list the defaults that it used and `--topology` can keep
+//! the values of the program.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use super::quantity::{Dimension, Quantity};
 use super::shape::Shape;
 use kbc_ir::types::MemKind;
 
-/// What a bandwidth without a limit is written as.
+/// The text of an infinite bandwidth.
 const UNLIMITED: &str = "unlimited";
 use super::cores::{self, CoreSettings};
 use super::queue::{self, QueueSettings, Queues};
@@ -20,25 +21,26 @@ use super::queue::{self, QueueSettings, Queues};
 /// Rate of one directed link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkRate {
-    /// Bytes a second; positive, and infinite only for links of `graph` and `package`.
+    /// Bytes per second. Positive, and infinite only for links of `graph` and `package`.
     pub bandwidth: f64,
-    /// Nanoseconds a hop; not negative.
+    /// Nanoseconds per hop. Not negative.
     pub latency_ns: f64,
 }
 
 /// Rates of one device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeviceRate {
-    /// Floating-point operations a second.
+    /// Floating-point operations per second.
     pub flops: f64,
-    /// Bytes of memory traffic a second.
+    /// Bytes of memory traffic per second.
     pub memory: f64,
 }
 
-/// The link of a machine that does not say: 50 GB/s each way, 500 ns a hop. Reports name it as a default.
+/// Rate of links if the machine gives none: 50 GB/s in each direction and 500 ns per hop. Reports
+/// name it as a default.
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
-/// Names of the settings, in the order they are printed.
+/// Names of the settings, in the order in which they are printed.
 pub const SETTING_NAMES: [&str; 31] = [
     "link",
     "device",
@@ -56,14 +58,14 @@ pub const SETTING_NAMES: [&str; 31] = [
     "sram_size",
     "tcm_size",
     "ub_size",
-    // Those of cores, in the order of [`super::cores`].
+    // Settings of [`super::cores`], in their order.
     cores::NAMES[0],
     cores::NAMES[1],
     cores::NAMES[2],
     cores::NAMES[3],
     cores::NAMES[4],
     cores::NAMES[5],
-    // Those of queues, in the order of [`super::queue`].
+    // Settings of [`super::queue`], in their order.
     queue::NAMES[0],
     queue::NAMES[1],
     queue::NAMES[2],
@@ -75,48 +77,48 @@ pub const SETTING_NAMES: [&str; 31] = [
     queue::NAMES[8],
 ];
 
-/// How a message goes on at the end of a link.
+/// The rule by which a message continues at the end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Forward {
-    /// At once with its first byte: latencies add, the bytes are paid once.
+    /// At once with its first byte: latencies add up, and the bytes are paid once.
     CutThrough,
     /// With its last byte: every link costs latency and bytes.
     StoreAndForward,
-    /// At once, and the whole message drains over the slowest link of its way at its end: waiting on the way does not let
-    /// its tail catch up.
+    /// At once, and at the end of the route the whole message drains over the slowest link of the
+    /// route. If the head waits on the route, the tail does not catch up.
     Drain,
 }
 
 impl Forward {
-    /// All, by name.
+    /// All rules, by name.
     pub const ALL: [(&'static str, Forward); 3] = [
         ("cut_through", Forward::CutThrough),
         ("store_and_forward", Forward::StoreAndForward),
         ("drain", Forward::Drain),
     ];
 
-    /// Its name in a machine's text.
+    /// Returns the name in a machine's text.
     pub fn name(self) -> &'static str {
         Forward::ALL.iter().find(|f| f.1 == self).map_or("", |f| f.0)
     }
 }
 
-/// Whether arithmetic and vector work of a device wait for each other.
+/// Whether arithmetic and vector work of a device share one unit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Compute {
-    /// They have a unit each.
+    /// Each has a unit of its own.
     Separate,
-    /// They share one slot.
+    /// Both share one slot, and wait for each other.
     Shared,
 }
 
 impl Compute {
-    /// Both, by name.
+    /// Both choices, by name.
     pub const ALL: [(&'static str, Compute); 2] =
         [("separate", Compute::Separate), ("shared", Compute::Shared)];
 }
 
-/// A value of a setting, as written.
+/// A value of a setting as written.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SettingValue {
     /// A plain number.
@@ -127,24 +129,25 @@ pub enum SettingValue {
     Name(String),
 }
 
-/// What was given; the methods fill in the defaults.
+/// The given settings. The methods fill in the defaults.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Settings {
     /// `link: bandwidth, latency`.
     pub link: Option<LinkRate>,
     /// `device: FLOP/s, memory bytes/s`.
     pub device: Option<DeviceRate>,
-    /// `vector: bytes/s` reduced by a device.
+    /// `vector: bytes/s` that a device reduces.
     pub vector: Option<f64>,
-    /// `vector: bytes/s, bytes`: so many at a time, of which a part takes as long as all.
+    /// `vector: bytes/s, bytes`: bytes of a step of the vector unit. A partial step takes as long
+    /// as a full one.
     pub vector_step: Option<f64>,
     /// `fence: ns`.
     pub fence: Option<f64>,
     /// `signal: bytes` of a notify that travels alone.
     pub signal: Option<f64>,
-    /// `wrap2: 1 | 2`: links each way of a wrap of size two.
+    /// `wrap2: 1 | 2`: links in each direction of a wrap of size two.
     pub wrap2: Option<u8>,
-    /// `forward: cut_through | store_and_forward`.
+    /// `forward: cut_through | store_and_forward | drain`.
     pub forward: Option<Forward>,
     /// `round: ns`: times of links are rounded down to multiples of it.
     pub round: Option<f64>,
@@ -154,96 +157,100 @@ pub struct Settings {
     pub launch: Option<f64>,
     /// `compute: separate | shared`.
     pub compute: Option<Compute>,
-    /// `dma: n` transfers of a device each way at a time, for a round trip each.
+    /// `dma: n`: number of transfers of a device in each direction at a time. A put holds its
+    /// channel until its acknowledgement has returned, a get until its data has arrived.
     pub dma: Option<u32>,
-    /// `hbm_size: bytes` and its like: a device's memory, in the order of [`MemKind::ALL`].
+    /// `hbm_size: bytes` and so on: sizes of a device's memories, in the order of [`MemKind::ALL`].
     pub sizes: [Option<f64>; 4],
-    /// Those of cores.
+    /// Settings of cores.
     pub cores: CoreSettings,
-    /// Those of `package(..)` alone.
+    /// Settings of `package(..)`.
     pub package: PackageSettings,
-    /// Those of queues.
+    /// Settings of queues.
     pub queue: QueueSettings,
 }
 
 impl Settings {
-    /// Rate of every link that has none of its own; [`DEFAULT_LINK`] if not given.
+    /// Returns the rate of links without one of their own. [`DEFAULT_LINK`] if not given.
     pub fn link(&self) -> LinkRate {
         self.link.unwrap_or(DEFAULT_LINK)
     }
 
-    /// Floating-point operations a second; infinite if not given.
+    /// Returns the floating-point operations per second. Infinite if not given.
     pub fn flops(&self) -> f64 {
         self.device.map_or(f64::INFINITY, |d| d.flops)
     }
 
-    /// Bytes of memory traffic a second; infinite if not given.
+    /// Returns the bytes of memory traffic per second. Infinite if not given.
     pub fn memory(&self) -> f64 {
         self.device.map_or(f64::INFINITY, |d| d.memory)
     }
 
-    /// Bytes a device reduces in a second; infinite if not given.
+    /// Returns the bytes that a device reduces per second. Infinite if not given.
     pub fn vector(&self) -> f64 {
         self.vector.unwrap_or(f64::INFINITY)
     }
 
-    /// What the vector unit works on for so many bytes: whole steps.
+    /// Rounds a number of bytes up to whole steps of the vector unit.
     pub fn vector_bytes(&self, bytes: f64) -> f64 {
         self.vector_step.map_or(bytes, |step| (bytes / step).ceil() * step)
     }
 
-    /// Nanoseconds a fence takes; 0 if not given.
+    /// Returns the nanoseconds of a fence. 0 if not given.
     pub fn fence_ns(&self) -> f64 {
         self.fence.unwrap_or(0.0)
     }
 
-    /// Bytes a notify or credit moves when it travels alone; 0 if not given.
+    /// Returns the bytes of a notify or credit that travels alone. 0 if not given.
     pub fn signal_bytes(&self) -> f64 {
         self.signal.unwrap_or(0.0)
     }
 
-    /// Links each way of a wrap of size two; 1 if not given.
+    /// Returns the number of links in each direction of a wrap of size two. 1 if not given.
     pub fn wrap2(&self) -> u8 {
         self.wrap2.unwrap_or(1)
     }
 
-    /// How messages go on at the end of a link; cut-through if not given.
+    /// Returns the rule by which messages continue at the end of a link. Cut-through if not given.
     pub fn forward(&self) -> Forward {
         self.forward.unwrap_or(Forward::CutThrough)
     }
 
-    /// What times of links are rounded down to, in ns; None if they are exact.
+    /// Returns the quantum, in ns, to which times of links are rounded down. None if they are
+    /// exact.
     pub fn round_ns(&self) -> Option<f64> {
         self.round
     }
 
-    /// Nanoseconds of a rank before each of its messages, and once at its end; 0 if not given.
+    /// Returns the nanoseconds of a rank before each of its messages and once at its end. 0 if not
+    /// given.
     pub fn endpoint_ns(&self) -> f64 {
         self.endpoint.unwrap_or(0.0)
     }
 
-    /// Nanoseconds from the common start to the first operation of every rank; 0 if not given.
+    /// Returns the nanoseconds from the common start to the first operation of every rank. 0 if not
+    /// given.
     pub fn launch_ns(&self) -> f64 {
         self.launch.unwrap_or(0.0)
     }
 
-    /// Whether arithmetic and vector work share one slot of a device; they do not if not given.
+    /// Checks whether arithmetic and vector work share one slot of a device. False if not given.
     pub fn shares_compute(&self) -> bool {
         self.compute == Some(Compute::Shared)
     }
 
-    /// The machine's queues; None unless it says `queue`.
+    /// Returns the machine's queues. None without the setting `queue`.
     pub fn queues(&self) -> Option<Queues> {
         self.queue.queues()
     }
 
-    /// A time as the links of this machine count it.
+    /// Rounds a time of a link as this machine does.
     pub fn rounded(&self, ns: f64) -> f64 {
         self.round.map_or(ns, |q| (ns / q).floor() * q)
     }
 
-    /// A time that the links of this machine count at least, whatever a multiple of the quantum is in their numbers: 2,000 times
-    /// 0.01 ns may be a little more than 20 ns, and 20 ns are then 1,999 of them.
+    /// Returns a lower limit on a rounded time of a link that holds despite the rounding of `f64`:
+    /// 2,000 times 0.01 ns may be slightly more than 20 ns, and 20 ns are then only 1,999 of them.
     pub fn rounded_at_least(&self, ns: f64) -> f64 {
         self.round.map_or(ns, |q| {
             let exact = q.fract() == 0.0 && ns.fract() == 0.0;
@@ -251,7 +258,7 @@ impl Settings {
         })
     }
 
-    /// The rates that were not given, with their defaults in words, for reports.
+    /// Returns the defaults that apply because the rates were not given, as text for reports.
     pub fn defaulted(&self) -> Vec<&'static str> {
         let mut out = vec![];
         let mut say = |given: bool, words| {
@@ -268,13 +275,13 @@ impl Settings {
         out
     }
 
-    /// These settings, and where they give none, those of `base`.
+    /// Merges the settings: these, and for absent ones those of `base`.
     pub fn over(&self, base: &Settings) -> Settings {
         Settings {
             link: self.link.or(base.link),
             device: self.device.or(base.device),
             vector: self.vector.or(base.vector),
-            // A rate comes with its own step.
+            // A step belongs to its rate.
             vector_step: if self.vector.is_some() { self.vector_step } else { base.vector_step },
             fence: self.fence.or(base.fence),
             signal: self.signal.or(base.signal),
@@ -292,23 +299,25 @@ impl Settings {
         }
     }
 
-    /// Bytes of a device's memory of a kind; of `package(..)` the SRAM of its cube. None if not given: without a limit.
+    /// Returns the bytes of a device's memory of a kind; for SRAM of `package(..)`, those of a
+    /// cube. None if not given: unlimited.
     pub fn size(&self, kind: MemKind) -> Option<f64> {
         MemKind::ALL.iter().position(|k| *k == kind).and_then(|i| self.sizes[i])
     }
 
-    /// Those of these settings that hold on a machine, each as `name: value`.
+    /// Returns those of these settings that also hold on `machine`, each as `name: value`.
     pub fn holding(&self, machine: &Settings) -> Vec<String> {
         let all = machine.parts();
         self.parts().into_iter().filter(|p| all.contains(p)).collect()
     }
 
-    /// Names of all settings, those of `package(..)` last.
+    /// Returns the names of all settings, those of `package(..)` last.
     pub fn names() -> Vec<&'static str> {
         SETTING_NAMES.into_iter().chain(PACKAGE_SETTING_NAMES).collect()
     }
 
-    /// Without what a shape has no use for: where a shape replaces another, whose settings these are.
+    /// Returns the settings without those that have no meaning for a shape. Used if the shape
+    /// replaces the one that these settings were given for.
     pub fn fitting(&self, shape: &Shape) -> Settings {
         let listed = shape.has_own_links();
         let package = matches!(shape, Shape::Package { .. });
@@ -320,7 +329,7 @@ impl Settings {
         }
     }
 
-    /// E445 for a setting that the shape has no use for, or that needs another one.
+    /// Returns E445 for a setting that has no meaning for the shape, or that needs another setting.
     pub(super) fn fit(&self, shape: &Shape, at: Span) -> Result<(), Diagnostic> {
         if let Some(d) = self.cores.fault() {
             return Err(if at.is_none() { d } else { d.primary(at, "this machine") });
@@ -336,16 +345,16 @@ impl Settings {
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
-    /// Whether nothing was given.
+    /// Checks whether no setting is given.
     pub fn is_empty(&self) -> bool {
         *self == Settings::default()
     }
 
-    /// Takes one `name: value, ..`.
+    /// Parses one setting `name: value, ..`.
     ///
     /// # Errors
-    /// E444 for an unknown name; E445 for a wrong number of values, a wrong unit, a value out of range, or a name
-    /// given twice.
+    /// Returns E444 for an unknown name. Returns E445 for a wrong number of values, a wrong unit, a
+    /// value out of range, or a name that is given twice.
     pub fn set(
         &mut self,
         name: &Spanned<String>,
@@ -433,13 +442,14 @@ impl Settings {
     }
 }
 
-/// Which kind of memory a setting is the size of, by its place in [`MemKind::ALL`].
+/// Returns the kind of memory whose size a setting is, by its index in [`MemKind::ALL`].
 fn memory(name: &str) -> Option<usize> {
     let kind = MemKind::parse(name.strip_suffix("_size")?)?;
     MemKind::ALL.iter().position(|k| *k == kind)
 }
 
-/// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
+/// Checks number, units and ranges of the values of a setting. A wanted value is a description, a
+/// unit, and whether it must be positive.
 pub(super) fn amounts<const N: usize>(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
@@ -475,11 +485,11 @@ pub(super) fn amounts<const N: usize>(
     Ok(out)
 }
 
-/// The rate that a single link is given by `bandwidth, latency`; the bandwidth may be `unlimited`, for links of a list.
-/// `at` is where the setting is written.
+/// Parses the rate of a single link, `bandwidth, latency`. The bandwidth may be `unlimited`, for
+/// links of a list. `at` is the position of the setting.
 ///
 /// # Errors
-/// E445 as [`Settings::set`].
+/// Returns E445 of [`Settings::set`].
 pub fn link_rate(at: Span, values: &[Spanned<SettingValue>]) -> Result<LinkRate, Diagnostic> {
     let name = Spanned::new("link".to_owned(), at);
     if let [Spanned { node: SettingValue::Name(word), .. }, latency] = values
@@ -494,7 +504,7 @@ pub fn link_rate(at: Span, values: &[Spanned<SettingValue>]) -> Result<LinkRate,
     Ok(settings.link())
 }
 
-/// One of several words.
+/// Parses one of several words.
 pub(super) fn word<T: Copy>(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
@@ -512,7 +522,7 @@ pub(super) fn word<T: Copy>(
     Err(Diagnostic::error("E445", title).primary(span, "here").help(help))
 }
 
-/// How many transfers at a time.
+/// Parses the number of simultaneous transfers.
 fn transfers(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u32, Diagnostic> {
     match values {
         [Spanned { node: SettingValue::Number(n), .. }]
@@ -543,7 +553,7 @@ fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8,
 }
 
 impl fmt::Display for LinkRate {
-    /// `50 GB/s, 500 ns`
+    /// Writes `50 GB/s, 500 ns`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bandwidth = Quantity { amount: self.bandwidth, dimension: Dimension::BytesPerSecond };
         let latency = Quantity { amount: self.latency_ns, dimension: Dimension::Nanoseconds };
@@ -555,7 +565,7 @@ impl fmt::Display for LinkRate {
 }
 
 impl Settings {
-    /// What was given, each as `name: value`.
+    /// Returns the given settings, each as `name: value`.
     pub(super) fn parts(&self) -> Vec<String> {
         let mut parts: Vec<String> = vec![];
         let text = |amount, dimension| Quantity { amount, dimension }.to_string();
@@ -610,7 +620,8 @@ impl Settings {
 }
 
 impl fmt::Display for Settings {
-    /// ` { link: 50 GB/s, 500 ns; fence: 20 ns }` with what was given, or nothing.
+    /// Writes the given settings as ` { link: 50 GB/s, 500 ns; fence: 20 ns }`, or nothing if there
+    /// are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
         if parts.is_empty() { Ok(()) } else { write!(f, " {{ {} }}", parts.join("; ")) }

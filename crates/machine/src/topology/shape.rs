@@ -1,7 +1,7 @@
-//! Shapes: which generator with which sizes.
+//! Shapes of machines: a generator with its sizes.
 //!
-//! Owns the names, arguments and limits of the generators and their text. What devices and links a shape has is
-//! [`super::Topology`]'s.
+//! This module owns the names, arguments and limits of the generators, and their text. The devices
+//! and links of a shape are in [`super::Topology`].
 
 use std::fmt;
 
@@ -9,47 +9,48 @@ use kbc_diag::{Diagnostic, Span, Spanned};
 
 use super::graph::MAX_NODES;
 
-/// Most devices a machine may have.
+/// Limit on the number of devices of a machine.
 pub const MAX_DEVICES: u64 = 65_536;
 
-/// Names of the generators, in the order messages list them.
+/// Names of the generators, in the order in which messages list them.
 pub const SHAPE_NAMES: [&str; 10] =
     ["ring", "torus", "mesh", "full", "switch", "hypercube", "tree", "hierarchy", "graph", "package"];
 
-/// A generator and its sizes. [`Shape::from_call`] checks what a single call can be wrong about.
+/// A generator and its sizes. [`Shape::from_call`] checks everything that can be checked in a
+/// single call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// `ring(n)`: one axis, each device linked with the next and the last with the first.
+    /// `ring(n)`: one axis. Each device is linked with the next one, and the last with the first.
     Ring(u32),
     /// `torus(a, b[, c])`: a ring along every axis.
     Torus(Vec<u32>),
-    /// `mesh(a, b[, c])`: a line along every axis, no wrap.
+    /// `mesh(a, b[, c])`: a line along every axis, without wrap.
     Mesh(Vec<u32>),
-    /// `full(n)`: every device linked with every other.
+    /// `full(n)`: every device is linked with every other one.
     Full(u32),
-    /// `switch(n)`: devices behind one switch.
+    /// `switch(n)`: devices below one switch.
     Switch(u32),
-    /// `hypercube(k)`: 2^k devices, an axis of two for each bit, the highest first.
+    /// `hypercube(k)`: 2^k devices, with an axis of size two for each bit, the highest bit first.
     Hypercube(u32),
-    /// `tree(arity, depth)`: arity^depth devices at the leaves, switches above.
+    /// `tree(arity, depth)`: arity^depth devices at the leaves, with switches above.
     Tree(u32, u32),
-    /// `hierarchy(inner, outer)`: the product. Inner machines, and devices at the same place in them joined as the
-    /// outer one says.
+    /// `hierarchy(inner, outer)`: the product. Copies of the inner machine, in which devices at the
+    /// same place are joined as in the outer machine.
     Hierarchy(Vec<Shape>),
-    /// `graph(devices, relays)`: links as a list, which is written with the machine.
+    /// `graph(devices, relays)`: a list of links, which is written with the machine.
     Graph {
-        /// Ranks; they pass messages on as well.
+        /// Number of devices, which hold ranks and also forward messages.
         devices: u32,
-        /// Nodes without a rank.
+        /// Number of nodes without a rank.
         relays: u32,
     },
-    /// `package(sips, cubes, pes)`: packages of cubes of processing elements.
+    /// `package(sips, cubes, pes)`: SIPs of cubes of processing elements.
     Package {
-        /// How the SIPs are joined: a ring, or a torus or mesh of one or two axes.
+        /// Arrangement of the SIPs: a ring, or a torus or mesh of one or two axes.
         sips: Box<Shape>,
         /// Rows and columns of cubes in a SIP.
         cubes: [u32; 2],
-        /// PEs of a cube.
+        /// PEs per cube.
         pes: u32,
     },
 }
@@ -64,10 +65,11 @@ pub enum Part {
 }
 
 impl Shape {
-    /// The shape `name(parts)`.
+    /// Builds the shape `name(parts)`.
     ///
     /// # Errors
-    /// E440 for an unknown name, E442 for a wrong number or kind of arguments, E443 for a size out of range.
+    /// Returns E440 for an unknown name, E442 for a wrong number or kind of arguments, and E443 for
+    /// a size out of range.
     pub fn from_call(name: &Spanned<String>, parts: &[Spanned<Part>]) -> Result<Shape, Diagnostic> {
         let word = name.node.as_str();
         Ok(match word {
@@ -124,7 +126,7 @@ impl Shape {
         })
     }
 
-    /// Name of the generator.
+    /// Returns the name of the generator.
     pub fn name(&self) -> &'static str {
         match self {
             Shape::Ring(_) => "ring",
@@ -140,13 +142,14 @@ impl Shape {
         }
     }
 
-    /// Whether its links are a list with rates of their own, and no product of axes.
+    /// Checks whether the links are a list with rates of their own, instead of a product of axes.
     pub fn has_own_links(&self) -> bool {
         matches!(self, Shape::Graph { .. } | Shape::Package { .. })
     }
 
-    /// Number of devices; None if it does not fit 64 bits. Of a package that of all its PEs, of which the setting `ranks`
-    /// may make some devices ([`super::device_count`]).
+    /// Returns the number of devices. None if it does not fit into 64 bits. For a package this
+    /// counts all PEs, although the setting `ranks` may make only some of them devices
+    /// ([`super::device_count`]).
     pub fn devices(&self) -> Option<u64> {
         match self {
             Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => Some(u64::from(*n)),
@@ -164,7 +167,7 @@ impl Shape {
         }
     }
 
-    /// Number of its axes; of a package at most.
+    /// Returns the number of axes. For a package this is the largest number.
     pub fn axes(&self) -> usize {
         match self {
             Shape::Ring(_) | Shape::Full(_) | Shape::Switch(_) | Shape::Tree(..) => 1,
@@ -176,7 +179,7 @@ impl Shape {
         }
     }
 
-    /// The sizes it is written with, where those are sizes of axes.
+    /// Returns the written sizes, if they are sizes of axes. Empty for other generators.
     pub fn sizes(&self) -> &[u32] {
         match self {
             Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => std::slice::from_ref(n),
@@ -186,7 +189,7 @@ impl Shape {
     }
 }
 
-/// How a generator of [`SHAPE_NAMES`] is called.
+/// Returns the form of a call of a generator of [`SHAPE_NAMES`].
 pub fn shape_form(name: &str) -> &'static str {
     match name {
         "torus" => "torus(a, b) or torus(a, b, c)",
@@ -202,7 +205,7 @@ pub fn shape_form(name: &str) -> &'static str {
     }
 }
 
-/// A small machine of a generator of [`SHAPE_NAMES`].
+/// Returns an example of a small machine for a generator of [`SHAPE_NAMES`].
 pub fn shape_example(name: &str) -> &'static str {
     match name {
         "torus" => "torus(2, 2)",
@@ -261,7 +264,7 @@ fn size(
     }
 }
 
-/// E443 with that title.
+/// Returns E443 with that title.
 pub(super) fn out_of_range(title: String, span: Span) -> Diagnostic {
     let d = Diagnostic::error("E443", title).help(format!("a machine has 1 to {MAX_DEVICES} devices"));
     if span.is_none() { d } else { d.primary(span, "here") }

@@ -1,15 +1,16 @@
-//! Under which motions of its devices a machine stays the same, routes and rates included.
+//! Symmetries of a machine: motions of its devices that preserve links, routes and rates.
 //!
-//! Owns the rule for a digit of the linear order of devices: moved around a wrapped axis, or in any way along a complete
-//! one or below one switch, it takes every route to the route between the moved devices, as routes depend on differences
-//! of coordinates alone, or on whether there are any.
+//! This module owns the rule for a digit of the linear order of devices. If the digit is moved
+//! around a wrapped axis, or in any way along a complete axis or below one switch, every route
+//! becomes the route between the moved devices. The reason is that routes depend on differences of
+//! coordinates alone, or only on whether coordinates differ.
 
 use super::line::Kind;
 use super::{DeviceId, LinkId, Topology};
 
 impl Topology {
-    /// Whether moving the digit `device / stride mod size` of all devices, by addition modulo its size or by xor,
-    /// takes links to links of the same rate and routes to routes.
+    /// Checks whether moving the digit `device / stride mod size` of all devices, by addition
+    /// modulo its size or by xor, takes links to links of the same rate and routes to routes.
     pub fn carries(&self, stride: u64, size: u64, xor: bool) -> bool {
         if stride == 0 || size == 0 || !(self.device_count() as u64).is_multiple_of(stride * size) {
             return false;
@@ -18,9 +19,11 @@ impl Topology {
             let (low, n) = (u64::from(a.stride), u64::from(a.size));
             let inside = stride >= low && stride * size <= low * n && stride.is_multiple_of(low);
             match a.kind {
-                // Any exchange of devices: also that of a digit of the coordinate.
+                // Any permutation of the devices is a symmetry, including one of a digit of the
+                // coordinate.
                 Kind::Full | Kind::Tree { depth: 1, .. } => inside && (low * n).is_multiple_of(stride * size),
-                // The upper part of the axis: all of it turns. Of two devices either way is the other.
+                // The digit must be the upper part of the axis, so that all of it rotates. For two
+                // devices, addition and xor are the same.
                 Kind::Ring { pairs } => {
                     let turns = pairs == a.size && n > 2 || n == 2 && pairs == 1;
                     turns && inside && stride * size == low * n && (!xor || size == 2)
@@ -38,7 +41,8 @@ impl Topology {
             DeviceId((u64::from(d.0) - x * stride + to * stride) as u32)
         };
         let steps: Vec<u64> = if xor { (0..size.ilog2()).map(|b| 1 << b).collect() } else { vec![1] };
-        // The motion permutes devices and links; where it takes those with rates of their own to such, it does so with all.
+        // The motion permutes devices and links. If it takes those with rates of their own to equal
+        // ones, it does so with all of them.
         let paces = |d: DeviceId, pace| steps.iter().all(|t| self.pace(moved(d, *t)) == pace);
         self.paces().all(|(d, pace)| paces(d, pace))
             && self.own_rates().all(|(link, rate)| {
@@ -49,8 +53,8 @@ impl Topology {
             })
     }
 
-    /// The node that a motion of devices takes a node to: a switch goes with the devices below it. None where they do not
-    /// stay together.
+    /// Returns the image of a node under a motion of devices. A switch moves with the devices below
+    /// it. None if those do not stay together.
     pub(super) fn carried(
         &self,
         node: DeviceId,
@@ -60,13 +64,13 @@ impl Topology {
             return None;
         }
         let Some((axis, spot)) = self.wiring.switch(node) else { return moved(node) };
-        // Of one level of switches: that of the line.
+        // Only a single level of switches has images: the switch of the image's line.
         let a = &self.wiring.axes[axis];
         let first = moved(a.at(super::line::Spot { node: 0, ..spot }))?;
         (a.levels() == 1).then(|| a.at(super::line::Spot { line: a.spot(first).line, ..spot }))
     }
 
-    /// The link along the same axis between the nodes that the ends of a link are taken to.
+    /// Returns the link along the same axis between the images of the ends of a link.
     pub fn link_moved(&self, link: LinkId, moved: impl Fn(DeviceId) -> DeviceId) -> Option<LinkId> {
         let (from, to, axis, direction) = self.wiring.ends(link);
         let one = |d| self.carried(d, |d| Some(moved(d)));
@@ -76,7 +80,7 @@ impl Topology {
         }
         let found =
             self.wiring.from(from).into_iter().filter(|(l, d)| *d == to && self.wiring.axis(*l) == axis);
-        // Of two links around a wrap the one of the same direction.
+        // Of two links around a wrap, the one in the same direction.
         let (same, other): (Vec<_>, Vec<_>) = found.partition(|(l, _)| self.wiring.ends(*l).3 == direction);
         same.first().or(other.first()).map(|(l, _)| *l)
     }
@@ -92,7 +96,7 @@ mod tests {
         Topology::parse(text, FileId(0)).expect("a machine")
     }
 
-    /// Against the definition: every route is taken to the route between the moved devices.
+    /// Checks the definition: every route becomes the route between the moved devices.
     fn by_routes(t: &Topology, stride: u32, size: u32, xor: bool) -> bool {
         let moved = |d: DeviceId, by: u32| {
             let x = d.0 / stride % size;

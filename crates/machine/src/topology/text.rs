@@ -1,8 +1,8 @@
-//! The text of a machine: `torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }`.
+//! Parser of a machine's text: `torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }`.
 //!
-//! Owns a reader for the command line, for `.kir` headers and for the values of a machine file, where no grammar of the
-//! frontend is at hand. Sizes are whole numbers here; expressions and parameters belong to `.kb` files and are evaluated
-//! before they come here.
+//! The text occurs on the command line, in headers of `.kir` files and as values in machine files,
+//! where the grammar of the front end is not available. Sizes are integers here. Expressions and
+//! parameters belong to `.kb` files and are evaluated before.
 
 use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 
@@ -13,28 +13,28 @@ use super::settings::{SettingValue, Settings, link_rate};
 use super::shape::{Part, Shape};
 use super::{AXIS_NAMES, Direction, Topology};
 
-/// Nested shapes deeper than this are refused.
+/// Limit on the nesting of shapes.
 const MAX_DEPTH: usize = 16;
 
-/// A machine as it is written, before it is built.
+/// A machine as written, before it is built.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Written {
     /// The generator and its sizes.
     pub shape: Shape,
-    /// The settings that were given.
+    /// The given settings.
     pub settings: Settings,
-    /// Rates of single links, in order: a later one wins.
+    /// Rates of single links in order. A later one overrides an earlier one.
     pub links: Vec<OwnLink>,
 }
 
-/// What a machine's description says, which may leave the shape to another.
+/// A description of a machine whose shape may be given elsewhere.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Described {
     /// The generator and its sizes.
     pub shape: Option<Shape>,
-    /// The settings that were given.
+    /// The given settings.
     pub settings: Settings,
-    /// Rates of single links, in order: a later one wins.
+    /// Rates of single links in order. A later one overrides an earlier one.
     pub links: Vec<OwnLink>,
 }
 
@@ -45,12 +45,16 @@ impl From<Written> for Described {
 }
 
 impl Described {
-    /// The machine of this description where `base` is what it replaces: its shape, or that of `base`; its settings, and of
-    /// those of `base` that it does not give those that mean something for the shape; rates of links of both. Links of
-    /// `graph(..)` are the shape itself and go with it. `at` is where the shape stands.
+    /// Builds the machine of this description, where `base` is the description that it overrides
+    /// and `absent` the shape if neither has one. The shape is its own, or that of `base`. The
+    /// settings are its own, and of those of `base` that it does not give, those that have a
+    /// meaning for the shape. Rates of links are those of both, except that rates of `base` are
+    /// dropped if the shape is replaced and either shape has links of its own (`graph`, `package`).
+    /// `at` is the position of the shape.
     ///
     /// # Errors
-    /// Those of [`Topology::build`], [`Topology::set_links`] and [`Topology::connected`].
+    /// Returns the errors of [`Topology::build`], [`Topology::set_links`] and
+    /// [`Topology::connected`].
     pub fn over(self, base: Described, absent: Shape, at: Span) -> Result<Topology, Diagnostic> {
         let (kept, links) = match &self.shape {
             Some(new) => {
@@ -68,10 +72,11 @@ impl Described {
     }
 }
 
-/// Reads a shape and, where written, its settings.
+/// Parses a shape and, if present, its settings.
 ///
 /// # Errors
-/// E446 for what is no such text, and the errors of [`Shape::from_call`] and [`Settings::set`], with spans in `file`.
+/// Returns E446 for malformed text, and the errors of [`Shape::from_call`] and [`Settings::set`],
+/// with spans in `file`.
 pub fn parse(text: &str, file: FileId) -> Result<Written, Diagnostic> {
     let mut reader = Reader { text, file, base: 0, at: 0 };
     let shape = reader.shape(0)?;
@@ -89,13 +94,13 @@ pub fn parse(text: &str, file: FileId) -> Result<Written, Diagnostic> {
     Ok(out)
 }
 
-/// Reads settings and rates of links alone: `forward: drain; link x: 5 GB/s, 1 us`.
+/// Parses settings and rates of links without a shape: `forward: drain; link x: 5 GB/s, 1 us`.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// Returns the errors of [`parse`].
 pub fn settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
     let mut reader = Reader { text, file, base: 0, at: 0 };
-    // Whose settings they are does not matter.
+    // The shape is a placeholder and not used.
     let mut out = Written { shape: Shape::Ring(1), settings: Settings::default(), links: vec![] };
     loop {
         reader.setting(&mut out)?;
@@ -107,14 +112,14 @@ pub fn settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Di
     Ok((out.settings, out.links))
 }
 
-/// A piece of a machine's text that stands somewhere in a file.
+/// A piece of a machine's text within a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'t> {
-    /// The piece.
+    /// The text.
     pub text: &'t str,
-    /// Where it stands; spans point there.
+    /// The file that contains it. Spans point there.
     pub file: FileId,
-    /// Byte in the file at which it begins.
+    /// Byte offset in the file at which it begins.
     pub base: usize,
 }
 
@@ -123,10 +128,10 @@ impl<'t> Fragment<'t> {
         Reader { text: self.text, file: self.file, base: self.base, at: 0 }
     }
 
-    /// `torus(2, 3)`, without settings.
+    /// Parses a shape without settings: `torus(2, 3)`.
     ///
     /// # Errors
-    /// E446 and those of [`Shape::from_call`].
+    /// Returns E446 and the errors of [`Shape::from_call`].
     pub fn shape(self) -> Result<Shape, Diagnostic> {
         let mut reader = self.reader();
         let shape = reader.shape(0)?;
@@ -134,10 +139,10 @@ impl<'t> Fragment<'t> {
         Ok(shape)
     }
 
-    /// The values of a setting: `50 GB/s, 500 ns`.
+    /// Parses the values of a setting: `50 GB/s, 500 ns`.
     ///
     /// # Errors
-    /// E446.
+    /// Returns E446 for malformed text.
     pub fn values(self) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
         let mut reader = self.reader();
         let values = reader.values()?;
@@ -145,10 +150,10 @@ impl<'t> Fragment<'t> {
         Ok(values)
     }
 
-    /// A number or a distribution of it: `2`, `uniform(1, 2)`, `exponential(2 us)`.
+    /// Parses a number or a distribution: `2`, `uniform(1, 2)`, `exponential(2 us)`.
     ///
     /// # Errors
-    /// E446, and those of [`Spread::new`].
+    /// Returns E446 and the errors of [`Spread::new`].
     pub fn spread(self, of: Drawn) -> Result<Spread, Diagnostic> {
         let mut reader = self.reader();
         let word = reader.word();
@@ -163,10 +168,11 @@ impl<'t> Fragment<'t> {
         Spread::new(of, word.as_ref(), &values, reader.span(0))
     }
 
-    /// Links that are given a rate: as [`Fragment::links`], or those both ways between two nodes, `(0)<->#0`.
+    /// Parses the links that are given a rate: those of [`Fragment::links`], or both directions
+    /// between two nodes, `(0)<->#0`.
     ///
     /// # Errors
-    /// E446.
+    /// Returns E446 for malformed text.
     pub fn link_sets(self) -> Result<Vec<LinkSet>, Diagnostic> {
         let mut reader = self.reader();
         let sets = reader.link_sets()?;
@@ -174,10 +180,10 @@ impl<'t> Fragment<'t> {
         Ok(sets)
     }
 
-    /// Some links: `(0,1)->(0,2)`, `(0)->(1) -x`, `+x`, `x`.
+    /// Parses a selector of links: `(0,1)->(0,2)`, `(0)->(1) -x`, `+x`, `x`.
     ///
     /// # Errors
-    /// E446.
+    /// Returns E446 for malformed text.
     pub fn links(self) -> Result<LinkSet, Diagnostic> {
         let mut reader = self.reader();
         let set = reader.link_set()?;
@@ -185,10 +191,10 @@ impl<'t> Fragment<'t> {
         Ok(set)
     }
 
-    /// Coordinates of a device: `(0,1)`.
+    /// Parses the coordinates of a device: `(0,1)`.
     ///
     /// # Errors
-    /// E446.
+    /// Returns E446 for malformed text.
     pub fn coordinates(self) -> Result<Vec<u32>, Diagnostic> {
         let mut reader = self.reader();
         let c = reader.coordinates()?;
@@ -227,7 +233,7 @@ impl<'t> Reader<'t> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.expected(what)) }
     }
 
-    /// Skips blanks, then takes the longest prefix of such characters.
+    /// Skips blanks, then takes the longest prefix of characters that satisfy `of`.
     fn run(&mut self, of: impl Fn(char) -> bool) -> Spanned<&'t str> {
         self.blanks();
         let (start, rest) = (self.at, self.rest());
@@ -277,7 +283,7 @@ impl<'t> Reader<'t> {
             let title = format!("shapes are nested more than {MAX_DEPTH} deep");
             return Err(Diagnostic::error("E446", title).primary(name.span, "here"));
         }
-        // An unknown name is the better message than a missing parenthesis after it.
+        // For an unknown name, report that instead of a missing parenthesis after it.
         if !super::shape::SHAPE_NAMES.contains(&name.node.as_str()) {
             return Shape::from_call(&name, &[]);
         }
@@ -340,7 +346,7 @@ impl<'t> Reader<'t> {
         Ok(values)
     }
 
-    /// As [`Reader::link_set`]; `A<->B` is both ways.
+    /// Parses as [`Reader::link_set`] does, and `A<->B` as both directions.
     fn link_sets(&mut self) -> Result<Vec<LinkSet>, Diagnostic> {
         let start = self.at;
         if let Some(from) = self.node()?
@@ -399,7 +405,7 @@ impl<'t> Reader<'t> {
         Ok(LinkSet::Between { from, to, way, one })
     }
 
-    /// A device `(0,1)` or a relay, `#0` or `router(0,1)`; nothing if something else stands there.
+    /// Parses a device `(0,1)` or a relay, `#0` or `router(0,1)`. None if something else follows.
     fn node(&mut self) -> Result<Option<Node>, Diagnostic> {
         self.blanks();
         if self.rest().starts_with('(') {
@@ -419,14 +425,14 @@ impl<'t> Reader<'t> {
         Ok(None)
     }
 
-    /// What follows `x.1` in the name of a switch.
+    /// Parses the rest of the name of a switch, after `x.1`.
     fn switch(&mut self, axis: usize, level: u32) -> Result<Node, Diagnostic> {
         self.expect('#', "`#` and the number of the switch")?;
         let number = self.small("the number of the switch")?;
         Ok(Node::Switch { axis, level, number })
     }
 
-    /// `x`, `+x` or `-x`; in a tree of switches with a level, `x.2`.
+    /// Parses `x`, `+x` or `-x`, with a level in a tree of switches: `x.2`.
     fn way(&mut self) -> Result<(usize, Option<Direction>, Option<u32>), Diagnostic> {
         let direction =
             if self.take('+') { Some(Direction::Plus) } else { self.take('-').then_some(Direction::Minus) };
@@ -446,7 +452,7 @@ impl<'t> Reader<'t> {
         Ok((axis, direction, level))
     }
 
-    /// A number below 2^32.
+    /// Parses a number below 2^32.
     fn small(&mut self, what: &str) -> Result<u32, Diagnostic> {
         let digits = self.run(|c| c.is_ascii_digit());
         match digits.node.parse() {
@@ -509,7 +515,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Digits, a fraction, an exponent.
+    /// Takes the text of a number: digits, fraction, exponent.
     fn number(&mut self) -> Spanned<&'t str> {
         self.blanks();
         let start = self.at;

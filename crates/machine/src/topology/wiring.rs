@@ -1,7 +1,10 @@
-//! Nodes and links of a machine: a product of axes, whose numbers are computed and never stored, or a list.
+//! Nodes and links of a machine: a product of axes, whose numbers are computed and never stored, or
+//! a list.
 //!
-//! Owns coordinates of devices and, of a product, the order of links (axis by axis, line by line, then as [`super::line`] has them) and of nodes (devices in their
-//! linear order, then the switches of each axis, line by line). Lists are [`super::graph`]'s.
+//! This module owns the coordinates of devices and, for a product, the order of links and nodes.
+//! Links are ordered axis by axis, then line by line, then as in [`super::line`]. Nodes are the
+//! devices in their linear order, then the switches of each axis, line by line. Lists of links are
+//! in [`super::graph`].
 
 use super::graph::{Graph, Relay};
 use super::line::{Axis, Kind, Spot};
@@ -10,23 +13,23 @@ use super::shape::Shape;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, package};
 use std::sync::Arc;
 
-/// How devices are linked: axes, first slowest.
+/// The links between nodes, as axes (slowest first) and optionally a list.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Wiring {
     pub axes: Vec<Axis>,
     /// Names of the axes.
     pub names: Vec<&'static str>,
-    /// The links, where they are a list; copies share them, and the routes that were found.
+    /// The links, if they are a list. Copies of a machine share the list and its routing tables.
     pub graph: Option<Arc<Graph>>,
-    /// Devices.
+    /// Number of devices.
     pub devices: u32,
-    /// Devices and switches.
+    /// Number of devices, switches and relays.
     pub nodes: u32,
-    /// Directed links.
+    /// Number of directed links.
     pub links: u64,
 }
 
-/// Kinds and sizes of the axes of a shape, first slowest.
+/// Appends kinds and sizes of the axes of a shape, slowest first.
 fn axes(shape: &Shape, wrap2: u8, out: &mut Vec<(Kind, u32)>) {
     let ring = |n: u32| match n {
         1 => Kind::Line,
@@ -43,14 +46,16 @@ fn axes(shape: &Shape, wrap2: u8, out: &mut Vec<(Kind, u32)>) {
         Shape::Tree(arity, depth) => {
             out.push((Kind::Tree { arity: *arity, depth: *depth }, arity.pow(*depth)));
         }
-        // The inner machine comes first in the text, and is the fastest in the order of devices.
+        // The inner machine comes first in the text, and its axes are the fastest in the order of
+        // devices.
         Shape::Hierarchy(levels) => levels.iter().rev().for_each(|s| axes(s, wrap2, out)),
         Shape::Graph { .. } | Shape::Package { .. } => {}
     }
 }
 
 impl Wiring {
-    /// The links of a shape within the limits. A list is empty at first.
+    /// Returns the links of a shape that is within the limits. The list of a `graph` is empty at
+    /// first.
     pub fn new(shape: &Shape, settings: &Settings) -> Wiring {
         let wrap2 = settings.wrap2();
         match shape {
@@ -91,7 +96,7 @@ impl Wiring {
         Wiring { axes, names, graph: None, devices, nodes: relay, links: base }
     }
 
-    /// The axis and the place on it of a switch.
+    /// Returns the axis of a switch and its spot there. None for a device.
     pub fn switch(&self, node: DeviceId) -> Option<(usize, Spot)> {
         if node.0 < self.devices {
             return None;
@@ -102,13 +107,13 @@ impl Wiring {
             .find_map(|(i, a)| a.switch(node.0, self.devices / a.size).map(|s| (i, s)))
     }
 
-    /// The axis of a link that exists.
+    /// Returns the axis of a link, which must exist.
     pub fn axis(&self, link: LinkId) -> usize {
         let links = |a: &Axis| a.kind.links(a.size) > 0 && a.base <= u64::from(link.0);
         self.axes.iter().rposition(links).unwrap_or(0)
     }
 
-    /// Ends, axis and direction of a link that exists.
+    /// Returns ends, axis and direction of a link, which must exist.
     pub fn ends(&self, link: LinkId) -> (DeviceId, DeviceId, usize, Direction) {
         if let Some(graph) = &self.graph {
             let e = graph.edge(link);
@@ -121,7 +126,7 @@ impl Wiring {
         (axis.at(from), axis.at(to), number, direction)
     }
 
-    /// The links that leave a node and where they lead, axis by axis.
+    /// Returns the links that leave a node and their receivers, axis by axis.
     pub fn from(&self, node: DeviceId) -> Vec<(LinkId, DeviceId)> {
         if let Some(graph) = &self.graph {
             return graph.leaving(node.0).map(|l| (l, DeviceId(graph.edge(l).to))).collect();

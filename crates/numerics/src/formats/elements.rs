@@ -1,10 +1,11 @@
-//! Elements of a tensor as little-endian bytes, as all three formats store them.
+//! Elements of a tensor as little-endian bytes, the form in which all three formats store them.
 
 use crate::tensor::{Data, Tensor};
 use half::{bf16, f16};
 use kbc_ir::types::DType;
 
-/// The tensor with these bytes as elements in row-major order; none if their number is wrong.
+/// Returns the tensor with these bytes as elements in row-major order, or None if their number is
+/// wrong.
 pub(super) fn decode(dtype: DType, shape: Vec<u64>, bytes: &[u8]) -> Option<Tensor> {
     macro_rules! all {
         ($variant:ident, $t:ty, $n:literal) => {{
@@ -28,7 +29,7 @@ pub(super) fn decode(dtype: DType, shape: Vec<u64>, bytes: &[u8]) -> Option<Tens
     Tensor::new(shape, data)
 }
 
-/// The elements in row-major order.
+/// Returns the elements in row-major order as bytes.
 pub(super) fn encode(tensor: &Tensor) -> Vec<u8> {
     macro_rules! all {
         ($v:expr) => {

@@ -1,16 +1,17 @@
-//! Data formats: bytes of `.npy`, `.npz` and `.safetensors` files to tensors and back.
+//! Data formats: converts the bytes of `.npy`, `.npz` and `.safetensors` files to tensors and back.
 //!
-//! Owns the three formats, their limits and the messages about damaged or unsupported data. Files, paths and the choice
-//! of a place in the source to point at belong to the driver: everything here takes `&[u8]` and gives `Vec<u8>`, and
-//! `path_hint` is only what messages call the data and where the extension is read from. No input may panic, and none
-//! makes kbc allocate more than its own length justifies.
+//! The module owns the three formats, their limits and the messages about damaged or unsupported
+//! data. Files, paths and source positions of messages belong to the driver: everything here takes
+//! `&[u8]` and returns `Vec<u8>`. `path_hint` only names the data in messages and provides the
+//! extension. No input may cause a panic or an allocation larger than the length of the input
+//! justifies.
 //!
 //! | code | when |
 //! |---|---|
-//! | E401 | the bytes are not what the extension says: truncated, malformed, inconsistent sizes, duplicate keys |
-//! | E402 | the extension names no format kbc reads or writes |
-//! | E403 | an element type, byte order or compression kbc does not have |
-//! | E404 | no such key, no key where one is needed, a key where there is none |
+//! | E401 | bytes that do not fit the extension: truncated, malformed, inconsistent, duplicate keys |
+//! | E402 | the extension is not that of a format kbc reads or writes |
+//! | E403 | an element type, byte order or compression that kbc does not support |
+//! | E404 | no such key, no key where one is needed, or a key where there is none |
 //! | E406 | a tensor or key that the format cannot hold (writers) |
 
 mod elements;
@@ -23,7 +24,7 @@ use kbc_diag::Diagnostic;
 use kbc_diag::nearest::nearest;
 use kbc_ir::types::DType;
 
-/// A file format, by the extension of its name.
+/// A file format, determined by the extension of the file name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// One array.
@@ -35,7 +36,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file of that name; E402 if the extension is none of the three (in any case of letters).
+    /// Returns the format of a file of that name, or E402 if the extension is none of the three (in
+    /// any letter case).
     pub fn of(path_hint: &str) -> Result<Format, Diagnostic> {
         let file = path_hint.rsplit(['/', '\\']).next().unwrap_or(path_hint);
         let extension = file.rsplit_once('.').map(|(_, e)| e.to_ascii_lowercase());
@@ -52,8 +54,8 @@ impl Format {
     }
 }
 
-/// Reads one tensor. `key` names the array of an `.npz` or `.safetensors`; it may be left out if there is exactly one,
-/// and must be left out for `.npy`. E401 to E404.
+/// Reads one tensor. `key` names the array of an `.npz` or `.safetensors`. It may be left out if
+/// there is exactly one array, and must be left out for `.npy`. Fails with E401 to E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
     match Format::of(path_hint)? {
         Format::Npy => match key {
@@ -65,18 +67,20 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
     }
 }
 
-/// Which element types of numpy are read that kbc has not.
+/// The element types of numpy that kbc lacks and that are nevertheless read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Near {
     /// None.
     No,
-    /// f64, rounded to f32, and truth values, as u8.
+    /// f64, rounded to f32, and booleans, as u8.
     Yes,
-    /// The same, and two raw bytes, 16-bit words and 16-bit integers as the bits of bf16, which numpy has no name for.
+    /// The same, and also two raw bytes, 16-bit words and 16-bit integers, as the bits of bf16, for
+    /// which numpy has no name.
     Bits,
 }
 
-/// Reads one tensor as [`read`] does, also of element types that become another. E401 to E404.
+/// Reads one tensor like [`read`], including element types that are converted. Fails with E401 to
+/// E404.
 pub fn read_near(path_hint: &str, bytes: &[u8], key: &str, near: Near) -> Result<Tensor, Diagnostic> {
     match Format::of(path_hint)? {
         Format::Npz => npz::read_near(path_hint, bytes, Some(key), near),
@@ -84,24 +88,24 @@ pub fn read_near(path_hint: &str, bytes: &[u8], key: &str, near: Near) -> Result
     }
 }
 
-/// What an array is, before it is read.
+/// The type of an array, known before it is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
     /// Element type.
     pub dtype: DType,
-    /// Sizes, first slowest.
+    /// Sizes, slowest dimension first.
     pub shape: Vec<u64>,
 }
 
 impl Described {
-    /// Bytes of the elements.
+    /// Returns the number of bytes of the elements.
     pub fn bytes(&self) -> u64 {
         byte_len(self.dtype, &self.shape).unwrap_or(u64::MAX)
     }
 }
 
-/// Element type and sizes of the array that [`read_near`] would read; what is packed is not unpacked for it. E401 to
-/// E404.
+/// Returns element type and sizes of the array that [`read_near`] would read, without unpacking
+/// compressed data. Fails with E401 to E404.
 pub fn describe(
     path_hint: &str,
     bytes: &[u8],
@@ -120,7 +124,7 @@ pub fn describe(
     }
 }
 
-/// A key of a file that has none. E404.
+/// Returns the error E404 for a key of a file that has none.
 fn keyless(path_hint: &str, key: &str) -> Diagnostic {
     Diagnostic::error(
         "E404",
@@ -129,7 +133,8 @@ fn keyless(path_hint: &str, key: &str) -> Diagnostic {
     .help(format!("leave out `:{key}`"))
 }
 
-/// Keys of the arrays in the data, in the order stored; none for `.npy`. E401, E402.
+/// Returns the keys of the arrays in the data, in the order stored; none for `.npy`. Fails with
+/// E401 or E402.
 pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
     match Format::of(path_hint)? {
         Format::Npy => npy::read(path_hint, bytes).map(|_| vec![]),
@@ -138,41 +143,45 @@ pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
     }
 }
 
-/// The bytes of a `.npy` file (version 1.0, C order, little-endian). E406 for bf16, which numpy has no name for.
+/// Returns the bytes of a `.npy` file (version 1.0, C order, little-endian). Fails with E406 for
+/// bf16, for which numpy has no name.
 pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     npy::write(tensor)
 }
 
-/// The bytes of an `.npz` file: stored members in the order given, the same bytes every time. E406.
+/// Returns the bytes of an `.npz` file: stored members in the order given, deterministically. Fails
+/// with E406.
 pub fn write_npz(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
     npz::write(list)
 }
 
-/// The bytes of a `.safetensors` file, the same bytes every time. E406.
+/// Returns the bytes of a `.safetensors` file, deterministically. Fails with E406.
 pub fn write_safetensors(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
     safetensors::write(list)
 }
 
-/// E401 with the format's words.
+/// Returns the error E401 with the format's explanation.
 fn damaged(path_hint: &str, kind: &str, what: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::error("E401", format!("`{path_hint}` is not a sound {kind} file: {what}"))
 }
 
-/// Bytes of a tensor of these sizes, or none if that is no number a file can have. Counts empty dimensions as one when it
-/// looks for overflow, so that no later product of sizes can overflow either.
+/// Returns the number of bytes of a tensor of these sizes, or None if no file can have that many.
+/// Empty dimensions count as one in the overflow check, so that no later product of sizes can
+/// overflow either.
 fn byte_len(dtype: DType, shape: &[u64]) -> Option<u64> {
     let spread = shape.iter().try_fold(1u64, |n, d| n.checked_mul((*d).max(1)))?;
     let bytes = spread.checked_mul(dtype.bytes()).filter(|b| *b <= i64::MAX as u64)?;
     Some(if shape.contains(&0) { 0 } else { bytes })
 }
 
-/// `[25, 384]`.
+/// Formats a shape, as in `[25, 384]`.
 fn show_shape(shape: &[u64]) -> String {
     let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
     format!("[{}]", sizes.join(", "))
 }
 
-/// The key to read: the one asked for, or the only one. E404 lists what there is and the nearest name.
+/// Returns the key to read: the requested one, or the only one. E404 lists the existing keys and
+/// the nearest name.
 fn choose_key<'a>(path_hint: &str, keys: &'a [String], asked: Option<&str>) -> Result<&'a str, Diagnostic> {
     let list = |keys: &[String]| {
         let shown: Vec<String> = keys.iter().take(40).map(|k| format!("`{k}`")).collect();

@@ -1,8 +1,9 @@
 //! `.npy`: numpy's format of one array (NEP 1, and `numpy/lib/format.py` for versions 2 and 3).
 //!
-//! Magic `\x93NUMPY`, two bytes of version, the length of the header (two bytes in version 1, four after), the header as
-//! a Python dict literal with exactly `descr`, `fortran_order` and `shape`, then the elements. Versions 1, 2 and 3, C and
-//! Fortran order and little-endian elements are read; version 1, C order is written.
+//! A file has the magic bytes `\x93NUMPY`, two bytes of version, the length of the header (two
+//! bytes in version 1, four after), the header as a Python dict literal with exactly `descr`,
+//! `fortran_order` and `shape`, and then the elements. Versions 1, 2 and 3, C and Fortran order and
+//! little-endian elements are read; version 1, C order is written.
 
 use super::elements::{decode, encode};
 use super::{Described, Near, byte_len, damaged, show_shape};
@@ -12,34 +13,34 @@ use kbc_ir::types::DType;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Reads the array. E401, E403.
+/// Reads the array. Fails with E401 or E403.
 pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
     read_near(path_hint, bytes, Near::No)
 }
 
-/// What stands before the elements.
+/// The contents of a file before the elements.
 pub(super) struct Head {
     /// Element type of the bytes.
     dtype: DType,
-    /// The bytes are f64, of which f32 is made.
+    /// Whether the bytes are f64, which is rounded to f32.
     rounded: bool,
     /// Sizes.
     shape: Vec<u64>,
-    /// First index fastest.
+    /// Whether the first index varies fastest.
     fortran: bool,
-    /// Bytes before the elements.
+    /// Number of bytes before the elements.
     start: usize,
-    /// Bytes of the elements.
+    /// Number of bytes of the elements.
     need: u64,
 }
 
 impl Head {
-    /// What the array is read as.
+    /// Returns the type as which the array is read.
     pub fn described(self) -> Described {
         Described { dtype: if self.rounded { DType::F32 } else { self.dtype }, shape: self.shape }
     }
 
-    /// Whether as many bytes are there as the shape takes. E401.
+    /// Checks that there are as many bytes as the shape needs. Fails with E401.
     pub fn check_size(&self, path_hint: &str, all: u64) -> Result<(), Diagnostic> {
         let there = all.saturating_sub(self.start as u64);
         let why = match there.cmp(&self.need) {
@@ -53,7 +54,8 @@ impl Head {
     }
 }
 
-/// Bytes of magic number, version, length of the header and header, as far as the first 12 bytes say. E401.
+/// Returns the number of bytes of magic number, version, header length and header, according to the
+/// first 12 bytes. Fails with E401.
 pub(super) fn head_bytes(path_hint: &str, bytes: &[u8]) -> Result<usize, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
     if bytes.len() < MAGIC.len() || !bytes.starts_with(MAGIC) {
@@ -77,7 +79,7 @@ pub(super) fn head_bytes(path_hint: &str, bytes: &[u8]) -> Result<usize, Diagnos
     }
 }
 
-/// Reads what stands before the elements. E401, E403.
+/// Reads everything before the elements. Fails with E401 or E403.
 pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
     let start = head_bytes(path_hint, bytes)?;
@@ -87,7 +89,7 @@ pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Di
     })?;
     let header = Header::parse(text).map_err(bad)?;
     let (dtype, rounded) = match (&header.descr, near) {
-        // its bytes, of which f32 is made below
+        // the bytes of f64, from which f32 is made below
         (Descr::Plain(name), Near::Yes | Near::Bits) if name == "<f8" => (DType::I64, true),
         _ => (dtype_of(path_hint, &header.descr, near)?, false),
     };
@@ -98,7 +100,7 @@ pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Di
     Ok(Head { dtype, rounded, shape, fortran, start, need })
 }
 
-/// Reads the array, also of element types that become another. E401, E403.
+/// Reads the array, including element types that are converted. Fails with E401 or E403.
 pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
     let head = head(path_hint, bytes, near)?;
@@ -123,7 +125,8 @@ pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Di
     }
 }
 
-/// The array as version 1.0 in C order, the bytes that `numpy.save` writes. E406 for bf16.
+/// Returns the array as version 1.0 in C order, which are the bytes that `numpy.save` writes. Fails
+/// with E406 for bf16.
 pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     let descr = match tensor.dtype() {
         DType::F32 => "<f4",
@@ -143,7 +146,7 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     let comma = if sizes.len() == 1 { "," } else { "" };
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", sizes.join(", "));
-    // The elements begin at a multiple of 64, the header ends with a newline.
+    // The elements begin at a multiple of 64; the header ends with a newline.
     let blanks = 63 - (10 + header.len()) % 64;
     header.extend(std::iter::repeat_n(' ', blanks));
     header.push('\n');
@@ -161,7 +164,7 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     Ok(out)
 }
 
-/// The element type of a `descr`, or E403 with the reason and what to do in numpy.
+/// Returns the element type of a `descr`, or E403 with the reason and a remedy in numpy.
 fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnostic> {
     let refuse = |what: String, help: &str| {
         Err(Diagnostic::error("E403", format!("`{path_hint}` holds {what}")).help(help.to_string()))
@@ -230,7 +233,7 @@ fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnos
     Ok(dtype)
 }
 
-/// Elements of a Fortran-ordered array (first index fastest) in C order.
+/// Reorders the elements of a Fortran-ordered array (first index fastest) to C order.
 fn row_major(data: &[u8], shape: &[u64], size: usize) -> Vec<u8> {
     let sizes: Vec<usize> = shape.iter().map(|d| *d as usize).collect();
     let mut strides = vec![0; sizes.len()];
@@ -259,13 +262,13 @@ fn row_major(data: &[u8], shape: &[u64], size: usize) -> Vec<u8> {
 
 /// The `descr` entry.
 enum Descr {
-    /// `'<f4'`.
+    /// A plain type, such as `'<f4'`.
     Plain(String),
     /// A list of fields.
     Structured,
 }
 
-/// What the header says.
+/// The entries of the header.
 struct Header {
     descr: Descr,
     fortran: bool,
@@ -273,7 +276,7 @@ struct Header {
 }
 
 impl Header {
-    /// Parses the dict literal; an error is a phrase for E401.
+    /// Parses the dict literal. An error is a phrase for E401.
     fn parse(text: &[u8]) -> Result<Header, String> {
         let mut p = Literal { text, at: 0 };
         let (mut descr, mut fortran, mut shape) = (None, None, None);
@@ -311,14 +314,14 @@ impl Header {
     }
 }
 
-/// A reader of the few Python literals a header may hold.
+/// A reader of the few Python literals that a header may contain.
 struct Literal<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 impl Literal<'_> {
-    /// The next byte that is not blank.
+    /// Returns the next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
@@ -340,7 +343,7 @@ impl Literal<'_> {
         if self.eat(byte) { Ok(()) } else { Err(self.wrong(&format!("`{}`", byte as char))) }
     }
 
-    /// A quoted string without escapes.
+    /// Reads a quoted string without escapes.
     fn string(&mut self) -> Result<String, String> {
         let quote = match self.peek() {
             Some(q @ (b'\'' | b'"')) => q,
@@ -366,7 +369,7 @@ impl Literal<'_> {
         Err(self.wrong("True or False"))
     }
 
-    /// `(25, 384)`, `(3,)`, `()`.
+    /// Reads a tuple such as `(25, 384)`, `(3,)`, `()`.
     fn tuple(&mut self) -> Result<Vec<u64>, String> {
         self.expect(b'(')?;
         let mut out = vec![];
@@ -383,7 +386,7 @@ impl Literal<'_> {
         Ok(out)
     }
 
-    /// Digits, with the `L` that Python 2 wrote after long integers.
+    /// Reads digits, with the `L` that Python 2 wrote after long integers.
     fn integer(&mut self) -> Result<u64, String> {
         self.peek();
         let rest = &self.text[self.at.min(self.text.len())..];
@@ -399,7 +402,8 @@ impl Literal<'_> {
         Ok(value)
     }
 
-    /// The list of fields of a record type: only that it closes matters, kbc refuses it.
+    /// Skips the list of fields of a record type. Only its closing bracket matters, because kbc
+    /// rejects the type.
     fn skip_list(&mut self) -> Result<Descr, String> {
         let mut depth = 0usize;
         while let Some(b) = self.peek() {

@@ -1,8 +1,10 @@
-//! `.npz`: a zip archive whose members are `.npy` files, as `numpy.savez` and `savez_compressed` write it.
+//! `.npz`: a zip archive whose members are `.npy` files, as `numpy.savez` and `savez_compressed`
+//! write it.
 //!
-//! Stored and deflated members are read, with their checksums; members are written stored, with the time stamp zero of
-//! the zip format, so that the same tensors give the same bytes. The key of a member is its name without `.npy`;
-//! members of other names are not arrays and are left alone.
+//! Stored and deflated members are read, and their checksums are verified. Members are written
+//! stored, with the time stamp zero of the zip format, so that the same tensors give the same
+//! bytes. The key of a member is its name without `.npy`; members with other names are not arrays
+//! and are ignored.
 
 use super::{Described, Near, choose_key, damaged, npy};
 use crate::tensor::Tensor;
@@ -13,21 +15,23 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
-/// Deflate cannot do better than 1032 to 1 (zlib's technical notes); a member that says so is not unpacked.
+/// Maximum compression ratio of deflate, 1032 to 1 (zlib's technical notes). A member that claims
+/// more is not unpacked.
 const MOST_RATIO: u64 = 1032;
 
-/// Bytes of a member that room is made for before it is unpacked, whatever it says of its size.
+/// Maximum number of bytes that are reserved for a member before it is unpacked, whatever size it
+/// states.
 const AT_ONCE: u64 = 64 << 20;
 
-/// Bytes of a member before its elements; numpy writes about a hundred.
+/// Maximum number of bytes of a member before its elements; numpy writes about a hundred.
 const MOST_HEAD: usize = 1 << 20;
 
-/// Reads the array of that key, or the only one. E401, E403, E404.
+/// Reads the array of that key, or the only one. Fails with E401, E403 or E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
     read_near(path_hint, bytes, key, Near::No)
 }
 
-/// The same, also of element types that become another. E401, E403, E404.
+/// Does the same, including element types that are converted. Fails with E401, E403 or E404.
 pub fn read_near(path_hint: &str, bytes: &[u8], key: Option<&str>, near: Near) -> Result<Tensor, Diagnostic> {
     let mut archive = open(path_hint, bytes)?;
     let keys = list(path_hint, &archive)?;
@@ -38,7 +42,8 @@ pub fn read_near(path_hint: &str, bytes: &[u8], key: Option<&str>, near: Near) -
     npy::read_near(&shown, &array, near)
 }
 
-/// Element type and sizes of that array, of which nothing else is unpacked. E401, E403, E404.
+/// Returns element type and sizes of that array, and unpacks nothing else. Fails with E401, E403 or
+/// E404.
 pub fn describe(
     path_hint: &str,
     bytes: &[u8],
@@ -54,12 +59,13 @@ pub fn describe(
     Ok(npy::head(&format!("{path_hint}:{key}"), &head, near)?.described())
 }
 
-/// Keys of the arrays, in the order of the archive. E401.
+/// Returns the keys of the arrays, in the order of the archive. Fails with E401.
 pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
     list(path_hint, &open(path_hint, bytes)?)
 }
 
-/// The archive of these arrays, in this order. E406 if a key is empty, twice there, or no name for a member.
+/// Returns the archive of these arrays, in this order. Fails with E406 if a key is empty, occurs
+/// twice, or cannot be the name of a member.
 pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
     let mut seen = BTreeSet::new();
     let mut zip = ZipWriter::new(Cursor::new(vec![]));
@@ -107,7 +113,7 @@ fn list(path_hint: &str, archive: &Archive<'_>) -> Result<Vec<String>, Diagnosti
     Ok(keys)
 }
 
-/// What a member begins with: all that stands before its elements.
+/// Reads the beginning of a member: everything before its elements.
 fn beginning(path_hint: &str, name: &str, file: &mut impl Read) -> Result<Vec<u8>, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npz", format!("`{name}` {what}"));
     let mut out = vec![];
@@ -125,8 +131,8 @@ fn beginning(path_hint: &str, name: &str, file: &mut impl Read) -> Result<Vec<u8
     Ok(out)
 }
 
-/// The unpacked bytes of a member; its checksum is right. What it begins with says how many there are, before they are
-/// unpacked.
+/// Returns the unpacked bytes of a member, whose checksum has been verified. The beginning of the
+/// member states their number before they are unpacked.
 fn member(
     path_hint: &str,
     archive: &mut Archive<'_>,
@@ -160,7 +166,7 @@ fn member(
     Ok(out)
 }
 
-/// What the zip reader found, as E401, or E403 if it is something kbc has no reader for.
+/// Converts an error of the zip reader to E401, or to E403 if kbc has no reader for the data.
 fn wrong(path_hint: &str, name: &str, e: &ZipError) -> Diagnostic {
     let of = if name.is_empty() { String::new() } else { format!("member `{name}`: ") };
     match e {

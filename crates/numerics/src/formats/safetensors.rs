@@ -1,9 +1,11 @@
-//! `.safetensors`: the length of a JSON header (8 bytes), the header, and the elements of all tensors one after another.
+//! `.safetensors`: the length of a JSON header (8 bytes), the header, and the elements of all
+//! tensors one after another.
 //!
-//! The rules are those of the format's README (huggingface/safetensors): a header of at most 100 MB that begins with `{`
-//! and may end in blanks; an entry a tensor with `dtype`, `shape` and `data_offsets`, and strings under `__metadata__`;
-//! no key twice; the tensors cover the data without gap or overlap, each with exactly the bytes of its shape. Written in
-//! the order of the reference implementation: larger element types first, then by key.
+//! The rules are those of the format's README (huggingface/safetensors). The header has at most 100
+//! MB, begins with `{` and may end in blanks. It has one entry per tensor with `dtype`, `shape` and
+//! `data_offsets`, and strings under `__metadata__`; no key occurs twice. The tensors cover the
+//! data without gap or overlap, each with exactly the bytes of its shape. Files are written in the
+//! order of the reference implementation: larger element types first, then by key.
 
 use super::elements::{decode, encode};
 use super::{Described, byte_len, choose_key, damaged, show_shape};
@@ -15,11 +17,11 @@ use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The format's limit on the header.
+/// The format's limit on the size of the header, in bytes.
 const MOST_HEADER: u64 = 100_000_000;
 const METADATA: &str = "__metadata__";
 
-/// Reads the tensor of that key, or the only one. E401, E403, E404.
+/// Reads the tensor of that key, or the only one. Fails with E401, E403 or E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
     let file = File::parse(path_hint, bytes)?;
     let (key, entry, dtype) = file.entry(path_hint, key)?;
@@ -29,19 +31,19 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
     })
 }
 
-/// Element type and sizes of that tensor. E401, E403, E404.
+/// Returns element type and sizes of that tensor. Fails with E401, E403 or E404.
 pub fn describe(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Described, Diagnostic> {
     let file = File::parse(path_hint, bytes)?;
     let (_, entry, dtype) = file.entry(path_hint, key)?;
     Ok(Described { dtype, shape: entry.shape.clone() })
 }
 
-/// Keys of the tensors, in the order of the header. E401.
+/// Returns the keys of the tensors, in the order of the header. Fails with E401.
 pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
     Ok(File::parse(path_hint, bytes)?.keys())
 }
 
-/// The file of these tensors. E406 if a key is `__metadata__` or twice there.
+/// Returns the file of these tensors. Fails with E406 if a key is `__metadata__` or occurs twice.
 pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
     let mut seen = BTreeSet::new();
     for (key, _) in list {
@@ -81,7 +83,7 @@ pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
     Ok(out)
 }
 
-/// The kbc type of a type name of the format.
+/// Returns the kbc type of a type name of the format.
 fn dtype_of(name: &str) -> Option<DType> {
     DType::ALL.into_iter().find(|d| d.name().to_uppercase() == name)
 }
@@ -95,7 +97,7 @@ struct Entry {
     data_offsets: (u64, u64),
 }
 
-/// The header, with keys in their order and none of them twice.
+/// The header, with its keys in order; no key occurs twice.
 struct Header(Vec<(String, Entry)>);
 
 impl<'de> Deserialize<'de> for Header {
@@ -126,7 +128,7 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// A file whose rules have been checked: every range lies in `data`.
+/// A file that obeys the rules: every range lies in `data`.
 struct File<'a> {
     entries: Vec<(String, Entry)>,
     data: &'a [u8],
@@ -137,7 +139,7 @@ impl<'a> File<'a> {
         self.entries.iter().map(|(k, _)| k.clone()).collect()
     }
 
-    /// The tensor of that key, or the only one. E403, E404.
+    /// Returns the tensor of that key, or the only one. Fails with E403 or E404.
     fn entry(&self, path_hint: &str, key: Option<&str>) -> Result<(String, &Entry, DType), Diagnostic> {
         let keys = self.keys();
         let key = choose_key(path_hint, &keys, key)?;
@@ -184,7 +186,7 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
-    /// Sizes and cover; an error is a phrase for E401.
+    /// Checks sizes and coverage. An error is a phrase for E401.
     fn check(&self) -> Result<(), String> {
         for (key, e) in &self.entries {
             let (start, end) = e.data_offsets;
@@ -194,7 +196,8 @@ impl<'a> File<'a> {
                     self.data.len()
                 ));
             }
-            // A type kbc has not is refused when that tensor is read; its size is then not known here.
+            // A type that kbc lacks is rejected when that tensor is read; its size is not known
+            // here.
             let Some(dtype) = dtype_of(&e.dtype) else { continue };
             let need = byte_len(dtype, &e.shape).ok_or_else(|| {
                 format!("`{key}`, {dtype}{}, is larger than any file", show_shape(&e.shape))

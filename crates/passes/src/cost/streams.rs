@@ -1,17 +1,19 @@
-//! Which transfers of an algorithm are on which stream of a rank, as far as rounds tell.
+//! Streams of an algorithm: an estimate, from its rounds, of the stream on which each transfer
+//! runs.
 //!
-//! Statements side by side (`together`) of different form run on streams of their own, those of the same form in lockstep on
-//! one (`expand`, which sees the statements). Here the form of a branch is how many rounds each of its uses has
-//! transfers in. Owns this guess; it counts where a stream is a core.
+//! `expand` puts concurrent branches (`together`) of different form on streams of their own, and
+//! branches of the same form in lockstep on one stream. It sees the statements. This module sees
+//! only rounds, so it takes as the form of a branch the number of rounds in which each of its uses
+//! has transfers. The estimate matters on machines where a stream is a core.
 
 use kbc_diag::Span;
 use kbc_rounds::Rounds;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of each lane of the rounds the stream it is on, from 0.
+/// Returns for each lane of the rounds the stream on which it runs, counted from 0.
 pub(super) fn streams(rounds: &Rounds) -> Vec<u32> {
     let lanes = &rounds.lanes;
-    // The branch of the outermost statement that a lane belongs to.
+    // Finds the branch of the outermost `together` statement to which a lane belongs.
     let outermost = |mut lane: usize| {
         while let Some(l) = lanes.get(lane).filter(|l| l.parent != 0 && l.parent as usize != lane) {
             lane = l.parent as usize;
@@ -19,7 +21,7 @@ pub(super) fn streams(rounds: &Rounds) -> Vec<u32> {
         lane
     };
     let tops: Vec<usize> = (0..lanes.len()).map(outermost).collect();
-    // Of each outermost branch its uses in order, with in how many rounds each has transfers.
+    // For each outermost branch, its uses in order, and the rounds in which each use has transfers.
     let mut forms: BTreeMap<usize, Vec<(u32, BTreeSet<u32>)>> = BTreeMap::new();
     for (round, x) in rounds.transfers() {
         let top = tops.get(x.lane as usize).copied().unwrap_or(0);

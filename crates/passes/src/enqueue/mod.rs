@@ -1,23 +1,28 @@
-//! Messages through queues, in the place of windows, signals and fences.
+//! Queues: sends messages through queues instead of windows, signals and fences.
 //!
-//! For machines whose devices have queues to each other (docs/machine.md, `queue`): it takes the marks that `expand`
-//! left and needs neither `allocate` nor `synchronize`. A message is sent piece by piece (`put` becomes `send`) and
-//! received where it lands; one that is added is received into a register, a scratch operand as long as the one it is
-//! added to, and added from there. What lands at several places is received at one of them and copied on. A queue's
-//! credits are its own, so the marks that ask for them go.
+//! The pass is for machines whose devices have queues to each other (docs/machine.md, `queue`). It
+//! starts from the marks that `expand` left and needs neither `allocate` nor `synchronize`. A
+//! message is sent piece by piece (`put` becomes `send`) and received where it lands. A message
+//! that is added is received into a register, which is a scratch operand as long as the operand it
+//! is added to, and added from there. A message that lands at several places is received at one of
+//! them and copied to the others. A queue has credits of its own, so the marks that ask for credits
+//! are removed.
 //!
-//! A rank has a queue for each direction that messages come from, as the window of its receiver: what is sent up an axis
-//! (`(r + 1) mod 4`) comes in at `@r_minus`, what is sent down it at `@r_plus`, whoever else sends (parents, children,
-//! partners) at `@peer`. In a ring of two both neighbours are one rank, and only the window tells their messages apart. A
-//! stream has a queue of its own in each.
+//! A rank has one queue for each direction that messages come from, named like a window of the
+//! receiver. A message sent up an axis (`(r + 1) mod 4`) arrives at `@r_minus`, a message sent down
+//! at `@r_plus`, and a message from any other rank (parents, children, partners) at `@peer`. In a
+//! ring of two, both neighbours are the same rank, and only the direction distinguishes their
+//! messages. Each stream has a queue of its own in each direction.
 //!
-//! A queue is first in, first out, so between two ranks messages must be received in the order in which they were sent.
-//! That is compared for one call (up to 4 million operations; beyond, the checker alone says it). Where it does not hold
-//! every message of the text gets a queue of its own; where that does not help, E375.
+//! A queue is first in, first out, so between two ranks messages must be received in the order in
+//! which they were sent. The pass compares the two orders for one call of up to 4 million
+//! operations; for longer calls, only the checker decides. If the orders differ in a queue, each
+//! window whose messages use the queue gets a queue of its own. If that does not help, the schedule
+//! is rejected (E375).
 //!
-//! Depth and size of slots are those of the machine, or 4 slots as large as the largest message. A message that is larger
-//! than a slot of the machine makes the slot larger, which a warning tells (E377). Whether so many slots are enough is for
-//! the checker to say.
+//! The number and size of slots are those of the machine, or 4 slots as large as the largest
+//! message. If a message is larger than a slot of the machine, the slot becomes larger, with a
+//! warning (E377). The checker decides whether the number of slots is enough.
 //!
 //! ```kir,before
 //! kir 1
@@ -101,8 +106,8 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Not done here: windows for targets without queues (`lower-queues`), deadlocks of queues that are too short (the
-//! checker), time of slots (the event engine).
+//! Not done here: windows for targets without queues (`lower-queues`), deadlocks of queues with too
+//! few slots (the checker), and the time that slots take (the event engine).
 
 mod order;
 mod receive;
@@ -133,36 +138,36 @@ pub static INFO: PassInfo = PassInfo {
     }],
 };
 
-/// Slots of a queue of a machine that does not say.
+/// Slots per queue if the machine does not state a number.
 const DEPTH: u64 = 4;
 
-/// The pass.
+/// The pass `enqueue`.
 pub struct Enqueue {
     options: Options,
 }
 
 impl Enqueue {
-    /// With the options of the pass.
+    /// Returns the pass with options of [`INFO`].
     pub fn new(options: &Options) -> Enqueue {
         Enqueue { options: options.clone() }
     }
 }
 
-/// The queue that the messages of a window take.
+/// The queue that carries the messages of a window.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Lane {
     queue: QueueId,
     index: u64,
 }
 
-/// What tells queues apart.
+/// The key of a queue array.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     way: Way,
     dtype: &'static str,
 }
 
-/// Messages of one window: where they come in, and the stream that moves them.
+/// The messages of one window: where they arrive, and the stream that moves them.
 struct Site {
     window: WindowId,
     way: Way,
@@ -199,7 +204,8 @@ impl Pass for Enqueue {
             if wrong.is_empty() {
                 break (plan, queues);
             }
-            // All messages that share the queue part ways; a message that is out of order by itself has none.
+            // Each window whose messages share the queue gets a queue of its own. A window whose
+            // messages are out of order by themselves has one already.
             let mut changed = false;
             for (site, split) in sites.iter().zip(&mut split) {
                 let lane = plan[site.window.0 as usize];
@@ -224,14 +230,14 @@ impl Pass for Enqueue {
     }
 }
 
-/// E375
+/// Returns the error E375.
 fn refused(span: Span, why: &str, help: &str) -> Diagnostic {
     Diagnostic::error("E375", format!("a message that queues cannot carry: {why}"))
         .primary(span, "this message")
         .help(help.to_owned())
 }
 
-/// Where a message is fetched, if one is.
+/// Returns the location of a `get`, if there is one.
 fn fetched(s: &Schedule) -> Option<Span> {
     fn find(list: &[SStmt]) -> Option<Span> {
         list.iter().find_map(|s| match s {
@@ -245,7 +251,7 @@ fn fetched(s: &Schedule) -> Option<Span> {
     streams.into_iter().find_map(|s| find(&s.body))
 }
 
-/// Windows whose messages are marked, in order of first use.
+/// Returns the windows with marked messages, in order of first use.
 fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
     let mut out: Vec<Site> = vec![];
     for region in &s.regions {
@@ -263,7 +269,8 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
                 }
                 if *point == Point::Publish {
                     let here = Way::of(peer, &region.coords);
-                    // One text, one way; where several roles write it out, their peers are ranks.
+                    // One peer expression gives one direction. If several roles contain the
+                    // message, their peers must agree; otherwise the direction is `Peer`.
                     site.0 = Some(if site.0.as_ref().is_none_or(|w| *w == here) { here } else { Way::Peer });
                 }
             });
@@ -284,7 +291,7 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
     Ok(out)
 }
 
-/// Calls `f` with every operation and its place.
+/// Calls `f` with every operation and its source location.
 pub(crate) fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
     for st in list {
         match st {
@@ -298,7 +305,7 @@ pub(crate) fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
     }
 }
 
-/// For every window the queue of its messages, and the queues.
+/// Returns for every window the queue of its messages, and all new queues.
 fn plan(
     s: &Schedule,
     sites: &[Site],
@@ -307,7 +314,8 @@ fn plan(
     depth: Option<u64>,
 ) -> (Vec<Option<Lane>>, Vec<Queue>) {
     let mut keys: Vec<Key> = vec![];
-    // Of each queue array, which stream (and, where its messages part ways, which window) each of its queues is of.
+    // For each queue array, the user of each of its queues: a stream and, if windows have separate
+    // queues, a window.
     let mut users: Vec<Vec<(Name, Option<WindowId>)>> = vec![];
     let mut queues: Vec<Queue> = vec![];
     let mut out = vec![None; s.windows.len()];
@@ -343,7 +351,7 @@ fn plan(
     (out, queues)
 }
 
-/// A name that no queue has.
+/// Returns a name that no queue has.
 fn fresh(hint: &str, s: &Schedule, more: &[Queue]) -> Name {
     let taken = |n: &str| s.queues.iter().chain(more).any(|q| q.name.as_str() == n);
     let mut name = hint.to_owned();
@@ -355,7 +363,7 @@ fn fresh(hint: &str, s: &Schedule, more: &[Queue]) -> Name {
     name.into()
 }
 
-/// E377, once, for the queues whose slots had to grow, with the largest message.
+/// Adds one warning E377 for all queues whose slots had to grow. It names the largest message.
 fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagnostics) {
     let bytes = |q: &Queue| q.capacity * q.dtype.bytes();
     let used = |i: usize| plan.iter().flatten().any(|l| l.queue.0 as usize == i);
@@ -381,7 +389,7 @@ fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagn
     );
 }
 
-/// Windows whose messages go through queues go.
+/// Removes the windows whose messages go through queues.
 fn drop_windows(s: &mut Schedule, plan: &[Option<Lane>]) {
     let mut to = vec![];
     let mut kept = 0;
@@ -407,7 +415,7 @@ fn drop_windows(s: &mut Schedule, plan: &[Option<Lane>]) {
     }
 }
 
-/// An index as an expression.
+/// Returns the index of a queue as an expression.
 fn index(lane: Lane) -> Expr {
     Expr::Int(lane.index as i64)
 }

@@ -1,7 +1,9 @@
-//! Whether messages are received in the order in which they were sent, for one call, by walking it.
+//! Order of messages: checks that messages are received in the order in which they were sent, by
+//! walking one call.
 //!
-//! A message is known by the slot it would have had in its window. Owns the comparison; the schedule it walks is
-//! [`super::receive::shadow`], in which every piece is read once, where it will be received.
+//! A message is identified by the slot that it would have had in its window. The walk runs over
+//! [`super::receive::shadow`], a schedule that reads every piece once, at the place where it will
+//! be received.
 
 use super::Lane;
 use kbc_ir::host::spelled;
@@ -9,16 +11,16 @@ use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Operations that are walked at most.
+/// Largest number of operations that are walked.
 const MOST: u64 = 1 << 22;
 
-/// A slot of a window.
+/// A slot: (window, slot).
 type Slot = (u32, u64);
-/// Sender, receiver, queue.
+/// A channel: (sender, receiver, queue).
 type Which = (u64, u64, Lane);
 
-/// The queues whose messages are received in another order than they are sent. None where there are too many
-/// operations to tell, or the walk has a fault: the checker says so.
+/// Returns the queues whose messages are received in another order than they are sent. Returns none
+/// if there are too many operations or if the walk has a fault; the checker reports either.
 pub(super) fn wrong(shadow: &Schedule, plan: &[Option<Lane>]) -> BTreeSet<Lane> {
     compared(shadow, plan).unwrap_or_default()
 }

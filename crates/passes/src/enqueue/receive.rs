@@ -1,8 +1,10 @@
-//! Bodies with `send` and `recv` in the place of marks, puts and reads of slots.
+//! Message bodies: replaces marks, puts and reads of slots by `send` and `recv`.
 //!
-//! What a receiver does with a message follows its `expect`: copies and additions from the slots, in loops over pieces and
-//! under conditions. One of them (the *first landing*: without a condition, a copy if there is one) becomes the `recv`;
-//! the others, which read the same pieces, read where that one put them. Owns this and the registers it needs.
+//! After the `expect` of a message, the receiver reads its slots with copies and additions
+//! (*landings*), in loops over pieces and under conditions. One of them becomes the `recv`. It is
+//! called the *first landing*: one without a condition, and a copy if there is one. The other
+//! landings, which read the same pieces, read the place where the first one put them. This module
+//! also makes the registers that this needs.
 
 use super::{Lane, index, refused};
 use kbc_diag::{Diagnostic, Span};
@@ -10,7 +12,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::{Name, types::ReduceOp};
 
-/// An operation with its references replaced.
+/// Returns an operation with its references replaced.
 pub(super) fn with_refs(op: &SOp, f: &impl Fn(&Ref) -> Ref) -> SOp {
     match op {
         SOp::Copy { dst, src } => SOp::Copy { dst: f(dst), src: f(src) },
@@ -21,7 +23,8 @@ pub(super) fn with_refs(op: &SOp, f: &impl Fn(&Ref) -> Ref) -> SOp {
     }
 }
 
-/// The schedule in which every piece of a message is read once: where it will be received.
+/// Returns the schedule in which every piece of a message is read once, at the place where it will
+/// be received.
 pub(super) fn shadow(s: &Schedule, plan: &[Option<Lane>]) -> Result<Schedule, Diagnostic> {
     let mut out = s.clone();
     let keep = |landings: &[SStmt], _: Lane, _: &Peer, first: usize| Ok(vec![landings[first].clone()]);
@@ -31,7 +34,7 @@ pub(super) fn shadow(s: &Schedule, plan: &[Option<Lane>]) -> Result<Schedule, Di
     Ok(out)
 }
 
-/// Puts queues in the place of windows.
+/// Replaces windows by queues.
 pub(super) fn rewrite(s: &mut Schedule, plan: &[Option<Lane>]) -> Result<(), Diagnostic> {
     for r in 0..s.regions.len() {
         let mut registers = Registers { of: vec![], operands: s.regions[r].operands.len() as u32 };
@@ -48,12 +51,13 @@ pub(super) fn rewrite(s: &mut Schedule, plan: &[Option<Lane>]) -> Result<(), Dia
     Ok(())
 }
 
-/// What becomes of the landings of a message: its queue, its sender, and which of them is the first.
+/// Rewrites the landings of a message, given its queue, its sender and the index of the first
+/// landing.
 type Land<'l> = dyn FnMut(&[SStmt], Lane, &Peer, usize) -> Result<Vec<SStmt>, Diagnostic> + 'l;
 
 struct Body<'a> {
     plan: &'a [Option<Lane>],
-    /// Puts become sends.
+    /// Whether puts become sends.
     sends: bool,
 }
 
@@ -108,7 +112,7 @@ impl Body<'_> {
     }
 }
 
-/// Windows whose slots an operation reads here, or writes there.
+/// Returns the windows whose slots an operation reads on this rank or writes on another.
 fn slots(op: &SOp) -> Vec<WindowId> {
     let refs = match op {
         SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => vec![dst, src],
@@ -122,7 +126,7 @@ fn slots(op: &SOp) -> Vec<WindowId> {
     refs.into_iter().filter_map(window).collect()
 }
 
-/// Whether a statement reads a slot of a window, and nothing else.
+/// Checks whether a statement reads slots of a window, and does nothing else.
 fn reads(st: &SStmt, w: WindowId) -> bool {
     match st {
         SStmt::For { body, .. } => !body.is_empty() && body.iter().all(|s| reads(s, w)),
@@ -136,7 +140,8 @@ fn reads(st: &SStmt, w: WindowId) -> bool {
     }
 }
 
-/// The landing that becomes the `recv`: one without a condition around all of it, a copy if there is one.
+/// Returns the landing that becomes the `recv`: one that is not conditional as a whole, and a copy
+/// if there is one.
 fn first(landings: &[SStmt], w: WindowId) -> Option<usize> {
     let always: Vec<usize> =
         (0..landings.len()).filter(|&i| !matches!(landings[i], SStmt::If { .. })).collect();
@@ -189,7 +194,7 @@ impl<'s> Nest<'s> {
         }
     }
 
-    /// Its loops and conditions around something else.
+    /// Returns other statements inside the same loops and conditions.
     fn with(&self, inner: Vec<SStmt>) -> Vec<SStmt> {
         self.around.iter().rev().fold(inner, |inner, a| {
             vec![match *a {
@@ -201,8 +206,9 @@ impl<'s> Nest<'s> {
         })
     }
 
-    /// How the names of another landing's loops are called here, if this one goes through the same pieces in the same
-    /// order. It may have a condition around all of it.
+    /// Returns which loop variable of this landing corresponds to each of another landing's, if
+    /// both go through the same pieces in the same order. This landing may have one additional
+    /// condition around it.
     fn names(&self, of: &Nest<'_>) -> Option<Vec<(Name, Name)>> {
         let skip = self.around.len().checked_sub(of.around.len())?;
         if skip > 1 || self.around[..skip].iter().any(|a| matches!(a, Around::Loop(..))) {
@@ -229,7 +235,7 @@ fn renamed(e: &Expr, names: &[(Name, Name)]) -> Expr {
     e.subst(&|n| names.iter().find(|(from, _)| from == n).map(|(_, to)| Expr::Var(to.clone())))
 }
 
-/// A message received, and read where it was put by the landings after the first.
+/// Receives a message. The landings after the first read the place where the first one put it.
 fn received(
     landings: &[SStmt],
     lane: Lane,
@@ -271,16 +277,17 @@ fn received(
     Ok(out)
 }
 
-/// Scratch operands of a region that messages which are added are received into: one for each operand they are added
-/// to, as long as it, so that a message has the same chunk in both.
+/// Registers of a region: scratch operands into which messages are received that are then added.
+/// There is one for each operand to which messages are added, with the same length, so that a
+/// message has the same chunk in both.
 struct Registers {
-    /// Operands that have one, in the order of their registers.
+    /// Operands that have a register, in the order of their registers.
     of: Vec<OperandId>,
     operands: u32,
 }
 
 impl Registers {
-    /// The same chunk of the register of its operand.
+    /// Returns the same chunk in the register of its operand.
     fn like(&mut self, r: &Ref) -> Ref {
         let Ref::Chunk { operand, path } = r else { return r.clone() };
         let at = self.of.iter().position(|o| o == operand).unwrap_or_else(|| {

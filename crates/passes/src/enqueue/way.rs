@@ -1,26 +1,27 @@
-//! From which direction a message comes in at its receiver.
+//! Direction of a message: the side on which it arrives at its receiver.
 //!
-//! A direction of mine is joined to the one of my peer that points back at me: what I send up an axis comes in at my
-//! peer's window for what comes from below. Owns this reading of a peer's text; names of directions never pair by
-//! themselves.
+//! The direction in which a rank sends corresponds to the direction of its peer that points back: a
+//! message sent up an axis arrives at the peer's window for messages from below. This module
+//! derives the direction from the expression of the peer. Names of directions alone never
+//! correspond.
 
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::Peer;
 
-/// The window of a receiver.
+/// A window of a receiver, named by direction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
-    /// For what comes up a coordinate, from the neighbour below.
+    /// For messages that go up a coordinate, from the neighbour below.
     Minus(Name),
-    /// For what comes down it.
+    /// For messages that go down a coordinate, from the neighbour above.
     Plus(Name),
-    /// For any other rank.
+    /// For messages from any other rank.
     Peer,
 }
 
 impl Way {
-    /// The window that a message to this peer comes in at.
+    /// Returns the window at which a message to this peer arrives.
     pub(super) fn of(peer: &Peer, coords: &[(Name, u64)]) -> Way {
         let mut way = None;
         for (e, (name, size)) in peer.iter().zip(coords) {
@@ -36,7 +37,7 @@ impl Way {
         way.unwrap_or(Way::Peer)
     }
 
-    /// `r_minus`, `r_plus`, `peer`
+    /// Returns `r_minus`, `r_plus` or `peer`, for a coordinate `r`.
     pub(super) fn name(&self) -> String {
         match self {
             Way::Minus(r) => format!("{r}_minus"),
@@ -46,7 +47,8 @@ impl Way {
     }
 }
 
-/// Whether an expression is the next coordinate (true) or the one before it, with or without a wrap.
+/// Checks whether an expression is the next coordinate (true) or the previous one (false), with or
+/// without wrapping.
 fn step(e: &Expr, name: &Name, size: u64) -> Option<bool> {
     let inner = match e {
         Expr::Bin(BinOp::Mod, inner, k) if k.as_int() == Some(size as i64) => inner,
@@ -62,7 +64,7 @@ fn step(e: &Expr, name: &Name, size: u64) -> Option<bool> {
     if **own != Expr::Var(name.clone()) {
         return None;
     }
-    // In a ring of two only the text tells the two ways apart.
+    // In a ring of two, only the text distinguishes the two directions.
     match by {
         1 => Some(true),
         -1 => Some(false),

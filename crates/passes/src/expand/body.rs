@@ -1,7 +1,8 @@
-//! Statements of an algorithm as a tree of rounds, loops and lanes (LANGUAGE 2.4), still without signals.
+//! Statements of an algorithm as a tree of rounds, loops and lanes, without signals.
 //!
-//! Owns the meaning of `for`, `each`, `if`, `together` and `apply` on symbols: who transfers what to whom in which
-//! round, as expressions. How a round becomes operations is [`super::emit`].
+//! This module evaluates `for`, `each`, `if`, `together` and `apply` symbolically: which rank
+//! transfers what to which rank in which round, as expressions. [`super::emit`] turns rounds into
+//! operations.
 
 use super::options::Options;
 use super::region::{Cx, Gen, Region};
@@ -18,22 +19,23 @@ use kbc_rounds::options::{OptionKind, OptionValue};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A transfer statement with everything around it.
+/// A transfer statement with its context.
 #[derive(Clone)]
 pub(super) struct Transfer {
     /// Generators of the `each` statements around it.
     pub(super) each: Vec<Gen>,
-    /// When this rank takes part, besides the generators.
+    /// The condition that this rank takes part, besides the generators.
     pub(super) guard: Expr,
     pub(super) src: Region,
     pub(super) dst: Region,
     pub(super) group: Rc<Group>,
-    /// The other rank, in the group's own coordinates, not wrapped.
+    /// The other rank, in the group's coordinates, not wrapped.
     pub(super) peer: Vec<Expr>,
     pub(super) get: bool,
     pub(super) reduce: bool,
     pub(super) span: Span,
-    /// Its number among the transfers of its loop and how many those are, where the loop's steps do not say it.
+    /// The number of the transfer among those of its loop, and how many those are, if they do not
+    /// follow from the loop's steps.
     pub(super) step: Option<(Expr, i64)>,
 }
 
@@ -46,64 +48,64 @@ pub(super) enum Node {
     Lanes(Vec<Vec<Node>>),
 }
 
-/// A scratch buffer: the operand whose line it has.
+/// A scratch buffer. `like` is the operand whose line it has.
 pub(super) struct Scratch {
     pub(super) name: Name,
     pub(super) like: u32,
 }
 
-/// The walk over statements.
+/// The state of the walk over statements.
 pub(super) struct Builder<'a> {
     pub(super) cx: Cx<'a>,
-    /// Loops are unrolled, so that steps are constants.
+    /// Whether loops are unrolled, so that steps are constants.
     pub(super) unroll: bool,
     pub(super) scratch: Vec<Scratch>,
-    /// Operands of the collective itself.
+    /// Number of operands of the collective itself.
     pub(super) operands: u32,
-    /// Operations so far, against [`MAX_UNROLLED`].
+    /// Number of transfers so far, limited by [`MAX_UNROLLED`].
     pub(super) transfers: usize,
     pub(super) depth: u32,
-    /// Loops around the statement that stay loops.
+    /// Number of loops around the statement that remain loops.
     pub(super) loops: u32,
-    /// Linear index expression and size of the whole region, for tables.
+    /// The coordinate system of the whole region, for tables.
     pub(super) world: super::view::World,
     pub(super) tables: Vec<kbc_ir::schedule::Table>,
 }
 
-/// Transfers that an unrolled expansion may have.
+/// Largest number of transfers of an unrolled expansion.
 pub(super) const MAX_UNROLLED: usize = 4096;
 
-/// An algorithm to be applied.
+/// An application of an algorithm.
 pub(super) struct Use {
     pub(super) coll: CollId,
     pub(super) alg: AlgId,
-    /// Parameters that do not have their default.
+    /// Parameters that differ from their defaults.
     pub(super) args: Vec<(String, Sym)>,
     /// Coordinates of the root.
     pub(super) root: Option<Vec<Expr>>,
     pub(super) group: Rc<Group>,
-    /// One for each buffer of the collective.
+    /// One region for each buffer of the collective.
     pub(super) regions: Vec<Region>,
-    /// When this rank takes part.
+    /// The condition that this rank takes part.
     pub(super) guard: Expr,
     /// Generators of the `each` statements around it.
     pub(super) each: Vec<Gen>,
-    /// The statement.
+    /// The source location of the statement.
     pub(super) at: Span,
     /// Options of the use.
     pub(super) options: Options,
 }
 
-/// One application of an algorithm: its names and its spaces.
+/// The frame of one application of an algorithm: its names and its spaces.
 #[derive(Clone)]
 pub(super) struct Frame {
     pub(super) env: Bindings,
     pub(super) group: Rc<Group>,
     /// Names of the group's coordinates.
     axes: Vec<String>,
-    /// Chunks of the space.
+    /// Number of chunks of the space.
     pub(super) chunks: Expr,
-    /// The collective's buffers and scratch by name; one without a name is first.
+    /// The collective's buffers and scratch by name, with a buffer without a name first.
     pub(super) buffers: Vec<(String, Region)>,
     pub(super) one_buffer: bool,
     pub(super) guard: Expr,
@@ -111,14 +113,14 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Number of the axis with that coordinate name.
+    /// Returns the index of the axis with that coordinate name.
     pub(super) fn axis(&self, name: &str) -> Option<usize> {
         self.axes.iter().position(|a| a == name)
     }
 }
 
 impl<'a> Builder<'a> {
-    /// The rounds of an algorithm on a group and regions.
+    /// Returns the rounds of an algorithm on a group and regions.
     pub(super) fn algorithm(&mut self, u: Use) -> Res<Vec<Node>> {
         if u.options.instances.max(u.options.cores) > 1 || u.options.pipeline > 1 {
             return self.in_lanes(u);
@@ -231,7 +233,7 @@ impl<'a> Builder<'a> {
                 let mut region = first.clone();
                 region.operand = self.operands + self.scratch.len() as u32;
                 let like = first.operand;
-                // Scratch of scratch has the line of what that one was like.
+                // Scratch like another scratch has the line of that one's operand.
                 let like = if like < self.operands {
                     like
                 } else {
@@ -347,7 +349,7 @@ impl<'a> Builder<'a> {
         Ok(if nodes.is_empty() { nodes } else { vec![Node::Loop(Gen { var: name, lo, hi }, nodes)] })
     }
 
-    /// `each` over several rounds: its values side by side.
+    /// Handles an `each` over several rounds: its values run concurrently.
     fn each_unrolled(&mut self, gens: &kbc_rounds::ast::Gens, body: &Block, frame: &Frame) -> Res<Vec<Node>> {
         let mut frames = vec![frame.clone()];
         for (var, range) in &gens.vars {
@@ -502,7 +504,7 @@ impl<'a> Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The value of an option of an `apply`.
+    /// Returns the value of an option of an `apply`.
     fn option(
         &self,
         kind: OptionKind,
@@ -534,7 +536,8 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// A scratch operand with the line of another, for local moves that would read what they write.
+    /// Adds a scratch operand with the line of another operand, for local moves that would read
+    /// what they write.
     pub(super) fn stage(&mut self, operand: u32) -> u32 {
         let like = if operand < self.operands {
             operand

@@ -1,8 +1,10 @@
-//! One collective as a region of a schedule: from the algorithm's text, in the shortest form that says it.
+//! Expansion of one collective to a region of a schedule, from the algorithm's text, in the
+//! shortest possible form.
 //!
-//! Three ways, tried in this order: symbolic in rank and step; symbolic in the rank with the steps unrolled; a role a
-//! rank from concrete rounds. The last two have limits and say so. Owns the choice, the windows' sizes and the
-//! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
+//! Three forms are tried in this order: symbolic in rank and step; symbolic in the rank, with the
+//! steps unrolled; one role per rank, made from concrete rounds. The last two have limits, which
+//! the error states. This module owns the choice, the sizes of windows and the operands of the
+//! region. [`super::emit`] and [`super::concrete`] make the operations.
 
 use super::body::{Builder, MAX_UNROLLED, Node, Use};
 use super::emit::{CORE, Emitter, Marks};
@@ -32,13 +34,13 @@ use std::sync::Arc;
 pub enum Arg {
     /// An integer.
     Int(i64),
-    /// An algorithm, or the word of an option.
+    /// The name of an algorithm, or the word of an option.
     Word(String),
 }
 
 /// A collective to be expanded.
 pub struct Request<'a> {
-    /// Declarations.
+    /// The declarations.
     pub lib: &'a Library,
     /// The collective.
     pub coll: CollId,
@@ -48,11 +50,11 @@ pub struct Request<'a> {
     pub args: &'a [(String, Arg)],
     /// The combiner.
     pub red: ReduceOp,
-    /// Root by linear index.
+    /// The root as a linear index.
     pub root: Option<u64>,
-    /// Mesh axes it runs over.
+    /// The mesh axes over which it runs.
     pub over: Vec<Name>,
-    /// Sizes of the coordinate system: one a part of the axis, or the whole.
+    /// Sizes of the coordinate system: one for each part of the axis, or the whole axis.
     pub sizes: Vec<u64>,
     /// Buffers with their lines, in the order of the collective's declaration.
     pub operands: Vec<(BufferId, Line)>,
@@ -60,13 +62,14 @@ pub struct Request<'a> {
     pub largest: Vec<(u64, u64)>,
     /// Name of the region.
     pub name: Name,
-    /// Where it comes from.
+    /// Its source location.
     pub span: Span,
-    /// What has been found out about algorithms so far.
+    /// Results about algorithms that are known so far.
     pub known: &'a Known,
 }
 
-/// Whether one slot a message needs no credit, by algorithm, shape and parameters: found once, asked for every use.
+/// For each algorithm, shape and parameters: whether one slot per message needs no credit. Each
+/// result is computed once and used by all uses.
 #[derive(Default)]
 pub struct Known(RefCell<BTreeMap<Call, bool>>);
 
@@ -82,7 +85,7 @@ impl Known {
     }
 }
 
-/// The use as the evaluation to rounds wants it.
+/// Returns the use as a call for the evaluation to rounds.
 pub(super) fn call(r: &Request<'_>) -> Call {
     let decl = r.lib.algorithm(r.alg);
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
@@ -130,8 +133,9 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
     })
 }
 
-/// The request with its vectors cut among `k` cores at lines of 64 bytes, so that no two cores write to one line. The blocks that other
-/// collectives have begin where they begin: within them lanes are cut by elements.
+/// Returns the request with its vectors cut among `k` cores at multiples of 64 bytes, so that no
+/// two cores write to one cache line. Collectives with blocks keep the boundaries of the blocks,
+/// and lanes within a block are cut by elements.
 fn shared<'a>(r: &Request<'a>, k: u64, out: &Schedule) -> Request<'a> {
     const LINE: u64 = 64;
     let cut = |(buffer, line): &(BufferId, Line)| match line.parts {
@@ -151,7 +155,7 @@ fn shared<'a>(r: &Request<'a>, k: u64, out: &Schedule) -> Request<'a> {
     }
 }
 
-/// Names of the region's coordinates: the algorithm's own where they fit.
+/// Returns the names of the region's coordinates: the algorithm's own if it has as many.
 fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
     sizes
         .iter()
@@ -166,7 +170,8 @@ fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
 }
 
 impl Marks {
-    /// What the use asks for, and whether other messages imply it.
+    /// Returns the marks that the use needs, given its options and whether other messages imply
+    /// credits.
     fn of(r: &Request<'_>, options: &Options, streams: bool) -> Marks {
         let within = if streams { Within::Data } else { Within::Program };
         let implied = match options.slots {
@@ -208,7 +213,7 @@ fn attempt(
         depth: 0,
         loops: 0,
         world: world.clone(),
-        // A table of an earlier region serves again.
+        // Tables of earlier regions are reused.
         tables: out.tables.clone(),
     };
     let group = Rc::new(Group::world(&world, decl));
@@ -251,7 +256,7 @@ fn attempt(
     let (windows, mut lanes) = (e.windows, e.lanes);
     let (mut main, rounds) = (main, windows.iter().filter_map(|w| w.round.as_ref()).collect::<Vec<_>>());
     if !rounds.is_empty() {
-        // How many messages a neighbour gets is known now.
+        // The number of messages to each neighbour is known only here.
         let f = |n: &Name| rounds.iter().find(|r| r.name == *n).map(|r| Expr::Int(r.messages));
         for body in lanes.iter_mut().map(|l| &mut l.1).chain([&mut main]) {
             let known = map_exprs(&subst_stmts(body, &f), &Expr::simplify);
@@ -321,7 +326,7 @@ fn attempt(
     Ok(())
 }
 
-/// `ring`, `ring(d: -1)`: the algorithm as a use writes it.
+/// Returns the algorithm as a use writes it, such as `ring` or `ring(d: -1)`.
 pub(super) fn label(r: &Request<'_>) -> String {
     let name = &r.lib.algorithm(r.alg).name.node;
     if r.args.is_empty() {
@@ -359,9 +364,11 @@ pub(super) fn window(
     }
 }
 
-/// Elements the largest run of `len` of `den` chunks of a line can have on any rank, given its largest extent and unit.
+/// Returns the largest number of elements of a run of `len` of `den` chunks of a line on any rank,
+/// given the line's largest extent and unit.
 ///
-/// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two ceilings).
+/// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two
+/// ceilings).
 pub(super) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64, i64)) -> u64 {
     let (len, den, parts) = (len.max(0) as u128, den.max(1) as u128, line.parts as u128);
     let (extent, unit) = (extent as u128, unit as u128);
@@ -370,10 +377,10 @@ pub(super) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64
     }
     let scaled = len * parts;
     if let CutRule::Lines(line_of) = line.rule {
-        // Every boundary is less than a line away from where it would be.
+        // Every boundary is less than one line away from its even position.
         return ((extent * unit * len).div_ceil(den) + u128::from(line_of) * unit) as u64;
     }
-    // Most elements of so many blocks.
+    // The largest number of elements in this many blocks.
     let run = |blocks: u128| match &line.rule {
         CutRule::Lengths(l) => {
             u128::from(l.longest_run(u64::try_from(blocks).unwrap_or(u64::MAX))).min(extent)

@@ -1,7 +1,7 @@
-//! The last way: a role a rank, from concrete rounds.
+//! Concrete expansion, the last form that is tried: one role per rank, made from concrete rounds.
 //!
-//! For algorithms whose text has no symbolic form in rank and step. The schedule grows with ranks and steps, so there
-//! is a limit, and above it an error that says why the shorter ways did not work.
+//! It serves algorithms that have no symbolic form in rank and step. The schedule grows with ranks
+//! and steps, so there is a limit. Beyond it, the error states why the shorter forms failed.
 
 use super::collective::{Request, call, capacity, label, window};
 use super::emit::Marks;
@@ -16,16 +16,17 @@ use kbc_ir::schedule::*;
 use kbc_ir::types::Mesh;
 use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
 
-/// Transfers (pieces of messages) a schedule with a role a rank may have.
+/// Largest number of transfers (pieces of messages) of a schedule with one role per rank.
 pub(super) const MAX_TRANSFERS: usize = 40_000;
 
-/// A piece of a message: places at both ends, in runs.
+/// A piece of a message: its places at both ends, as runs.
 struct Piece {
     round: usize,
     src: u32,
     dst: u32,
     from: Ref,
-    /// What the receiver does with it, in text order.
+    /// Destinations at the receiver, in program order: (place, whether the piece is added,
+    /// location).
     to: Vec<(Ref, bool, Span)>,
     distance: u32,
     order: usize,
@@ -33,12 +34,13 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether what was fetched is used from scratch: it is added, or goes to several places.
+    /// Checks whether a fetched piece is used from scratch, because it is added or goes to several
+    /// places.
     fn staged(&self) -> bool {
         !matches!(&self.to[..], [(_, false, _)])
     }
 
-    /// The operand it goes to first.
+    /// Returns the operand of its first destination.
     fn operand(&self) -> u32 {
         match self.to[0].0 {
             Ref::Chunk { operand, .. } => operand.0,
@@ -94,7 +96,7 @@ fn chunk(operand: u32, start: u32, len: u32, of: u32) -> Ref {
     Ref::Chunk { operand: OperandId(operand), path }
 }
 
-/// Runs of source and destination side by side: (source start, destination start, length).
+/// Returns matching runs of source and destination: (source start, destination start, length).
 fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
     let (mut a, mut b) = (t.from.runs().iter(), t.to.runs().iter());
     let (mut x, mut y) = (a.next().copied(), b.next().copied());
@@ -113,7 +115,7 @@ fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
     out
 }
 
-/// Appends the region with a role a rank.
+/// Appends the region with one role per rank.
 pub(super) fn collective(
     r: &Request<'_>,
     options: &Options,
@@ -141,7 +143,8 @@ pub(super) fn collective(
     fits(r, &rounds, &operands, &out.mesh)?;
     let (pieces, locals) = pieces(&rounds);
     let ranks = rounds.ranks() as usize;
-    // A slot for each piece a rank receives, or sends where it is fetched, in the order in which they come.
+    // One slot for each piece that a rank receives (with pull: sends), in the order in which they
+    // come.
     let mut next = vec![0i64; ranks];
     let mut slot = vec![0i64; pieces.len()];
     for (i, p) in pieces.iter().enumerate() {
@@ -150,7 +153,7 @@ pub(super) fn collective(
         next[at as usize] += 1;
     }
     let slots = next.iter().copied().max().unwrap_or(0);
-    // And a number for each message: the pieces of one round from one sender.
+    // One number for each message: the pieces of one round from one sender.
     let mut received = vec![0i64; ranks];
     let mut message = vec![0i64; pieces.len()];
     for i in 0..pieces.len() {
@@ -175,7 +178,7 @@ pub(super) fn collective(
                 (extent, unit)
             }
         };
-        // Scratch like the first buffer is as large as that one is anywhere.
+        // Scratch like the first buffer is as large as that buffer on the rank with most.
         let largest = if from >= own && of == rounds.atoms { r.largest[0] } else { largest };
         for (_, _, n) in runs(x) {
             most = most.max(capacity(&operands[from].line, largest, (i64::from(n), i64::from(of))));
@@ -247,8 +250,8 @@ pub(super) fn collective(
     Ok(())
 }
 
-/// A buffer for scratch: like operand `i`, or like the first one where it has as many atoms, otherwise a plain vector, for which the
-/// atoms must be all equal.
+/// Adds a scratch buffer. It has the line of operand `i`, or that of the first operand if it has as
+/// many atoms. Otherwise it is a plain vector, for which all atoms must be equal.
 fn scratch(
     r: &Request<'_>,
     rounds: &Rounds,
@@ -285,7 +288,8 @@ fn scratch(
     Ok(Operand { name: format!("{name}{i}").into(), buffer, line, scratch: true })
 }
 
-/// Whether every atom has the same size at both places of every transfer, on every group of ranks.
+/// Checks that every atom has the same size at both places of every transfer, in every group of
+/// ranks.
 fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> Result<(), Diagnostics> {
     let atoms = |x: &kbc_rounds::region::Region| rounds.buffers[x.buffer as usize].atoms;
     let equal: Vec<Option<u64>> = operands
@@ -316,7 +320,8 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
     Ok(())
 }
 
-/// Remote pieces in the order of rounds, receivers' order of additions and text; local moves by round.
+/// Returns the remote pieces, sorted by round, receiver, order of additions and program order; and
+/// the local moves with their rounds.
 fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
     let mut pieces: Vec<Piece> = vec![];
     let mut locals = vec![];
@@ -332,7 +337,7 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
             for (from, to, n) in runs(x) {
                 let from = chunk(x.from.buffer, from, n, of);
                 let to = (chunk(x.to.buffer, to, n, to_of), x.reduce, x.span);
-                // What goes to several places of one peer in one round travels once.
+                // Data that goes to several places of one peer in one round travels once.
                 let same = |p: &&mut Piece| p.src == x.src && p.dst == x.dst && p.from == from;
                 match pieces[begin..].iter_mut().find(same) {
                     Some(p) => p.to.push(to),
@@ -362,7 +367,7 @@ struct Roles<'x> {
     message: &'x [i64],
     marks: Marks,
     window: WindowId,
-    /// Of each operand the scratch that what is fetched for it waits in.
+    /// For each operand, the scratch that holds data fetched for it.
     fetched: &'x [Option<OperandId>],
     red: kbc_ir::types::ReduceOp,
     place: &'x dyn Fn(u32) -> Peer,
@@ -379,7 +384,8 @@ impl Roles<'_> {
         out
     }
 
-    /// Sends or receives of a round: the pieces of one peer together, between their two marks.
+    /// Emits the sends or receives of a round: the pieces of one peer together, between their two
+    /// marks.
     fn ends(&self, t: usize, rank: u32, send: bool, out: &mut Vec<SStmt>) {
         let mine = |p: &Piece| p.round == t && if send { p.src == rank } else { p.dst == rank };
         let list: Vec<usize> = (0..self.pieces.len()).filter(|&i| mine(&self.pieces[i])).collect();
@@ -427,7 +433,8 @@ impl Roles<'_> {
         }
     }
 
-    /// A piece that its receiver fetches: the copy to the sender's slot, or the get from there and its use.
+    /// Emits a piece that its receiver fetches: the copy to the sender's slot, or the get from
+    /// there and its use.
     fn fetch(&self, p: &Piece, slot: Ref, send: bool, out: &mut Vec<SStmt>) {
         let mut push = |op, span| out.push(SStmt::Op(op, span));
         if send {

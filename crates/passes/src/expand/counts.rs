@@ -1,7 +1,8 @@
-//! `all_to_all` with a matrix of counts, as a region.
+//! Lowering of `all_to_all` with a matrix of counts.
 //!
-//! A rank's rows lie in the order of destinations, and what it gets in the order of sources: nothing is packed. The line
-//! of each side has the lengths of its blocks in a table with a row a rank.
+//! A rank's rows are in the order of destinations, and the rows that it receives are in the order
+//! of sources, so nothing is packed. The line of each side has the lengths of its blocks in a table
+//! with one row per rank.
 
 use super::lower::Lower;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -12,7 +13,8 @@ use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, CutRule, TensorType};
 
 impl Lower<'_> {
-    /// The value of an `all_to_all` with counts. `lines` are the types of what the region works on, before and after.
+    /// Lowers an `all_to_all` with counts, and returns the buffer of its value. `lines` are the
+    /// types of the data on which the region works, before and after.
     pub(super) fn counted(
         &mut self,
         op: &Op,

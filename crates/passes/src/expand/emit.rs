@@ -1,7 +1,8 @@
-//! Rounds as operations of a role: sends, local moves, receives, in program order (LANGUAGE 7.1).
+//! Emission of operations: rounds as operations of a role, in program order.
 //!
-//! A rank does, round by round, its sends, its local moves, its receives. Every message lands in a slot of its own;
-//! its four points stay marks until `synchronize`. Owns the numbering of slots and the order in which reductions add.
+//! In each round a rank performs its sends, then its local moves, then its receives. Every message
+//! lands in a slot of its own, and its four points remain marks until `synchronize`. This module
+//! numbers slots and determines the order in which reductions add.
 
 use super::body::{Builder, Node, Transfer};
 use super::message::{End, Form, at_owner};
@@ -14,112 +15,116 @@ use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::schedule::{OperandId, Point, Ref, SOp, SStmt, WindowId, subst_stmts};
 use kbc_ir::types::ReduceOp;
 
-/// An operand, and its largest chunks as (chunks, of).
+/// An operand and its largest chunks, as (chunks, of).
 pub(super) type Fits = (u32, Vec<(i64, i64)>);
 
-/// A window to be: its slots, and the chunks that have to fit into one.
+/// A window under construction: its slots, and the chunks that have to fit into one slot.
 pub(super) struct WindowDraft {
     pub(super) slots: i64,
-    /// Operand and largest chunk as (chunks, of).
+    /// The operand and its largest chunks, as (chunks, of).
     pub(super) fits: Fits,
     pub(super) span: Span,
-    /// Where slots go round: the neighbour, the messages to it so far, and the loops they are in.
+    /// With rotating slots: the neighbour, its messages so far, and the loops that contain them.
     pub(super) round: Option<Rotation>,
 }
 
-/// Slots that the messages to one neighbour take in turn.
+/// Slots that the messages to one neighbour use in rotation.
 pub(super) struct Rotation {
     peer: Vec<Expr>,
     stream: usize,
-    /// Messages of a call, once all are known, and the name that stands for it until then.
+    /// Number of messages per call once all are known, and the variable that stands for it until
+    /// then.
     pub(super) messages: i64,
     pub(super) name: Name,
     loops: Vec<Name>,
 }
 
 impl Rotation {
-    /// Stands for the only slot there is until the end.
+    /// Returns the variable that stands for the only slot until the end.
     fn only(&self) -> Name {
         format!("{} slot", self.name).into()
     }
 
-    /// What stands for the slot: one that goes round says so, with one slot too, as `call mod 1`.
+    /// Returns the expression for that variable: `call mod 1`, so that a rotation of one slot is
+    /// recognisable as a rotation.
     pub(super) fn slot(&self, name: &Name) -> Option<Expr> {
         let call = Box::new(Expr::var(kbc_ir::schedule::CALL));
         (*name == self.only()).then(|| Expr::Bin(BinOp::Mod, call, Box::new(Expr::Int(1))))
     }
 }
 
-/// What streams of cores are called.
+/// Prefix of the names of the cores' streams.
 pub(super) const CORE: &str = "core";
 
-/// A stream of a role.
+/// A stream of a role: its name and its body.
 pub(super) type Lane = (Name, Vec<SStmt>);
 
 pub(super) struct Emitter<'b, 'a> {
     pub(super) b: &'b mut Builder<'a>,
     pub(super) red: ReduceOp,
     pub(super) windows: Vec<WindowDraft>,
-    /// First window number of this region in the schedule.
+    /// Number in the schedule of the first window of this region.
     pub(super) first_window: u32,
-    /// Streams beside the main one.
+    /// Streams besides the main one.
     pub(super) lanes: Vec<Lane>,
     /// Prefix of stream and event names.
     pub(super) region: Name,
-    /// Which marks its messages get.
+    /// The marks that messages get.
     pub(super) marks: Marks,
-    /// The lane that is written, 0 for the main stream.
+    /// The lane that is being written; 0 for the main stream.
     pub(super) stream: usize,
-    /// What streams beside the first are called.
+    /// Prefix of the names of streams besides the first.
     pub(super) lane: &'static str,
-    /// Operands, and the scratch that what is fetched for them waits in.
+    /// Operands, each with the scratch that holds data fetched for it.
     pub(super) fetched: Vec<(u32, u32)>,
-    /// The core whose lane is written, where lanes are cores.
+    /// The core whose lane is being written, if lanes are cores.
     pub(super) core: Option<i64>,
 }
 
-/// Which points of a message are marked: always that it is there and that it is waited for.
+/// The points of a message that are marked. `publish` and `expect` are always marked.
 #[derive(Clone, Copy)]
 pub(super) struct Marks {
-    /// That its slot may be written, and may be written again: not where other messages imply it.
+    /// Whether `reserve` and `free` are marked, because other messages do not imply them.
     pub(super) reuse: bool,
-    /// Slots for the messages to each neighbour, in rotation, instead of one for each message.
+    /// Number of slots for the messages to each neighbour, used in rotation. None: one slot for
+    /// each message.
     pub(super) slots: Option<i64>,
-    /// Slots are the sender's, and receivers fetch from them.
+    /// Whether slots belong to the sender, and receivers fetch from them.
     pub(super) pull: bool,
 }
 
 pub(super) struct Message {
     pub(super) like: Transfer,
     pub(super) forms: Vec<Form>,
-    /// What the receiver does with it.
+    /// The places where the message lands at the receiver.
     pub(super) dsts: Vec<Landing>,
 }
 
-/// A place a message goes to at the receiver.
+/// A place at the receiver to which a message goes.
 pub(super) struct Landing {
     pub(super) to: Region,
     pub(super) adds: bool,
-    /// When, besides the guard of the message.
+    /// The condition, besides the guard of the message.
     pub(super) cond: Expr,
     pub(super) span: Span,
 }
 
-/// What a message is at its two ends.
+/// The operations of a message at its two ends.
 #[derive(Default)]
 pub(super) struct Ends {
     pub(super) sends: Vec<SStmt>,
-    /// Waits and what its receiver does then.
+    /// Waits, and the operations of the receiver after them.
     pub(super) receives: Vec<SStmt>,
-    /// Waits and gets straight to where the data goes; complete after one fence for the whole round.
+    /// Waits, and gets directly to the destination. One fence completes all of a round.
     pub(super) fetches: Vec<SStmt>,
-    /// What comes behind that fence.
+    /// Operations after that fence.
     pub(super) frees: Vec<SStmt>,
 }
 
 impl Message {
-    /// Takes in a transfer of the same chunks to the same peer in the same round, if its condition is that of the
-    /// message and more, or the other way round: what goes to several places travels once.
+    /// Merges a transfer of the same chunks to the same peer in the same round into the message, if
+    /// the condition of one implies that of the other. Data that goes to several places travels
+    /// once. Returns whether it was merged.
     fn join(&mut self, t: &Transfer) -> bool {
         let m = &self.like;
         let same = m.get == t.get
@@ -145,7 +150,8 @@ impl Message {
     }
 }
 
-/// What `long` asks for beyond `short`: none unless it begins with all of it.
+/// Returns the conditions that `long` adds to `short`, or `None` unless `long` begins with all of
+/// `short`.
 fn beyond(long: &Expr, short: &Expr) -> Option<Expr> {
     let (mut long, short) = (conjuncts(long), conjuncts(short));
     if !long.starts_with(&short) {
@@ -154,7 +160,7 @@ fn beyond(long: &Expr, short: &Expr) -> Option<Expr> {
     Some(long.split_off(short.len()).into_iter().fold(Expr::Int(1), Expr::and))
 }
 
-/// The parts of a conjunction, in order.
+/// Returns the parts of a conjunction, in order.
 pub(super) fn conjuncts(e: &Expr) -> Vec<Expr> {
     match e {
         Expr::Bin(BinOp::And, a, b) => {
@@ -195,20 +201,21 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// Lanes as streams: the first goes on where it is, the others start after an event and end with one.
+    /// Emits lanes as streams. The first lane continues on the current stream; the others start
+    /// after an event and end with one.
     fn fork(&mut self, parts: &[Vec<Node>], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
         let op = |o: SOp| SStmt::Op(o, Span::NONE);
         let id = self.lanes.len();
         let go: Name = format!("{}_go{id}", self.region).into();
         let mut out = vec![op(SOp::Record(go.clone()))];
         let mut done = vec![];
-        // The outermost lanes are the cores'.
+        // The outermost lanes belong to the cores.
         let outermost = self.lane == CORE && self.core.is_none();
         for (i, part) in parts.iter().enumerate().skip(1) {
             self.core = if outermost { Some(i as i64) } else { self.core };
             let mut body = vec![op(SOp::Await(go.clone()))];
             let at = self.lanes.len();
-            // The lane takes its place before its own body, which may fork again.
+            // The lane is added before its body is emitted, because the body may fork again.
             self.lanes.push((format!("{}{}", self.lane, at + 1).into(), vec![]));
             let outer = std::mem::replace(&mut self.stream, at + 1);
             body.extend(self.nodes(part, loops)?);
@@ -270,8 +277,9 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// A transfer of no chunks at all is none: where a list may be empty, that becomes a part of the guard. (Chunks
-    /// without elements are transferred: schedules do not depend on the number of elements.)
+    /// Adds to the guard that the lists of the transfer are not empty, because a transfer of no
+    /// chunks does not take place. (Chunks without elements are transferred: schedules do not
+    /// depend on the number of elements.)
     fn unless_empty(&self, t: &Transfer, loops: &[Gen]) -> Transfer {
         let mut t = t.clone();
         for g in &t.src.gens {
@@ -288,7 +296,7 @@ impl Emitter<'_, '_> {
         t
     }
 
-    /// Messages in the order in which their reductions add: by (source - receiver) mod p.
+    /// Sorts messages in the order in which their reductions add: by (source - receiver) mod p.
     fn ordered(&self, mut messages: Vec<Message>, loops: &[Gen]) -> Res<Vec<Message>> {
         let adding: Vec<usize> =
             (0..messages.len()).filter(|&i| messages[i].dsts.iter().any(|d| d.adds)).collect();
@@ -391,7 +399,8 @@ impl Emitter<'_, '_> {
         Ok(Ends { sends: around(sender, send), receives: around(receiver, receive), ..Ends::default() })
     }
 
-    /// The window of the messages to a neighbour, and the numbers of one more place that sends to it.
+    /// Returns the window of the messages to a neighbour, and the numbers of one more transfer to
+    /// it.
     pub(super) fn rotation(
         &mut self,
         t: &Transfer,
@@ -446,7 +455,7 @@ impl Emitter<'_, '_> {
         Ref::Chunk { operand: OperandId(r.operand), path }
     }
 
-    /// The runs of a region around an operation.
+    /// Wraps operations in the loops over the runs of a region.
     pub(super) fn pieces(&self, r: &Region, end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
         let see = |e: &Expr| at_owner(e, &end.owner, self.b);
         let mut out = match &r.guard {
@@ -459,7 +468,8 @@ impl Emitter<'_, '_> {
         out
     }
 
-    /// Receives from several sources: by (source - receiver) mod p, so a descending generator is turned round.
+    /// Reverses the generator of an end if it is descending. Receives from several sources must
+    /// come in the order of (source - receiver) mod p.
     pub(super) fn reverse_if_needed(
         &mut self,
         t: &Transfer,
@@ -503,8 +513,9 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Core j begins with the j-th of the peers that an `each` names, so that not all cores of a rank move data over one link at a
-    /// time. Where it begins is linear in j, and the form is the same for every core.
+    /// Lets core j begin with the j-th of the peers that an `each` names, so that the cores of a
+    /// rank do not all move data over one link at a time. The starting point is linear in j, and
+    /// the form is the same for every core.
     pub(super) fn take_turns(&self, t: &Transfer, end: &mut End) {
         let (Some(core), [g]) = (self.core, &t.each[..]) else { return };
         let (Some(lo), Some(hi), None) = (g.lo.as_int(), g.hi.as_int(), &end.turn) else { return };
@@ -524,7 +535,8 @@ impl Emitter<'_, '_> {
             owner: own.clone(),
             turn: None,
         };
-        // All local moves of a round read before any writes: where one writes what another reads, go through scratch.
+        // All local moves of a round read before any of them writes. If one writes what another
+        // reads, all go through scratch.
         let staged = list.iter().any(|(a, _)| list.iter().any(|(b, _)| a.dst.operand == b.src.operand));
         let (mut reads, mut writes) = (vec![], vec![]);
         for (t, cond) in list {
@@ -549,7 +561,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// Loops and conditions of an end around its operations.
+/// Wraps the operations of an end in its loops and conditions.
 pub(super) fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
     let mut out = guarded(&end.guard, inner);
     if let Some((var, to)) = &end.turn {
@@ -562,12 +574,12 @@ pub(super) fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
     guarded(&end.outer, out)
 }
 
-/// Statements under a condition, unless it is none.
+/// Puts statements under a condition, unless the condition is always true.
 pub(super) fn guarded(cond: &Expr, inner: Vec<SStmt>) -> Vec<SStmt> {
     if cond.is_true() { inner } else { vec![SStmt::If { cond: cond.clone(), then: inner, other: vec![] }] }
 }
 
-/// `!e`, as the opposite comparison where `e` is one.
+/// Returns `!e`. An equality becomes the opposite comparison.
 fn negated(e: Expr) -> Expr {
     match e {
         Expr::Bin(BinOp::Eq, a, b) => Expr::Bin(BinOp::Ne, a, b),
@@ -575,7 +587,7 @@ fn negated(e: Expr) -> Expr {
     }
 }
 
-/// Whether two regions certainly share no chunk: a constant digit differs.
+/// Checks whether two regions certainly share no chunk, because a constant digit differs.
 fn apart(a: &Region, b: &Region) -> bool {
     a.operand != b.operand
         || a.path

@@ -1,8 +1,8 @@
-//! What the host does between the operations of a program: the section `host` of its schedule.
+//! Host statements: the section `host` of a schedule.
 //!
-//! Owns its order: what stands before a statement of the host is launched before it, all results are read at the end,
-//! and a call ends when everything is over. A write goes to the buffer of the value that it replaces, unless that value is
-//! used again later.
+//! This module determines the order of the section. Operations before a statement of the host are
+//! launched before it, all results are read at the end, and a call ends when everything is over. A
+//! write goes to the buffer of the value that it replaces, unless that value is used again later.
 
 use super::lower::Lower;
 use kbc_diag::{Diagnostics, Span};
@@ -10,17 +10,17 @@ use kbc_ir::graph::{Graph, HostOp, Op, OpId, OpKind};
 use kbc_ir::host::{Host, writes};
 use kbc_ir::schedule::{BufferId, BufferRole, RegionId, SOp, SStmt};
 
-/// The host's program in the making.
+/// The host's program under construction.
 #[derive(Default)]
 pub(super) struct HostBody {
     body: Vec<SStmt>,
-    /// Regions that are launched.
+    /// Number of regions that have been launched.
     launched: usize,
     span: Span,
 }
 
 impl HostBody {
-    /// Empty; none for a graph whose host does nothing between its operations.
+    /// Returns an empty program, or none for a graph without host statements.
     pub(super) fn of(graph: &Graph) -> Option<HostBody> {
         let acts = graph.order().iter().map(|id| graph.op(*id));
         let span = acts.filter(|op| matches!(op.kind, OpKind::Host(_))).map(|op| op.span).next()?;
@@ -29,7 +29,7 @@ impl HostBody {
 }
 
 impl Lower<'_> {
-    /// A statement of the host; the buffer of its value.
+    /// Lowers a statement of the host, and returns the buffer of its value.
     pub(super) fn host(
         &mut self,
         id: OpId,
@@ -60,7 +60,7 @@ impl Lower<'_> {
         Ok(buffer)
     }
 
-    /// Launches what is not launched yet.
+    /// Launches the regions that have not been launched yet.
     fn host_launches(&mut self) {
         self.flush();
         let regions = &self.out.regions;
@@ -71,7 +71,8 @@ impl Lower<'_> {
         host.launched = regions.len();
     }
 
-    /// Where a written value is: in the place of the old one, if nobody uses that any more, otherwise in one of its own.
+    /// Returns the buffer of a written value: the buffer of the old value if that is not used any
+    /// more, otherwise a new one.
     fn written(
         &mut self,
         id: OpId,
@@ -89,7 +90,7 @@ impl Lower<'_> {
         Ok(if used { self.value(&op.name, &ty, op.span) } else { old })
     }
 
-    /// What is left is launched, results are read, and everything is waited for.
+    /// Launches the remaining regions, reads the results, and waits for everything.
     pub(super) fn host_ends(&mut self) {
         if self.host.is_none() {
             return;

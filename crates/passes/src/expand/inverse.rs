@@ -1,9 +1,11 @@
-//! Who may have written a transfer, seen from its other end, where the peer is no shift and no exclusive or.
+//! Inverse of a transfer: which ranks may own it, as seen from its other end, if the peer is
+//! neither a shift nor an exclusive or.
 //!
-//! The other end tries *candidates* in the order in which reductions add, by (owner - receiver) mod p. Where the peer is
-//! `(v + b) / d + c` (a tree's parent) the d ranks that have the same quotient are candidates. Otherwise, on many
-//! ranks, the distances that occur in a step are tabled if they are few (an in-order tree has two a step). Otherwise
-//! all ranks of the group are tried: on a few ranks that costs nothing and keeps the text free of tables.
+//! The other end tries *candidates* in the order in which reductions add, by (owner - receiver) mod
+//! p. If the peer is `(v + b) / d + c` (a tree's parent), the d ranks with the same quotient are
+//! the candidates. Otherwise, on many ranks, a table lists the distances that occur in a step, if
+//! they are few (an in-order tree has two per step). Otherwise all ranks of the group are tried; on
+//! a few ranks that is cheap and needs no tables.
 
 use super::body::{Builder, Transfer};
 use super::emit::Emitter;
@@ -13,7 +15,7 @@ use super::sym::{Ranges, Res};
 use kbc_ir::expr::{BinOp, Expr};
 use std::collections::BTreeSet;
 
-/// Up to so many ranks of a group, all of them are tried.
+/// Largest group in which all ranks are tried.
 const SEARCHED: i64 = 64;
 
 /// The candidates of a transfer.
@@ -24,24 +26,25 @@ pub(super) enum Candidates {
     All,
     /// The ranks with the same quotient.
     Quotient(Quotient),
-    /// Ranks at these distances: `table[step * most + u]`, 0 where a step has fewer; a step number of 0 where all
-    /// steps have the same.
+    /// Ranks at these distances: `table[step * most + u]`, with 0 where a step has fewer than
+    /// `most`. The step number is 0 if all steps have the same distances.
     Distances { values: Vec<i64>, most: i64, step: Expr },
 }
 
-/// A peer `(v + b) / d + c`, where `v = own + s`, modulo the size where that is written.
+/// A peer `(v + b) / d + c`, where `v = own + s`, modulo the size if the program text has the
+/// `mod`.
 pub(super) struct Quotient {
     s: Expr,
     b: i64,
     pub(super) d: i64,
     c: Expr,
-    /// `v` is reduced modulo the size.
+    /// Whether `v` is reduced modulo the size.
     turned: bool,
-    /// Lowest quotient that occurs.
+    /// The lowest quotient that occurs.
     lowest: i64,
 }
 
-/// `(rest, constant)` with `e == rest + constant`.
+/// Returns `(rest, constant)` with `e == rest + constant`.
 fn constant(e: &Expr) -> (Expr, i64) {
     match e {
         Expr::Bin(BinOp::Add, a, b) => match (a.as_int(), b.as_int()) {
@@ -58,8 +61,9 @@ fn constant(e: &Expr) -> (Expr, i64) {
 }
 
 impl Quotient {
-    /// Of a peer on one axis of `size` ranks. With `b <= 0 < d` a candidate is never nearer than its quotient, so the
-    /// candidates in order of their remainder are in order of (owner - receiver) mod p.
+    /// Recognises this form in a peer on one axis of `size` ranks. With `b <= 0 < d` a candidate is
+    /// never nearer than its quotient, so candidates sorted by remainder are sorted by (owner -
+    /// receiver) mod p.
     fn of(peer: &Expr, own: &Expr, size: i64, ranges: &Ranges) -> Option<Quotient> {
         let (quotient, c) = match peer {
             Expr::Bin(BinOp::Add, a, b) if ranges.uniform(b) => (&**a, (**b).clone()),
@@ -80,7 +84,7 @@ impl Quotient {
         (b <= 0).then(|| Quotient { s, b, d, c, turned, lowest: b.div_euclid(d) })
     }
 
-    /// `v` of an owner.
+    /// Returns `v` of an owner.
     fn value(&self, own: &Expr, size: i64) -> Expr {
         match self.turned {
             true => (own.clone() + self.s.clone()).modulo(size),
@@ -88,10 +92,10 @@ impl Quotient {
         }
     }
 
-    /// `v` of candidate number `u` of a receiver.
+    /// Returns `v` of candidate number `u` of a receiver.
     fn at(&self, receiver: &Expr, u: &Expr, size: i64, wraps: bool, ranges: &Ranges) -> Expr {
         let target = receiver.clone() - self.c.clone();
-        // Quotients reach from the lowest up, over fewer than `size` values.
+        // Quotients range upwards from the lowest, over fewer than `size` values.
         let lowest = || Expr::Int(self.lowest);
         let target = match wraps {
             true => ranges.wrap(&(target - lowest()).simplify(), &Expr::Int(size)) + lowest(),
@@ -100,23 +104,24 @@ impl Quotient {
         (target * Expr::Int(self.d) - Expr::Int(self.b) + u.clone()).simplify()
     }
 
-    /// The number of an owner among the candidates of its peer.
+    /// Returns the number of an owner among the candidates of its peer.
     pub(super) fn number(&self, own: &Expr, size: i64) -> Expr {
         (self.value(own, size) + Expr::Int(self.b)).modulo(self.d).simplify()
     }
 }
 
-/// A candidate: the generator of its number, its own group coordinates, and when it is one.
+/// A candidate: the generator of its number, its group coordinates, and the condition that it is
+/// one.
 pub(super) struct Tried {
     pub(super) each: Gen,
     pub(super) own: Vec<Expr>,
     pub(super) guard: Expr,
-    /// The candidate's peer is the receiver by construction.
+    /// Whether the candidate's peer is the receiver by construction.
     pub(super) sure: bool,
 }
 
 impl Candidates {
-    /// The candidates of a receiver, as a loop.
+    /// Returns the candidates of a receiver, as a loop.
     pub(super) fn tried(&self, t: &Transfer, b: &mut Builder<'_>) -> Tried {
         let ranks: i64 = t.group.sizes.iter().product();
         let var = b.cx.fresh.name("u");
@@ -158,7 +163,7 @@ impl Candidates {
 }
 
 impl Emitter<'_, '_> {
-    /// The candidates of a transfer inside these loops.
+    /// Returns the candidates of a transfer inside these loops.
     pub(super) fn candidates(&self, t: &Transfer, forms: &[Form], loops: &[Gen]) -> Res<Candidates> {
         if !forms.contains(&Form::Other) {
             return Ok(Candidates::Closed);
@@ -181,7 +186,7 @@ impl Emitter<'_, '_> {
         Ok(self.distances(t, loops, ranks)?.unwrap_or(Candidates::All))
     }
 
-    /// The distances that occur in each step, if they are few and can be enumerated.
+    /// Returns the distances that occur in each step, if they are few and can be enumerated.
     fn distances(&self, t: &Transfer, loops: &[Gen], ranks: i64) -> Res<Option<Candidates>> {
         let (step, steps) = self.numbered(loops, t.span)?;
         let Some(steps) = usize::try_from(steps).ok().filter(|s| *s <= super::numbering::MAX_STEPS) else {

@@ -1,11 +1,12 @@
-//! Options that cut every chunk of a use into lanes (LANGUAGE 2.7): `instances: k` runs them side by side, `cores: k` does so on
-//! a core each, `pipeline: k` lets lane j run j rounds later.
+//! Lanes: options that cut every chunk of a use into parts. `instances: k` runs the lanes
+//! concurrently, `cores: k` runs each on a core, and `pipeline: k` lets lane j run j rounds later.
 //!
-//! An algorithm is uniform in the elements of its chunks, so it may run on the k parts of every block (of the whole, where
-//! the collective has no blocks) as if each were all there is. Instances share no chunk and become streams, so that each
-//! goes on as soon as its own messages are there; inside a loop, which has no streams, they go in lockstep. A pipeline is
-//! one stream: its rounds stay a loop where every round stands alone or in a loop of its own, with lane j in its step
-//! `t - j`; otherwise they are written out.
+//! An algorithm treats all elements of its chunks alike. So it may run on the k parts of every
+//! block (or of the whole vector, if the collective has no blocks) as if each part were all the
+//! data. Instances share no chunk and become streams, so that each continues as soon as its own
+//! messages have arrived. Inside a loop there are no streams, and instances run in lockstep. A
+//! pipeline is one stream. Its rounds remain a loop if every round stands alone or in a loop of its
+//! own, with lane j in its step `t - j`; otherwise they are written out.
 
 use super::body::{Builder, Node, Transfer, Use};
 use super::options::Options;
@@ -18,10 +19,10 @@ use kbc_ir::expr::{BinOp, Expr};
 use std::rc::Rc;
 
 impl Builder<'_> {
-    /// A use with `instances` or `pipeline`.
+    /// Expands a use with `instances`, `cores` or `pipeline`.
     pub(super) fn in_lanes(&mut self, u: Use) -> Res<Vec<Node>> {
         let Options { instances, pipeline, cores, .. } = u.options;
-        // Of instances and cores one is 1.
+        // `instances` and `cores` are never both more than 1.
         let (lanes, inner) = match instances.max(cores) {
             1 => (pipeline, Options { pipeline: 1, ..u.options.clone() }),
             k => (k, Options { instances: 1, cores: 1, ..u.options.clone() }),
@@ -63,7 +64,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Part j of `parts` begins j rounds after the first.
+    /// Delays part j of `parts` by j rounds.
     fn delayed(&mut self, parts: &[Vec<Node>], span: Span) -> Res<Vec<Node>> {
         if parts.iter().flatten().all(|n| matches!(n, Node::Round(_))) {
             return Ok(shifted(parts));
@@ -75,7 +76,7 @@ impl Builder<'_> {
         let mut all: Vec<Transfer> = vec![];
         let mut longest = 0;
         for (j, part) in (0i64..).zip(parts) {
-            // Rounds so far, with the delay.
+            // Rounds so far, including the delay.
             let mut at = j;
             for n in part {
                 let (count, list, steps) = match n {
@@ -99,7 +100,7 @@ impl Builder<'_> {
     }
 }
 
-/// Lane `j` of `k` of each of a region's blocks.
+/// Returns lane `j` of `k` of each of a region's blocks.
 fn lane(r: &Region, blocks: i64, (j, k): (i64, i64), cx: &mut Cx<'_>, span: Span) -> Res<Region> {
     let part = |r: &Region, cx: &mut Cx<'_>| r.part(Expr::Int(j), Expr::Int(1), Expr::Int(k), cx, span);
     if blocks == 1 {
@@ -114,7 +115,7 @@ fn lane(r: &Region, blocks: i64, (j, k): (i64, i64), cx: &mut Cx<'_>, span: Span
     Ok(out)
 }
 
-/// Rounds that stand alone, merged with the delay of their part.
+/// Merges rounds that stand alone, with the delay of their part.
 fn shifted(parts: &[Vec<Node>]) -> Vec<Node> {
     let longest = parts.iter().enumerate().map(|(j, p)| j + p.len()).max().unwrap_or(0);
     let mut out: Vec<Vec<Transfer>> = vec![vec![]; longest];
@@ -128,7 +129,8 @@ fn shifted(parts: &[Vec<Node>]) -> Vec<Node> {
     out.into_iter().map(Node::Round).collect()
 }
 
-/// A transfer of a round, or of a loop's step, at the steps `at..at + count` of the loop over `name`.
+/// Returns a transfer of a round, or of a loop's step, at the steps `at..at + count` of the loop
+/// over `name`.
 fn at_step(
     t: &Transfer,
     name: &Name,

@@ -1,9 +1,11 @@
-//! What symbolic text cannot show and a schedule must keep to on every rank: peers that exist, and transfers whose
-//! two places have room for the same number of elements (LANGUAGE 2.2, 2.3). Also expressions that have a value.
+//! Legality of symbolic transfers: properties that every rank must satisfy and that the symbolic
+//! form does not always show. Peers must exist, both places of a transfer must have the same number
+//! of elements, and expressions must have a value.
 //!
-//! Both are evident for most transfers (a peer on a wrapping axis, the same chunk of the same line on both sides) or
-//! follow from equal chunks; otherwise they are evaluated on all ranks and steps, up to [`MAX_EVALUATED`] evaluations.
-//! Above, the checker is left to find them (E303, E305).
+//! For most transfers this is evident (a peer on a wrapping axis, the same chunk of the same line
+//! on both sides) or follows from equal chunks. Otherwise the expressions are evaluated on all
+//! ranks and steps, up to [`MAX_EVALUATED`] evaluations. Beyond that, the checker finds violations
+//! (E303, E305).
 
 use super::body::{Node, Transfer};
 use super::region::{Gen, Region};
@@ -15,15 +17,15 @@ use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
 use kbc_ir::schedule::{Line, Table};
 use kbc_ir::types::Mesh;
 
-/// Evaluations of one collective.
+/// Limit of evaluations per collective.
 const MAX_EVALUATED: u64 = 1 << 18;
 
-/// Names and their values.
+/// Variables with their values.
 pub(super) type Vars = Vec<(Name, i64)>;
 
 /// The checks of one collective.
 pub(super) struct Legal<'x> {
-    /// Lines of all operands, scratch included.
+    /// Lines of all operands, including scratch.
     lines: Vec<&'x Line>,
     world: &'x World,
     mesh: &'x Mesh,
@@ -33,7 +35,7 @@ pub(super) struct Legal<'x> {
     left: u64,
 }
 
-/// A rank's variables: steps, its coordinates in the region, its coordinates in the mesh.
+/// The variables of a rank: steps, coordinates in the region, coordinates in the mesh.
 struct At<'a> {
     steps: &'a [(Name, i64)],
     coords: &'a [(Name, i64)],
@@ -52,7 +54,8 @@ impl Env for At<'_> {
     }
 }
 
-/// First element of chunk `num` of `den` of a line of `extent` times `unit` elements: the rule of [`Line`].
+/// Returns the first element of chunk `num` of `den` of a line of `extent` times `unit` elements,
+/// by the rule of [`Line`].
 fn boundary(line: &Line, (extent, unit, row): (u64, u64, u64), num: u64, den: u64) -> u64 {
     let scaled = u128::from(num) * u128::from(line.parts);
     let (block, rest) = ((scaled / u128::from(den)) as u64, scaled % u128::from(den));
@@ -65,7 +68,7 @@ fn boundary(line: &Line, (extent, unit, row): (u64, u64, u64), num: u64, den: u6
     }
 }
 
-/// What is said where two places of a transfer have not the same size.
+/// Returns the error for a transfer between two places of different sizes.
 pub(super) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
     Diagnostic::error("E332", "chunks of unequal length that change places are not there yet")
         .primary(span, "this moves a chunk to a place of another length")
@@ -73,7 +76,7 @@ pub(super) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
         .help("choose sizes that the chunks divide, or an algorithm that keeps every chunk at its own place: of all_to_all `direct` or `pairwise`")
 }
 
-/// Mesh ranks of each group over some axes, in group order.
+/// Returns the mesh ranks of each group over some axes, in group order.
 pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
     let index = |rank: u64| {
         let at = mesh.coords(rank);
@@ -88,7 +91,7 @@ pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
         });
         (pick(false), linear)
     };
-    // Coordinates on the other axes, then (place in the group, rank).
+    // Coordinates on the other axes, then (position in the group, rank).
     let mut out: Vec<(Vars, Vec<(u64, u64)>)> = vec![];
     for rank in 0..mesh.ranks() {
         let (others, linear) = index(rank);
@@ -105,12 +108,12 @@ pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// The variables of a mesh rank.
+/// Returns the variables of a mesh rank.
 pub(super) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vars {
     mesh.axes.iter().map(|a| a.name.clone()).zip(mesh.coords(rank)).collect()
 }
 
-/// Extent, unit and row of lengths of a line on a mesh rank.
+/// Returns the extent, the unit and the row of lengths of a line on a mesh rank.
 pub(super) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64, u64) {
     let value = |e: &Expr| {
         e.eval(&|n: &Name| mesh.iter().find(|(m, _)| m == n).map(|x| x.1)).unwrap_or(0).max(0) as u64
@@ -118,13 +121,13 @@ pub(super) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64, u64) {
     (value(&line.extent), value(&line.unit), value(&line.row))
 }
 
-/// Extent and unit of a line that is cut in the same way on every rank.
+/// Returns the extent and unit of a line if they and its row are the same on every rank.
 fn constant(line: &Line) -> Option<(u64, u64)> {
     line.row.as_int()?;
     Some((u64::try_from(line.extent.as_int()?).ok()?, u64::try_from(line.unit.as_int()?).ok()?))
 }
 
-/// Elements of one of `den` chunks, where all are equal on every rank.
+/// Returns the number of elements of one of `den` chunks, if all chunks are equal on every rank.
 pub(super) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
     let ((extent, unit), den) = (constant(line)?, u64::try_from(den).ok().filter(|d| *d > 0)?);
     let total = extent * unit;
@@ -132,7 +135,8 @@ pub(super) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
     (blocks && total % den == 0).then_some(total / den)
 }
 
-/// Constant number of chunks of a region's space, and how many one run has.
+/// Returns the number of chunks of a region's space, if it is constant, and the number of chunks of
+/// one run.
 fn fraction(r: &Region) -> Option<(i64, Expr)> {
     let den = r.path.iter().try_fold(1i64, |d, p| d.checked_mul(p.of.as_int()?))?;
     Some((den, r.path.last().map_or(Expr::Int(1), |p| p.len.clone())))
@@ -152,7 +156,8 @@ impl<'x> Legal<'x> {
     /// Checks all transfers.
     ///
     /// # Errors
-    /// E021 a peer that does not exist, E332 places of unequal length.
+    /// Returns E021 for a peer that does not exist, E010 for an expression without a value, E026
+    /// for sides that select different numbers of parts, and E332 for places of different lengths.
     pub(super) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<()> {
         for n in nodes {
             match n {
@@ -206,7 +211,7 @@ impl<'x> Legal<'x> {
         Ok(())
     }
 
-    /// Whether both places have the same size on any rank, as the text shows it.
+    /// Checks whether both places evidently have the same size on every rank.
     fn evidently_fits(&self, t: &Transfer) -> bool {
         let (a, b) = (self.lines[t.src.operand as usize], self.lines[t.dst.operand as usize]);
         if a == b && t.src.path == t.dst.path && (constant(a).is_some() || t.group.own == t.peer) {
@@ -275,8 +280,8 @@ impl<'x> Legal<'x> {
     }
 }
 
-/// Whether an operation in the expression may have no value: a division by 0, a logarithm of nothing, a shift by a
-/// negative amount.
+/// Checks whether an operation in the expression may have no value: a division by 0, a logarithm of
+/// a number below 1, a shift by a negative amount.
 pub(super) fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
     let least = |e: &Expr| ranges.interval(e).map_or(i64::MIN, |r| r.0);
     match e {
@@ -315,7 +320,8 @@ fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic
         .help("guard the statement with `if`, or declare the axis with `mod` if it should wrap")
 }
 
-/// Elements of each chunk of the run that the variables name; none where an expression has no value.
+/// Returns the number of elements of each chunk of the run given by the variables, or `None` if an
+/// expression has no value.
 fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Option<Vec<u64>> {
     let (mut num, mut cnt, mut den) = (0u64, 1u64, 1u64);
     for p in &r.path {
@@ -329,24 +335,25 @@ fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Optio
     Some(sizes(line, extents(line, mesh), (num, cnt, den)))
 }
 
-/// Elements of each of the chunks `num .. num + cnt` of `den`.
+/// Returns the number of elements of each of the chunks `num .. num + cnt` of `den`.
 pub(super) fn sizes(line: &Line, size: (u64, u64, u64), (num, cnt, den): (u64, u64, u64)) -> Vec<u64> {
     let bounds: Vec<u64> = (num..=num + cnt).map(|i| boundary(line, size, i, den)).collect();
     bounds.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
-/// Two places of one transfer that do not fit: the elements of each.
+/// Returns the sizes of two places of one transfer if they do not fit.
 pub(super) fn misfit(have: &[u64], room: &[u64]) -> Option<(u64, u64)> {
     let (a, b): (u64, u64) = (have.iter().sum(), room.iter().sum());
     if a != b {
         return Some((a, b));
     }
-    // Of as many chunks, each must fit; a run against one chunk only as a whole.
+    // If both have the same number of chunks, each chunk must fit. Otherwise only the totals must
+    // agree.
     let mut pairs = have.iter().zip(room).filter(|_| have.len() == room.len());
     pairs.find(|(x, y)| x != y).map(|(x, y)| (*x, *y))
 }
 
-/// Calls `f` for every value of the generators until it yields something.
+/// Calls `f` for every value of the generators until it returns a result.
 fn turn<T>(gens: &[Gen], steps: &mut Vars, f: &mut dyn FnMut(&Vars) -> Option<T>) -> Option<T> {
     let Some((g, rest)) = gens.split_first() else { return f(steps) };
     let look = |n: &Name| steps.iter().rev().find(|(m, _)| m == n).map(|s| s.1);

@@ -1,7 +1,9 @@
-//! A local program as a schedule: a role a part in the regions between meetings, one region a meeting.
+//! Lowering of local programs: one region for each meeting, and one region between two meetings,
+//! with one role per part.
 //!
-//! Parts have their own values; what a meeting works on is one buffer for all, empty on ranks that take no part. One part for
-//! all ranks is lowered like a graph: its schedule has one role.
+//! Parts have their own values. A meeting works on one buffer for all ranks, which is empty on
+//! ranks that do not take part. A program with a single part for all ranks is lowered like a graph:
+//! its schedule has one role.
 
 use super::collective::Known;
 use super::lower::{Lower, Scope, ends};
@@ -18,7 +20,7 @@ use kbc_ir::types::Mesh;
 use kbc_rounds::library::Library;
 use std::collections::BTreeMap;
 
-/// In the place of the operand where every part has its own.
+/// Placeholder for the operand where each part has its own.
 const OWN: BufferId = BufferId(u32::MAX);
 
 /// Lowers a local program whose collectives name their algorithms.
@@ -69,13 +71,13 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
-/// How far a part has come.
+/// The progress of a part.
 struct Walk {
     scope: Scope,
     values: BTreeMap<OpId, BufferId>,
-    /// [`Lower::ends`] of its graph.
+    /// [`Lower::ends`] of the part's graph.
     ends: BTreeMap<OpId, OpId>,
-    /// Place of its next operation.
+    /// Index of the next operation.
     next: usize,
 }
 
@@ -86,7 +88,7 @@ pub(super) struct PartOps {
     ops: Vec<(LocalOp, Option<Expr>, Span)>,
 }
 
-/// The operations of a part up to a collective, or to its end.
+/// Lowers the operations of a part up to a collective, or to the end of the part.
 fn walk<'a>(
     l: &mut Lower<'a>,
     walk: &mut Walk,
@@ -115,7 +117,7 @@ fn walk<'a>(
     }
 }
 
-/// The region of a meeting, and what each part does before and after it.
+/// Lowers a meeting: its region, and the operations of each part before and after it.
 fn meet<'a>(
     l: &mut Lower<'a>,
     walks: &mut [Walk],
@@ -129,7 +131,7 @@ fn meet<'a>(
     let (operand, mut to) = (l.graph.operands(id)[0], l.ty(id)?);
     let mut from = l.ty(operand)?;
     if c.kind == CollKind::AllToAll && c.counts.is_some() {
-        // Rows differ from rank to rank.
+        // Numbers of rows differ from rank to rank.
         let p = l.group(&op, c)?.0.size;
         (from, to) = lifted(c, &c.axes(), p, &from, &to);
     }
@@ -138,7 +140,8 @@ fn meet<'a>(
         .iter()
         .map(|(part, id)| {
             let operand = local.parts[*part].graph.operands(*id)[0];
-            // An operand without a buffer comes from an operation that failed and was reported.
+            // An operand without a buffer comes from an operation that failed and has been
+            // reported.
             Ok((*part, walks[*part].values.get(&operand).copied().ok_or_else(Diagnostics::new)?))
         })
         .collect::<Result<_, Diagnostics>>()?;
@@ -164,8 +167,8 @@ fn meet<'a>(
 }
 
 impl Lower<'_> {
-    /// Puts the pending operations of all parts into a region with a role for each that has some; those of a meeting are
-    /// every member's, each with its own operand.
+    /// Puts the pending operations of all parts into a region, with one role for each part that has
+    /// any. Operations of a meeting belong to every member, each with its own operand.
     pub(super) fn flush_parts(&mut self) {
         let shared = std::mem::take(&mut self.pending);
         for (part, src) in self.meeting.clone() {
@@ -186,7 +189,7 @@ impl Lower<'_> {
 }
 
 impl PartOps {
-    /// The role of what is pending, if anything is.
+    /// Returns the role of the pending operations, if there are any.
     fn role(&mut self) -> Option<(Role, Span)> {
         let ops = std::mem::take(&mut self.ops);
         let span = ops.iter().map(|o| o.2).reduce(Span::to)?;
@@ -195,7 +198,7 @@ impl PartOps {
     }
 }
 
-/// The operation on a part's own operand.
+/// Returns the operation on a part's own operand.
 fn reading(op: LocalOp, own: BufferId) -> LocalOp {
     match op {
         LocalOp::Copy { dst, src } if src == OWN => LocalOp::Copy { dst, src: own },
@@ -206,7 +209,7 @@ fn reading(op: LocalOp, own: BufferId) -> LocalOp {
     }
 }
 
-/// Whether a rank is among these, in mesh coordinates.
+/// Returns the condition, in mesh coordinates, that a rank is one of these.
 fn predicate(mesh: &Mesh, ranks: &[u64]) -> Expr {
     let mut runs: Vec<(i64, i64)> = vec![];
     for r in ranks.iter().map(|r| *r as i64) {

@@ -1,7 +1,8 @@
-//! A graph as a schedule: buffers for values, local regions for local operations, one region a collective.
+//! Lowering of a graph to a schedule: buffers for values, regions for local operations, and one
+//! region for each collective.
 //!
-//! Owns how a tensor becomes the line a collective works on: packing, unpacking and the copies around a region are
-//! operations like others, visible and timed.
+//! This module turns a tensor into the line on which a collective works. Packing, unpacking and the
+//! copies around a region are ordinary operations, which are visible in the schedule and timed.
 
 use super::collective::{Arg, Known, Request, collective};
 use super::host::HostBody;
@@ -48,7 +49,8 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
-/// Local operations whose value is a result and nothing else: they write the result's buffer, and nothing is copied.
+/// Returns the local operations whose value is used only as a result. They write the result's
+/// buffer directly, and nothing is copied.
 pub(crate) fn ends(graph: &Graph) -> BTreeMap<OpId, OpId> {
     let mut uses: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
     for &id in graph.order() {
@@ -71,14 +73,14 @@ pub(crate) fn ends(graph: &Graph) -> BTreeMap<OpId, OpId> {
     uses.into_iter().filter_map(one).collect()
 }
 
-/// Whose values a graph's are, where they are not everybody's.
+/// The scope of a graph whose values do not exist on all ranks.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
-    /// The ranks that have them, in mesh coordinates; none for all.
+    /// The ranks that have the values, as a condition in mesh coordinates. None for all ranks.
     pub(super) ranks: Option<Expr>,
-    /// Inputs and outputs are rows of stacks with this first dimension.
+    /// First dimension of the stacks of which inputs and outputs are rows.
     pub(super) rows: Option<Dim>,
-    /// Inputs and outputs before its own.
+    /// Numbers of inputs and outputs before the graph's own.
     pub(super) first: (u32, u32),
 }
 
@@ -86,25 +88,26 @@ pub(super) struct Lower<'a> {
     pub(super) lib: &'a Library,
     pub(super) graph: &'a Graph,
     pub(super) scope: Scope,
-    /// Of a local program with several parts: what is pending in each.
+    /// In a local program with several parts: the pending operations of each.
     pub(super) parts: Vec<PartOps>,
-    /// The parts that take part in the collective at hand, each with its operand.
+    /// The parts that take part in the current collective, each with its operand.
     pub(super) meeting: Vec<(usize, BufferId)>,
     pub(super) out: Schedule,
     pub(super) values: BTreeMap<OpId, BufferId>,
-    /// Local operations not yet in a region; with a predicate where only some ranks do them.
+    /// Local operations that are in no region yet, with a condition if only some ranks perform
+    /// them.
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
-    /// The stream that they are on.
+    /// The stream of the pending operations.
     pub(super) stream: Name,
     /// Local operations that write a result's buffer, each with the result.
     pub(super) ends: BTreeMap<OpId, OpId>,
     pub(super) names: Fresh,
     pub(super) known: Known,
-    /// What the host does so far, where it does something between operations.
+    /// The host's program so far, if there are host statements.
     pub(super) host: Option<HostBody>,
 }
 
-/// Local operations as statements.
+/// Returns local operations as statements.
 pub(super) fn statements(ops: &[(LocalOp, Option<Expr>, Span)]) -> Vec<SStmt> {
     let one = |(op, cond, span): &(LocalOp, Option<Expr>, Span)| {
         let st = SStmt::Op(SOp::Local(op.clone()), *span);
@@ -153,18 +156,19 @@ impl Lower<'_> {
         self.buffer(hint, ty, dims, BufferRole::Temp, span)
     }
 
-    /// The buffer of a result.
+    /// Adds the buffer of a result.
     fn output(&mut self, number: usize, op: &Op, ty: &TensorType) -> BufferId {
         let dims = self.dims(ty);
         let role = BufferRole::Output(self.scope.first.1 + number as u32);
         self.buffer(&op.name, ty, dims, role, op.span)
     }
 
-    /// Sizes of a value on a rank: none where it is not the rank's.
+    /// Returns the sizes of a value on a rank. They are 0 on ranks that do not have it.
     pub(super) fn dims(&self, ty: &TensorType) -> Vec<Expr> {
         let mut dims = local_dims(ty, &self.out.mesh);
         if let Some(ranks) = &self.scope.ranks {
-            // A single element is a row of one, or of none.
+            // A single element counts as a row of length one, or zero where the rank does not have
+            // it.
             let first = if dims.is_empty() { Expr::Int(1) } else { dims.remove(0) };
             dims.insert(0, Expr::select(ranks.clone(), first, Expr::Int(0)));
         }
@@ -181,7 +185,7 @@ impl Lower<'_> {
     }
 
     pub(super) fn of(&self, id: OpId) -> Result<BufferId, Diagnostics> {
-        // An operand without a buffer comes from an operation that failed and was reported.
+        // An operand without a buffer comes from an operation that failed and has been reported.
         self.values.get(&id).copied().ok_or_else(Diagnostics::new)
     }
 
@@ -207,7 +211,7 @@ impl Lower<'_> {
         self.out.regions.push(region);
     }
 
-    /// What `f` makes is on this stream.
+    /// Runs `f` with its operations on this stream.
     pub(super) fn on_stream<T>(&mut self, stream: Option<&Name>, f: impl FnOnce(&mut Self) -> T) -> T {
         let Some(stream) = stream else { return f(self) };
         self.flush();
@@ -285,7 +289,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Where the parts of two values begin along dimension 0, for each place on the axes that cut it, and a rank's place.
+    /// Returns where the parts of two values begin along dimension 0, for each position on the axes
+    /// that cut it, and the position of a rank.
     fn starts(&self, types: &[TensorType; 2]) -> (Vec<(u64, u64)>, Expr) {
         let mesh = &self.out.mesh;
         let cuts = |a: &Axis| types.iter().any(|t| t.dims[0].cut.iter().any(|c| c.axes.contains(&a.name)));
@@ -303,7 +308,7 @@ impl Lower<'_> {
         (places.collect(), place(&axes))
     }
 
-    /// What a part of a value is filled with.
+    /// Returns the filling of a part of a value.
     fn filling(&self, with: With, ty: &TensorType) -> Filling {
         match with {
             With::Number(v) => Filling::Number(v),
@@ -313,7 +318,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Elements of a buffer's dimensions other than `skip`, as an expression.
+    /// Returns the number of elements of a buffer's dimensions other than `skip`, as an expression.
     pub(super) fn unit(&self, b: BufferId, skip: Option<usize>) -> Expr {
         let dims = &self.out.buffer(b).dims;
         dims.iter()
@@ -334,7 +339,7 @@ impl Lower<'_> {
         self.exchange(op, c, (src, &from_ty), ty)
     }
 
-    /// The axes of a collective as one, and this rank's place in their group.
+    /// Returns the axes of a collective as one axis, and this rank's position in their group.
     pub(super) fn group(&self, op: &Op, c: &Collective) -> Result<(Axis, Expr), Diagnostics> {
         let axes: Option<Vec<Axis>> = c.axes().iter().map(|a| self.out.mesh.axis(a).cloned()).collect();
         let Some(axes) = axes else {
@@ -345,7 +350,8 @@ impl Lower<'_> {
         Ok((joined_axis(&axes), place(&axes)))
     }
 
-    /// The region of a collective with the operations before and after it; the buffer of its result.
+    /// Lowers a collective: its region, and the operations before and after it. Returns the buffer
+    /// of its result.
     pub(super) fn exchange(
         &mut self,
         op: &Op,
@@ -367,8 +373,8 @@ impl Lower<'_> {
             self.local(LocalOp::Slice { dst, src, dim: dim as u32, index: me, of: p, rule }, span);
             return Ok(dst);
         }
-        // The line: what the collective works on, in place.
-        // Where another axis has one holder, the other groups work on empty lines.
+        // The line: the data on which the collective works in place. If the value is held by one
+        // coordinate of another axis, the other groups work on empty lines.
         let full = |t: &TensorType| {
             let mut t = t.clone();
             t.partial = None;
@@ -560,7 +566,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Largest extent and unit of a line over all ranks.
+    /// Returns the largest extent and unit of a line over all ranks.
     fn largest(&self, l: &Line) -> (u64, u64) {
         largest(l, &self.out.mesh)
     }

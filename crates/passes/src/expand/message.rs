@@ -1,8 +1,9 @@
-//! Messages of a round: who the other end is, in closed form where the text allows it (LANGUAGE 6.2, 7.1).
+//! The two ends of a message, in closed form where possible.
 //!
-//! The rank that writes a transfer is its *owner*; the other end has to find its owners. Where the peer is a shift or
-//! an exclusive or of the own coordinates the inverse is an expression; otherwise the other end tries candidates
-//! ([`super::inverse`]) in the order in which reductions add, which keeps the text independent of their number.
+//! The rank that writes a transfer statement is its *owner*. The other end has to find its owners.
+//! If the peer is a shift or an exclusive or of the owner's coordinates, the inverse is an
+//! expression. Otherwise the other end tries candidates ([`super::inverse`]) in the order in which
+//! reductions add, so that the schedule's text does not depend on the number of candidates.
 
 use super::body::{Builder, Transfer};
 use super::emit::conjuncts;
@@ -13,7 +14,7 @@ use super::sym::{Ranges, Res, linear, strip};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
 
-/// The way from own coordinate to peer coordinate on one axis.
+/// The relation between own coordinate and peer coordinate on one axis.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Form {
     Same,
@@ -28,13 +29,14 @@ pub(super) struct End {
     pub(super) loops: Vec<Gen>,
     /// A condition outside those loops.
     pub(super) outer: Expr,
-    /// A condition inside them.
+    /// A condition inside those loops.
     pub(super) guard: Expr,
     /// The other end, in region coordinates.
     pub(super) peer: Vec<Expr>,
-    /// The owner's region coordinates, to be put into the transfer's expressions.
+    /// The owner's region coordinates, to be substituted in the transfer's expressions.
     pub(super) owner: Vec<Expr>,
-    /// A generator to be run backwards: its name and what stands for it.
+    /// A substitution of a generator that changes its order: its name and the expression that
+    /// replaces it.
     pub(super) turn: Option<(Name, Expr)>,
 }
 
@@ -48,7 +50,7 @@ impl Transfer {
             .collect()
     }
 
-    /// The peer's group coordinates, wrapped where the axis wraps.
+    /// Returns the peer's group coordinates, wrapped if the axis wraps.
     pub(super) fn wrapped_peer(&self, ranges: &Ranges) -> Vec<Expr> {
         self.peer
             .iter()
@@ -57,7 +59,7 @@ impl Transfer {
             .collect()
     }
 
-    /// True where the peer is this rank itself.
+    /// Returns the condition that the peer is this rank itself.
     pub(super) fn is_self(&self, forms: &[Form], ranges: &Ranges) -> Expr {
         let peer = self.wrapped_peer(ranges);
         forms.iter().enumerate().fold(Expr::Int(1), |acc, (i, f)| {
@@ -73,7 +75,7 @@ impl Transfer {
         })
     }
 
-    /// The owner's end.
+    /// Returns the owner's end.
     pub(super) fn owner_end(&self, b: &Builder<'_>) -> Res<End> {
         Ok(End {
             loops: self.each.clone(),
@@ -90,7 +92,7 @@ impl Transfer {
         })
     }
 
-    /// The other end; among candidates where there is no closed form.
+    /// Returns the other end. It searches among the candidates if there is no closed form.
     pub(super) fn other_end(&self, forms: &[Form], among: &Candidates, b: &mut Builder<'_>) -> Res<End> {
         let member = self.group.member.clone().unwrap_or(Expr::Int(1));
         if !matches!(among, Candidates::Closed) {
@@ -132,8 +134,10 @@ impl Transfer {
         })
     }
 
-    /// What of the guard must be asked before whether there is an owner, where that question may have no value without
-    /// it (a distance `1 << t - 1` has none before step 1), and the rest of the guard. Every rank answers it alike.
+    /// Splits the guard. The first part must be tested before `is_there`, the condition that an
+    /// owner exists, because that condition may have no value without it (a distance `1 << t - 1`
+    /// has none before step 1). Every rank evaluates the first part alike. The second part is the
+    /// rest.
     fn before(&self, is_there: &Expr, b: &Builder<'_>) -> (Expr, Expr) {
         if !may_fail(is_there, &b.cx.ranges) {
             return (Expr::Int(1), self.guard.clone());
@@ -145,12 +149,12 @@ impl Transfer {
         (all(parts), all(rest))
     }
 
-    /// Region coordinates of a rank of the group, simplified.
+    /// Returns the region coordinates of a rank of the group, simplified.
     fn coords_at(&self, own: &[Expr], b: &Builder<'_>) -> Res<Vec<Expr>> {
         Ok(self.group.region_coords(own)?.iter().map(|e| tidy(e, &b.cx.ranges)).collect())
     }
 
-    /// The other end by trying candidates, nearest in (owner - receiver) mod p first.
+    /// Returns the other end by trying candidates, the nearest in (owner - receiver) mod p first.
     fn search_end(&self, member: Expr, among: &Candidates, b: &mut Builder<'_>) -> Res<End> {
         let tried = among.tried(self, b);
         let owner = self.coords_at(&tried.own, b)?;
@@ -181,7 +185,7 @@ fn owner_coord(n: &Name, owner: &[Expr], b: &Builder<'_>) -> Option<Expr> {
     b.world.coords.iter().position(|(m, _)| m == n).map(|i| owner[i].clone())
 }
 
-/// An expression of the owner's, seen from the other end.
+/// Returns an expression of the owner as seen from the other end.
 pub(super) fn at_owner(e: &Expr, owner: &[Expr], b: &Builder<'_>) -> Expr {
     tidy(&e.subst(&|n| owner_coord(n, owner, b)), &b.cx.ranges)
 }
@@ -193,7 +197,8 @@ pub(super) fn in_range(e: &Expr, size: i64, ranges: &Ranges) -> Expr {
     low.and(high)
 }
 
-/// The same value, simpler: sums joined, needless `mod`s dropped, comparisons that ranges decide decided.
+/// Simplifies an expression: joins sums, drops redundant `mod`s, and decides comparisons that
+/// follow from ranges.
 pub(super) fn tidy(e: &Expr, ranges: &Ranges) -> Expr {
     match e {
         Expr::Int(_) | Expr::Var(_) => e.clone(),
@@ -213,7 +218,7 @@ pub(super) fn tidy(e: &Expr, ranges: &Ranges) -> Expr {
     }
 }
 
-/// A comparison whose outcome the ranges of its sides decide.
+/// Returns the outcome of a comparison if the ranges of its sides decide it.
 fn decided(op: BinOp, a: &Expr, b: &Expr, ranges: &Ranges) -> Option<Expr> {
     let ((a_lo, a_hi), (b_lo, b_hi)) = (ranges.interval(a)?, ranges.interval(b)?);
     let known = match op {
@@ -250,7 +255,8 @@ fn form(peer: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Form {
     Form::Other
 }
 
-/// `d` with `e == own + d` (modulo the size where the axis wraps), the same on every rank.
+/// Returns `d` with `e == own + d` (modulo the size if the axis wraps), if `d` is the same on every
+/// rank.
 pub(super) fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Option<Expr> {
     if e == own {
         return Some(Expr::Int(0));
@@ -269,7 +275,7 @@ pub(super) fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) ->
         _ => None,
     };
     direct.or_else(|| {
-        // Both the same coordinate plus something uniform.
+        // Both are the same coordinate plus an expression that is the same on every rank.
         ranges.coords().iter().find_map(|c| {
             let ((1, x), (1, y)) = (linear(e, c)?, linear(own, c)?) else { return None };
             (ranges.uniform(&x) && ranges.uniform(&y)).then(|| x - y)

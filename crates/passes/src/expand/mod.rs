@@ -1,24 +1,32 @@
-//! Collectives as transfers: every collective becomes a region whose roles move chunks, every run of local operations
-//! a region of its own.
+//! Expansion: lowers a graph to a schedule. Every collective becomes a region whose roles move
+//! chunks, and every run of local operations a region of its own.
 //!
-//! The algorithm's rounds become operations in program order: sends, local moves, receives. Every message lands in slots
-//! of its own in a window, one for each piece that is not contiguous, and its four points (`reserve`, `publish`,
-//! `expect`, `free`) stay marks. `reserve` and `free` are left out where the order graph ([`crate::order`]) says that the
-//! algorithm's other messages imply them: its slots serve call after call with no credit. Additions of one round come in the order of the language: own value, then the sources by
-//! (source - receiver) mod p. What goes to several places of one peer in one round travels once.
+//! The algorithm's rounds become operations in program order: sends, local moves, receives. Every
+//! message lands in slots of its own in a window, one slot for each contiguous piece, and its four
+//! points (`reserve`, `publish`, `expect`, `free`) remain marks. `reserve` and `free` are left out
+//! where the order graph (`order`) shows that the algorithm's other messages imply them; the slots
+//! then serve call after call without credits. Additions of one round come in the order that the
+//! language defines: the rank's own value, then the sources by (source - receiver) mod p. Data that
+//! goes to several places of one peer in one round travels once.
 //!
-//! Loops stay loops and ranks stay symbolic wherever the text allows: a ring on 16,384 ranks has the lines of a ring on 4.
-//! The other end of a message is an expression where the peer is a shift or an exclusive or of the rank, and one of d
-//! where the peer is a quotient by d (a tree's parent); otherwise it looks for its senders in a loop over the group (above
-//! 64 ranks over the distances that occur, if they are few), nearest first. Where a text has no such form, its loops are unrolled
-//! (up to 4096 transfers), and where that does not help either, a role a rank is written out (up to 40,000 transfers);
-//! above, E331 says why both were needed.
+//! **Symbolic form.** Loops remain loops and ranks remain symbolic wherever possible: the schedule
+//! of a ring has the same lines on 4 and on 16,384 ranks. The other end of a message is an
+//! expression if the peer is a shift or an exclusive or of the rank. If the peer is a quotient by d
+//! (a tree's parent), the other end tries d ranks. Otherwise it looks for its senders in a loop
+//! over the group, nearest first; above 64 ranks in a loop over the distances that occur, if they
+//! are few.
 //!
-//! With `transfer: pull` the slots are the sender's: it copies into them, and the receiver fetches from there (`get`) between the same marks. With `cores: k`
-//! core j visits the peers of an `each` from the j-th on.
+//! **Other forms.** If an algorithm has no symbolic form, its loops are unrolled (up to 4096
+//! transfers). If that does not help either, a role is written out for each rank (up to 40,000
+//! transfers). Beyond that, E331 states why both symbolic forms failed.
 //!
-//! Sizes travel with chunks, so a transfer between places of different length needs chunks of one length (E332). Options
-//! that are not there yet are errors (E033), as are peers that do not exist (E021) and sides that differ (E026).
+//! **Options.** With `transfer: pull` the slots belong to the sender: the sender copies into them,
+//! and the receiver fetches the data from there (`get`), between the same marks. With `cores: k`,
+//! core j visits the peers of an `each` starting with the j-th.
+//!
+//! **Errors.** A chunk keeps its size when it moves, so a transfer between places of different
+//! lengths is rejected (E332). Options without an implementation are rejected (E033), as are peers
+//! that do not exist (E021) and transfers whose two sides have different sizes (E026).
 //!
 //! ```kir,before
 //! kir 1
@@ -78,12 +86,13 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Where the graph gives collectives streams of their own, regions are cut where one stream waits for another, and begin and end with
-//! the events of that. Where the host does something between operations, the section `host` launches what stands before it,
-//! does it, and at the end reads every result and drains.
+//! If the graph gives collectives streams of their own, regions are cut where one stream waits for
+//! another, and begin and end with the corresponding events. If the host does something between
+//! operations, the section `host` launches the operations before it, performs it, and at the end
+//! reads every result and drains.
 //!
-//! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), streams
-//! and pieces (`overlap`), several cores.
+//! Not done here: deciding whether slots are used again in the next call (`allocate`), signals and
+//! fences (`synchronize`), and the choice of streams and pieces (`overlap`).
 
 mod body;
 mod collective;
@@ -123,7 +132,7 @@ use kbc_ir::types::ReduceOp;
 use kbc_ir::{Module, Props};
 use kbc_rounds::library::{CollId, Library};
 
-/// Whether a collective promises that every rank's result depends on every rank's input.
+/// Checks whether a collective's contract makes every rank's result depend on every rank's input.
 pub fn is_total(lib: &Library, coll: CollId, root: Option<u64>) -> bool {
     promise::promise(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
 }
@@ -138,7 +147,7 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// The pass.
+/// The pass `expand`.
 pub struct Expand;
 
 impl Pass for Expand {

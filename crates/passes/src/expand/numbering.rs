@@ -1,8 +1,8 @@
-//! Numbers of messages and of slots, and the enumeration of ranks and steps that finds them.
+//! Numbering of messages and slots, and the enumeration of ranks and steps that it needs.
 //!
-//! A message has a number among those of its window that reach its receiver in a call, and its pieces lie in slots of
-//! their own, one after another. Numbers are expressions wherever the text allows; where only the ranks or the steps
-//! together tell who sends what, they are entries of a table.
+//! A message has a number among those of its window that reach its receiver in a call, and its
+//! pieces are in slots of their own, one after another. Numbers are expressions wherever possible.
+//! If only ranks and steps together determine who sends what, numbers are entries of a table.
 
 use super::body::Transfer;
 use super::emit::{Emitter, Message};
@@ -16,15 +16,15 @@ use kbc_ir::expr::Expr;
 
 /// The numbers of a message.
 pub(super) struct Numbers {
-    /// Of the message, among those of its window to that receiver in a call.
+    /// Number of the message among those of its window to that receiver in a call.
     pub(super) message: Expr,
-    /// Of the slot of a piece: an expression in the generators of the pieces.
+    /// Slot of a piece: an expression in the generators of the pieces.
     pub(super) slot: Expr,
-    /// Slots of the window.
+    /// Number of slots of the window.
     pub(super) slots: i64,
 }
 
-/// A message as enumeration finds it.
+/// A message found by enumeration.
 struct Sent {
     to: i64,
     step: i64,
@@ -33,22 +33,23 @@ struct Sent {
     distance: i64,
 }
 
-/// What variables stand for.
+/// The values of variables.
 pub(super) type Look<'e> = dyn Fn(&Name) -> Option<i64> + 'e;
 
-/// Evaluations a numbering of messages may take.
+/// Limit of evaluations for numbering messages.
 const MAX_ENUMERATED: i64 = 1 << 20;
 
-/// Steps whose messages may have numbers of slots of their own.
+/// Largest number of steps whose messages may have different numbers of slots.
 pub(super) const MAX_STEPS: usize = 4096;
 
 impl Emitter<'_, '_> {
-    /// Whether a condition can be true and whether it can be false, over all ranks, steps and generators.
+    /// Returns whether a condition can be true and whether it can be false, over all ranks, steps
+    /// and generators.
     pub(super) fn possible(&self, cond: &Expr, t: &Transfer, loops: &[Gen]) -> (bool, bool) {
         self.possible_where(&Expr::Int(1), cond, t, loops)
     }
 
-    /// The same, where a guard holds.
+    /// Returns the same where a guard holds.
     pub(super) fn possible_where(
         &self,
         guard: &Expr,
@@ -77,7 +78,8 @@ impl Emitter<'_, '_> {
         if done { (yes, no) } else { (true, true) }
     }
 
-    /// Calls `f` for every value of the generators (and every rank); false if that is too much.
+    /// Calls `f` for every value of the generators (and every rank). Returns false if there are too
+    /// many.
     pub(super) fn enumerate(&self, gens: &[Gen], ranks: bool, f: &mut dyn FnMut(&Look<'_>) -> bool) -> bool {
         let mut budget = MAX_ENUMERATED;
         let total = if ranks { self.b.world.ranks() } else { 1 };
@@ -97,7 +99,8 @@ impl Emitter<'_, '_> {
         true
     }
 
-    /// One generator after another; `Some(false)` when `f` has seen enough, none when the budget is used up.
+    /// Runs one generator after another. Returns `Some(false)` when `f` asks to stop, and `None`
+    /// when the budget is used up.
     fn turn(
         &self,
         gens: &[Gen],
@@ -128,7 +131,7 @@ impl Emitter<'_, '_> {
         Some(true)
     }
 
-    /// The numbers of a message, as expressions of the owner's.
+    /// Returns the numbers of a message, as expressions of the owner.
     pub(super) fn numbers(&mut self, m: &Message, among: &Candidates, loops: &[Gen]) -> Res<Numbers> {
         let t = &m.like;
         let mut pieces = (Expr::Int(0), 1);
@@ -161,7 +164,7 @@ impl Emitter<'_, '_> {
         if !search && self.b.cx.ranges.uniform(&t.guard) {
             return Ok(by_step(self));
         }
-        // Who sends what to whom, so that slots are not kept for messages that never come.
+        // Finds who sends what to whom, so that no slots are kept for messages that never come.
         let world = self.b.world.clone();
         let owner = world.linear(&world.own());
         let peer = world.linear(&t.group.region_coords(&t.wrapped_peer(&self.b.cx.ranges))?);
@@ -181,7 +184,7 @@ impl Emitter<'_, '_> {
         let once = || distinct(list.iter().map(|x| x.owner));
         if let (Candidates::Quotient(q), None) = (among, &sizes) {
             let number = q.number(&t.group.own[0], t.group.sizes[0]);
-            // Whoever gets has one source a step.
+            // A rank that gets has one source per step.
             let (number, of) = if t.get { (Expr::Int(0), 1) } else { (number, q.d) };
             return Ok(match whole && once() {
                 true => plain(number, of),
@@ -204,7 +207,8 @@ impl Emitter<'_, '_> {
         Ok(plain(step * Expr::Int(ranks) + owner, steps * ranks))
     }
 
-    /// Where every rank sends once: each receiver numbers what comes in the order in which it is received.
+    /// Numbers messages if every rank sends once: each receiver numbers its messages in the order
+    /// in which they are received.
     fn by_owner(
         &mut self,
         mut list: Vec<Sent>,
@@ -236,7 +240,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Pieces of the message of each step, where that differs from step to step.
+    /// Returns the number of pieces of the message of each step, if it differs from step to step.
     fn sizes(&self, t: &Transfer, gens: &[Gen], (step, steps): (&Expr, i64)) -> Option<Vec<i64>> {
         let [list] = &t.src.gens[..] else { return None };
         if !gens.iter().any(|g| list.lo.mentions(&g.var) || list.hi.mentions(&g.var)) {
@@ -254,19 +258,19 @@ impl Emitter<'_, '_> {
         visited.then_some(out)
     }
 
-    /// The number of a step of these loops, and how many there are.
+    /// Returns the number of a step of these loops, and the number of steps.
     pub(super) fn numbered(&self, loops: &[Gen], span: Span) -> Res<(Expr, i64)> {
         let mut all = (Expr::Int(0), 1);
         self.number(loops, &mut all, span)?;
         Ok(all)
     }
 
-    /// Variables and the tables there are.
+    /// Returns variables together with the existing tables.
     pub(super) fn with_tables<'e>(&'e self, env: &'e Look<'e>) -> impl kbc_ir::expr::Env + 'e {
         WithTables { env, tables: &self.b.tables }
     }
 
-    /// Mixed-radix number of generator values: appended to (expression, count).
+    /// Appends generator values to a mixed-radix number: (expression, count).
     fn number(&self, gens: &[Gen], to: &mut (Expr, i64), span: Span) -> Res<()> {
         for g in gens {
             let (lo, hi) = (self.b.cx.ranges.interval(&g.lo), self.b.cx.ranges.interval(&g.hi));
@@ -283,7 +287,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Sizes of the chunks a region's runs have, over all steps: as (chunks, of), largest ones.
+    /// Returns the largest chunks of a region's runs over all steps, as (chunks, of).
     pub(super) fn largest(&self, r: &Region, loops: &[Gen], each: &[Gen]) -> Vec<(i64, i64)> {
         let den = r.path.iter().fold(Expr::Int(1), |d, p| d * p.of.clone());
         let len = r.path.last().map_or(Expr::Int(1), |p| p.len.clone());
@@ -313,7 +317,7 @@ fn distinct<K: Ord>(keys: impl Iterator<Item = K>) -> bool {
     keys.windows(2).all(|w| w[0] != w[1])
 }
 
-/// Sums of what comes before each entry.
+/// Returns for each entry the sum of the entries before it.
 fn sums(sizes: impl Iterator<Item = i64>) -> Vec<i64> {
     sizes
         .scan(0, |sum, n| {

@@ -1,7 +1,7 @@
-//! Options of a use (LANGUAGE 2.7): which of them lowering honours, and what is said of the others.
+//! Options of a use: which of them the lowering implements, and the errors for the others.
 //!
-//! An option never changes what an algorithm means, so one that cannot be honoured could be dropped silently. It is an
-//! error all the same: whoever asks for it wants its effect.
+//! An option never changes the meaning of an algorithm, so an option without an implementation
+//! could be dropped silently. It is an error nevertheless, because the user asks for its effect.
 
 use super::collective::{Arg, Request};
 use super::sym::Sym;
@@ -12,20 +12,21 @@ use kbc_rounds::eval::{AlgRef, unknown};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
 use std::sync::Arc;
 
-/// What the options of a use ask for.
+/// The effects that the options of a use ask for.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    /// Where windows are.
+    /// Memory of the windows.
     pub(super) memory: MemKind,
-    /// Lanes of every chunk, lane j a round later than the one before.
+    /// Number of lanes of every chunk, each lane one round later than the previous one.
     pub(super) pipeline: i64,
-    /// Lanes of every chunk, side by side.
+    /// Number of lanes of every chunk that run concurrently.
     pub(super) instances: i64,
-    /// Cores of a rank that share the transfers, each a stream with its lanes.
+    /// Number of cores of a rank that share the transfers. Each core is a stream with its own
+    /// lanes.
     pub(super) cores: i64,
-    /// Slots for the messages to each neighbour, in rotation.
+    /// Number of slots for the messages to each neighbour, used in rotation.
     pub(super) slots: Option<i64>,
-    /// Receivers fetch what their senders have put into slots of their own.
+    /// Whether receivers fetch the data, which senders have put into slots of their own.
     pub(super) pull: bool,
 }
 
@@ -36,10 +37,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Takes an option in; `inside` an `apply`.
+    /// Sets an option. `inside` states that the use is an `apply` within an algorithm.
     ///
     /// # Errors
-    /// E033: it asks for what is not done there.
+    /// Returns E033 if the option has no implementation there.
     pub(super) fn set(
         &mut self,
         name: &str,
@@ -69,10 +70,11 @@ impl Options {
         Ok(())
     }
 
-    /// The options of an `apply` in a schedule with a role a rank, which follows none of them.
+    /// Checks the options of an `apply` in a schedule with one role per rank, which implements none
+    /// of them.
     ///
     /// # Errors
-    /// E033: one of them asks for something.
+    /// Returns E033 if one of them asks for an effect.
     pub(super) fn unmoved(&self, span: Span) -> Result<(), Diagnostic> {
         for (name, k) in [("pipeline", self.pipeline), ("instances", self.instances)] {
             if k > 1 {
@@ -84,7 +86,7 @@ impl Options {
     }
 }
 
-/// Lanes that `pipeline`, `instances` and `cores` may ask for.
+/// Largest number of lanes for `pipeline`, `instances` and `cores`.
 const MOST_LANES: i64 = 64;
 
 pub(super) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
@@ -94,10 +96,11 @@ pub(super) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
         .help("leave the option out; it never changes what the algorithm means")
 }
 
-/// Splits the arguments of a request into parameters and options, and reads the options.
+/// Splits the arguments of a request into parameters and options, and parses the options.
 ///
 /// # Errors
-/// E006 neither a parameter nor an option, or a value the option cannot have; E033 an option that is not honoured.
+/// Returns E006 for a name that is neither a parameter nor an option, or for a value that the
+/// option cannot have; E033 for an option without an implementation.
 pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Diagnostic> {
     let decl = r.lib.algorithm(r.alg);
     let mut params = vec![];
@@ -129,7 +132,7 @@ pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Di
     Ok((params, options))
 }
 
-/// The value of an option, or what it should have been.
+/// Parses the value of an option. The error is a description of the values that it can have.
 fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
     match (kind, value) {
         (OptionKind::Count, Arg::Int(k)) if *k >= 1 => Ok(OptionValue::Count(*k)),
@@ -143,10 +146,10 @@ fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
     }
 }
 
-/// Accepts an option whose value asks for what is done anyway.
+/// Accepts an option whose value asks for the default behaviour.
 ///
 /// # Errors
-/// E033: it asks for something else.
+/// Returns E033 if it asks for anything else.
 fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnostic> {
     let anyway = match value {
         OptionValue::Count(k) => *k == 1 && name != "slots",

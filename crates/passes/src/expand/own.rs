@@ -1,7 +1,8 @@
-//! Collectives that are known by their promise, and `barrier`, as regions.
+//! Lowering of `barrier` and of collectives defined by their contract.
 //!
-//! Owns how a rank's part becomes the vector or the blocks of the promise and what becomes of places that the promise
-//! does not speak of: they are zero. A barrier is a region on a line without elements, whose transfers are signals.
+//! This module maps a rank's part to the vector or the blocks of the contract. Places that the
+//! contract does not cover become zero. A barrier is a region on a line without elements, whose
+//! transfers are signals only.
 
 use super::lower::Lower;
 use super::promise::promise_of;
@@ -14,7 +15,7 @@ use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, CutRule, ReduceOp, TensorType};
 
 impl Lower<'_> {
-    /// The value behind a barrier, which is the value before it.
+    /// Lowers a barrier. Its value is the value before it.
     pub(super) fn barrier(
         &mut self,
         op: &Op,
@@ -30,7 +31,7 @@ impl Lower<'_> {
         Ok(src)
     }
 
-    /// The value of a collective that is known by its promise.
+    /// Lowers a collective defined by its contract, and returns the buffer of its value.
     pub(super) fn own(
         &mut self,
         op: &Op,
@@ -54,7 +55,7 @@ impl Lower<'_> {
         let (p, dim, span) = (axis.size, c.dim.unwrap_or(0), op.span);
         let me = Expr::Var(axis.name.clone());
         let here = |e: &Expr| on(&promise, e, &me, p).simplify();
-        // What goes in: on the ranks that have something.
+        // The input, on the ranks that contribute one.
         let first = self.line_of(
             &format!("{}_{}", op.name, promise.buffers[both.start.buffer].name),
             from,
@@ -85,7 +86,7 @@ impl Lower<'_> {
         let last = operands[both.end.buffer.min(operands.len() - 1)].0;
         self.flush();
         self.region(op, c, axis, operands)?;
-        // What comes out: zero on the ranks that are promised nothing.
+        // The output: zero on the ranks for which the contract states nothing.
         let dst = self.value(&op.name, to, span);
         let out = match &both.end.held {
             Held::Vector => LocalOp::Copy { dst, src: last },
@@ -95,13 +96,13 @@ impl Lower<'_> {
             }
         };
         let cond = both.end.cond.as_ref().map(&here);
-        // Which ranks these are never changes, so nobody ever writes there.
+        // These ranks are the same in every call, so no operation ever writes there.
         self.out.buffers[dst.0 as usize].zero = cond.is_some();
         self.pending.push((out, cond, span));
         Ok(dst)
     }
 
-    /// The buffer of an operand of the collective with its line.
+    /// Returns the buffer of an operand of the collective, with its line.
     fn line_of(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! A collective's declaration as the promise of a region: its clauses with the root put in.
+//! Contracts of regions: the clauses of a collective's declaration, with the root substituted.
 
 use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym};
 use kbc_diag::Diagnostic;
@@ -9,10 +9,11 @@ use kbc_ir::types::ReduceOp;
 use kbc_rounds::ast::{self, ClauseValue, CollectiveDecl};
 use kbc_rounds::library::Library;
 
-/// The promise of a collective's declaration, `root` by linear index.
+/// Returns the contract of a collective's declaration. `root` is a linear index.
 ///
 /// # Errors
-/// What its expressions cannot be: E003, E010, and E331 for one that has no closed form.
+/// Returns the faults of the expressions in the declaration: E003, E010, and E331 for an expression
+/// that has no closed form.
 pub fn promise_of(
     lib: &Library,
     decl: &CollectiveDecl,
@@ -29,7 +30,7 @@ pub fn promise_of(
     })
 }
 
-/// The promise of a collective on a group, `root` by linear index.
+/// Returns the contract of a collective on a group. `root` is a linear index.
 pub(super) fn promise(
     lib: &Library,
     decl: &CollectiveDecl,
@@ -105,7 +106,7 @@ pub(super) fn promise(
     })
 }
 
-/// Names in an expression.
+/// Collects the names in an expression.
 fn collect(e: &ast::Expr, out: &mut Vec<String>) {
     use ast::ExprKind::*;
     match &e.kind {

@@ -1,10 +1,13 @@
-//! Messages that their receivers fetch (`transfer: pull`): the slot is the sender's.
+//! Pulled messages (`transfer: pull`): the slots belong to the sender, and receivers fetch from
+//! them.
 //!
-//! The sender copies into a slot of its own window and publishes; the receiver waits, gets, and frees the slot. So the four
-//! points of a message are those of a put, and all that follows from them (credits, alternate slots, signals) is found in the
-//! same way. What only replaces is fetched to where it goes, all of a round before one `fence.complete`; what is added, or
-//! goes to several places, is fetched into scratch, message by message, and used from there. Owns which slots of a sender
-//! its messages lie in: what the text shows to be the same for several receivers lies there once.
+//! The sender copies into a slot of its own window and publishes. The receiver waits, gets, and
+//! frees the slot. So the four points of a message are those of a put, and everything that follows
+//! from them (credits, alternate slots, signals) is derived in the same way. Data that only
+//! replaces is fetched to its destination, all of a round before one `fence.complete`. Data that is
+//! added, or that goes to several places, is fetched into scratch, message by message, and used
+//! from there. This module also decides which slots of a sender its messages use: data that is
+//! evidently the same for several receivers is stored once.
 
 use super::emit::{Emitter, Ends, Message, WindowDraft, around, guarded};
 use super::inverse::Candidates;
@@ -17,7 +20,8 @@ use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{Point, Ref, SOp, SStmt, WindowId};
 
 impl Emitter<'_, '_> {
-    /// A message of a round, fetched; `alone` if it is the only one.
+    /// Emits a message of a round as a fetch. `alone` states that it is the only message of the
+    /// round.
     pub(super) fn pulled(&mut self, m: &Message, loops: &[Gen], alone: bool) -> Res<Ends> {
         let t = &m.like;
         let mut owner = t.owner_end(self.b)?;
@@ -39,7 +43,8 @@ impl Emitter<'_, '_> {
         if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
         }
-        // What is added comes in its order; anything else is fetched from the peers in turn.
+        // Data that is added comes in the order of additions. Other data is fetched from the peers
+        // in turn.
         let straight = matches!(&m.dsts[..], [d] if !d.adds && d.cond.is_true());
         if straight {
             let receiver = if t.get { &mut owner } else { &mut other };
@@ -107,9 +112,11 @@ impl Emitter<'_, '_> {
         Ok(Ends { sends, receives: around(receiver, receive), ..Ends::default() })
     }
 
-    /// Generators for all of whose values the sender sends the same: it lies in one slot then, and is copied there once.
+    /// Returns the generators for all of whose values the sender sends the same data. That data is
+    /// stored in one slot and copied there once.
     ///
-    /// None where some values send nothing: a copy that nobody asked for would read what may hold nothing.
+    /// Returns none if some values send nothing: the copy would then read data that nobody needs
+    /// and that may be undefined.
     fn shared(&self, m: &Message, among: &Candidates, owner: &End, other: &End) -> Vec<Name> {
         let t = &m.like;
         if !matches!(among, Candidates::Closed) {
@@ -130,7 +137,8 @@ impl Emitter<'_, '_> {
         sender.loops.iter().filter(same).map(|g| g.var.clone()).collect()
     }
 
-    /// Numbers of slots among those of the sender; of messages those that the receiver knows.
+    /// Returns the numbers with slots counted among those of the sender. Message numbers are those
+    /// that the receiver knows.
     fn at_sender(
         &mut self,
         m: &Message,
@@ -140,7 +148,7 @@ impl Emitter<'_, '_> {
     ) -> Res<Numbers> {
         let t = &m.like;
         if !t.get && shared.is_empty() {
-            // Of two messages of one sender the numbers differ as well.
+            // Two messages of one sender have different numbers as well.
             return Ok(numbers);
         }
         let (step, steps) = match &t.step {
@@ -152,7 +160,7 @@ impl Emitter<'_, '_> {
             (self.numbered(&each, t.span)?, self.numbered(&t.src.gens, t.span)?);
         let (mut slot, mut slots) = (step * Expr::Int(those) + which, steps * those);
         if t.get && !matches!(among, Candidates::Closed) {
-            // Several may fetch in one step.
+            // Several ranks may fetch in one step.
             let world = self.b.world.clone();
             slot = slot * Expr::Int(world.ranks()) + world.linear(&world.own());
             slots *= world.ranks();
@@ -164,7 +172,8 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Scratch like an operand, for what was fetched and is not used yet: one for the whole region.
+    /// Returns the scratch operand for data fetched for an operand and not used yet. There is one
+    /// for the whole region.
     fn fetched(&mut self, operand: u32) -> u32 {
         match self.fetched.iter().find(|f| f.0 == operand) {
             Some((_, scratch)) => *scratch,

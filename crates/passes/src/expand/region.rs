@@ -1,7 +1,7 @@
-//! Symbolic regions: selections of chunks whose indices are expressions (LANGUAGE 2.3).
+//! Symbolic regions: selections of chunks whose indices are expressions.
 //!
-//! A region is a run of chunks, or, for lists, one run for each value of some generators. Every construction here
-//! keeps the order of the text, so two regions pair chunk by chunk.
+//! A region is a run of chunks. For lists, it is one run for each value of some generators. Every
+//! operation here keeps the order of the program text, so two regions pair chunk by chunk.
 
 use super::sym::{Bindings, Evaluator, IntoStop, Ranges, Res, Sym, not_symbolic};
 use kbc_diag::{Diagnostic, Span};
@@ -10,7 +10,7 @@ use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::Part;
 use kbc_rounds::ast::{Selector, SelectorKind};
 
-/// A generator: `var in lo..hi`.
+/// A generator `var in lo..hi`.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Gen {
     pub(super) var: Name,
@@ -28,7 +28,7 @@ impl Gen {
     }
 }
 
-/// Chunks of one operand.
+/// A selection of chunks of one operand.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Region {
     pub(super) operand: u32,
@@ -38,7 +38,7 @@ pub(super) struct Region {
     pub(super) guard: Option<Expr>,
 }
 
-/// Fresh names for steps and generators, close to those of the text.
+/// Fresh names for steps and generators, similar to those of the program text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fresh {
     used: Vec<String>,
@@ -79,12 +79,12 @@ impl Region {
         }
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub(super) fn count(&self) -> Expr {
         self.gens.iter().fold(Expr::Int(1), |n, g| n * g.count())
     }
 
-    /// The run with that number; only without a filter.
+    /// Returns the run with that number. Works only without a filter.
     fn run(&self, index: Expr, span: Span) -> Res<Region> {
         if self.guard.is_some() {
             return not_symbolic("a part of a filtered list", span);
@@ -105,7 +105,8 @@ impl Region {
         Ok(out)
     }
 
-    /// Chunks `index; len of n` of the whole region, as `ranges` can show it.
+    /// Returns chunks `index; len of n` of the whole region. Uses a list of single chunks unless
+    /// `ranges` shows that the run does not wrap.
     pub(super) fn part(&self, index: Expr, len: Expr, n: Expr, cx: &mut Cx, span: Span) -> Res<Region> {
         let index = cx.ranges.wrap(&index, &n);
         if n.as_int() == Some(1) {
@@ -120,7 +121,7 @@ impl Region {
             let inside =
                 matches!((cx.ranges.interval(&end), n.as_int()), (Some((_, hi)), Some(n)) if hi <= n);
             if !(inside && self.gens.is_empty()) {
-                // A list of single chunks: it may wrap around.
+                // A list of single chunks, because it may wrap.
                 let var = cx.fresh.name("j");
                 let (generator, cond) = cx.generator(&var, &Expr::Int(0), &len, span)?;
                 let mut out = self.part(index + Expr::Var(var), Expr::Int(1), n, cx, span)?;
@@ -133,7 +134,7 @@ impl Region {
             let mut out = self.clone();
             match out.path.last_mut() {
                 Some(last) if last.len.as_int() != Some(1) => {
-                    // Part of a run of `last.len` chunks: a finer digit in its place.
+                    // Part of a run of `last.len` chunks: replace the last digit by a finer one.
                     let run = last.len.clone();
                     last.index = last.index.clone() * n.clone() + index * run.clone();
                     last.len = run * len;
@@ -146,7 +147,8 @@ impl Region {
         let (Some(runs), Some(n)) = (self.count().as_int(), n.as_int()) else {
             return not_symbolic("a part of a list whose length is not constant", span);
         };
-        // Refine to the least common grain: every run is cut into `per` pieces, the part has `take` of them.
+        // Refine to the least common grain: every run is cut into `per` pieces, and the part
+        // consists of `take` of them.
         let grain = lcm(runs, n);
         let (per, take) = (grain / runs, grain / n);
         let first = index * Expr::Int(take);
@@ -165,7 +167,7 @@ impl Region {
         Ok(out)
     }
 
-    /// Applies the selectors of a slice; `n` is the number of chunks of the space.
+    /// Applies the selectors of a slice. `n` is the number of chunks of the space.
     pub(super) fn select(
         &self,
         selectors: &[Selector],
@@ -177,7 +179,8 @@ impl Region {
         self.cut(first, rest, n, cx, env)
     }
 
-    /// One selector, and the `rest` of them on each of the chunks it selects, however many runs a chunk is.
+    /// Applies one selector, and the `rest` of the selectors to each of the chunks that it selects.
+    /// A chunk may consist of several runs.
     fn cut(&self, s: &Selector, rest: &[Selector], n: &Expr, cx: &mut Cx, env: &Bindings) -> Res<Region> {
         let span = s.span;
         let (mut outer, mut cond) = (vec![], None);
@@ -216,7 +219,7 @@ impl Region {
         };
         let mut out = match rest.split_first() {
             None => self.part(at, len, n, cx, span)?,
-            // Chunk by chunk: a further selector applies to each of them.
+            // Chunk by chunk, because a further selector applies to each of them.
             Some((next, rest)) => {
                 let mut at = at;
                 if len.as_int() != Some(1) {
@@ -235,7 +238,8 @@ impl Region {
         Ok(out)
     }
 
-    /// `other` with its runs named by this region's generators, so that equal generator values pair equal chunks.
+    /// Returns both regions with common generators, so that equal generator values pair equal
+    /// chunks.
     pub(super) fn pair(&self, other: &Region, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
         if self.gens == other.gens && self.guard == other.guard {
             return Ok((self.clone(), other.clone()));
@@ -258,7 +262,7 @@ impl Region {
         };
         let grain = lcm(a, b);
         if grain == a {
-            // Number of the run among this region's, then the piece of the other region.
+            // The number of the run in this region, then the piece of the other region.
             let mut flat = Expr::Int(0);
             for g in &self.gens {
                 flat = flat * g.count() + (Expr::Var(g.var.clone()) - g.lo.clone());
@@ -277,7 +281,7 @@ impl Region {
         Ok((a, b))
     }
 
-    /// Both regions as `grain` runs named by one new generator.
+    /// Returns both regions as `grain` runs of one new generator.
     fn pair_onto(&self, other: &Region, grain: i64, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
         let var = cx.fresh.name("j");
         let (lo, hi) = (Expr::Int(0), Expr::Int(grain));
@@ -294,7 +298,7 @@ impl Region {
     }
 }
 
-/// What region constructions need beside the region.
+/// The context for constructing regions.
 pub(super) struct Cx<'a> {
     pub(super) eval: Evaluator<'a>,
     pub(super) ranges: Ranges,
@@ -302,8 +306,9 @@ pub(super) struct Cx<'a> {
 }
 
 impl Cx<'_> {
-    /// A generator whose bounds are the same on every rank, as those of loops must be, and the condition that makes
-    /// up for it where the text's are not. The name gets its range.
+    /// Returns a generator whose bounds are the same on every rank, as loops require, and the
+    /// condition that restores the bounds of the program text if they differ from rank to rank.
+    /// Records the range of the name.
     pub(super) fn generator(
         &mut self,
         var: &Name,
@@ -319,7 +324,7 @@ impl Cx<'_> {
     }
 }
 
-/// Both conditions, as far as there are any.
+/// Returns the conjunction of the given conditions.
 fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
@@ -327,7 +332,7 @@ fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     }
 }
 
-/// Least common multiple of two positive numbers.
+/// Returns the least common multiple of two positive numbers.
 pub(super) fn lcm(a: i64, b: i64) -> i64 {
     if a == 0 || b == 0 { 1 } else { a / gcd(a.unsigned_abs(), b.unsigned_abs()) as i64 * b }
 }

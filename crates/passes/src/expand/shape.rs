@@ -1,6 +1,8 @@
-//! Operations that move elements, as local work: a transpose, a copy, a slice, or a line and its tensor.
+//! Lowering of operations that move elements to local operations: transposes, copies, slices, and
+//! packing into and out of a line.
 //!
-//! `infer` left every dimension that does not keep its elements whole, so ranks need nothing of each other here.
+//! If a cut does not carry over to the result, `infer` has made the dimension whole. So ranks need
+//! no data from each other here.
 
 use super::lower::Lower;
 use kbc_diag::Span;
@@ -11,7 +13,8 @@ use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, TensorType};
 
 impl Lower<'_> {
-    /// The last local operation of it; what comes before is pending.
+    /// Returns the last local operation of a shape operation. Those before it are added to the
+    /// pending operations.
     pub(super) fn shape(
         &mut self,
         s: &ShapeOp,
@@ -20,7 +23,7 @@ impl Lower<'_> {
         span: Span,
     ) -> LocalOp {
         let src = args[0].0;
-        // A list of lengths that is empty or too long does not occur: it is at least one long and adds up to a size.
+        // `Parts::row` does not fail here: the list has at least one length and adds up to a size.
         let lengths = |of: &[u64]| Parts::row(of).map_or(CutRule::Even, CutRule::Lengths);
         match s {
             ShapeOp::Transpose(perm) => {

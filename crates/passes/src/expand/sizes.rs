@@ -1,11 +1,11 @@
-//! Sizes and places of a rank's parts, as expressions in the coordinates of the mesh.
+//! Sizes and offsets of a rank's parts, as expressions in the mesh coordinates.
 
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::Line;
 use kbc_ir::types::{Axis, Cut, CutRule, Dim, Mesh, TensorType};
 
-/// Axes as one, the last one fastest: itself where there is one.
+/// Joins axes into one, the last one fastest. A single axis is returned as it is.
 pub fn joined_axis(axes: &[Axis]) -> Axis {
     if let [one] = axes {
         return one.clone();
@@ -19,7 +19,7 @@ pub fn joined_axis(axes: &[Axis]) -> Axis {
     }
 }
 
-/// A rank's place in its group over these axes.
+/// Returns a rank's position in its group over these axes.
 pub(super) fn place(axes: &[Axis]) -> Expr {
     let add = |n: Expr, a: &Axis| n * Expr::Int(a.size as i64) + Expr::Var(a.name.clone());
     let mut rest = axes.iter();
@@ -27,7 +27,7 @@ pub(super) fn place(axes: &[Axis]) -> Expr {
     rest.fold(first, add)
 }
 
-/// Local sizes of a tensor, as expressions in the coordinates of the mesh.
+/// Returns the local sizes of a tensor, as expressions in the mesh coordinates.
 pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
     ty.dims
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
         .collect()
 }
 
-/// A size where the tensor is.
+/// Returns a size on the ranks that hold the tensor, and 0 on others.
 fn only(ty: &TensorType, n: Expr) -> Expr {
     match &ty.only {
         Some((c, axis)) => {
@@ -58,7 +58,7 @@ fn only(ty: &TensorType, n: Expr) -> Expr {
     }
 }
 
-/// The first element of a dimension that a rank has.
+/// Returns the index of the first element of a dimension that a rank has.
 pub(super) fn part_start(d: &Dim, mesh: &Mesh) -> Expr {
     let (mut start, mut n) = (Expr::Int(0), Expr::Int(d.size as i64));
     let Some(cut) = &d.cut else { return start };
@@ -75,7 +75,7 @@ pub(super) fn part_start(d: &Dim, mesh: &Mesh) -> Expr {
     start
 }
 
-/// Boundary i of n elements in k parts.
+/// Returns boundary i of n elements in k parts.
 fn boundary(n: &Expr, i: Expr, k: i64, rule: &CutRule) -> Expr {
     match rule {
         CutRule::Even => (n.clone() * i).ceil_div(k),
@@ -83,7 +83,7 @@ fn boundary(n: &Expr, i: Expr, k: i64, rule: &CutRule) -> Expr {
     }
 }
 
-/// Length of part i of n elements in k parts.
+/// Returns the length of part i of n elements in k parts.
 pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
     if let CutRule::Lengths(parts) = rule {
         return by_value(i, 0, &parts.lengths(0));
@@ -96,7 +96,8 @@ pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
     boundary(n, i.clone() + Expr::Int(1), k, rule) - boundary(n, i.clone(), k, rule)
 }
 
-/// `values[i - first]`, as a choice of halves; without a table, which sizes of buffers cannot have everywhere.
+/// Returns `values[i - first]` as nested selections. Tables are not used, because sizes of buffers
+/// cannot contain them everywhere.
 fn by_value(i: &Expr, first: i64, values: &[u64]) -> Expr {
     match values {
         [] => Expr::Int(0),
@@ -110,7 +111,7 @@ fn by_value(i: &Expr, first: i64, values: &[u64]) -> Expr {
     }
 }
 
-/// Largest extent and unit of a line over all ranks of a mesh.
+/// Returns the largest extent and unit of a line over all ranks of a mesh.
 pub(super) fn largest(l: &Line, mesh: &Mesh) -> (u64, u64) {
     let most = |e: &Expr| {
         if let Some(v) = e.as_int() {

@@ -1,21 +1,24 @@
-//! Streams of a schedule whose collectives run beside its local work: what waits for what.
+//! Events between streams of a schedule whose collectives run concurrently with local work.
 //!
-//! Operations come in issue order, each on its stream. One that reads what an operation of another stream writes, or
-//! writes what that reads or writes, awaits an event of it, unless the events before it imply that already (vector clocks
-//! over the streams of a rank: local memory needs no signals). Regions begin with what is awaited and end with what is recorded, so
-//! `after` is exact. A call starts and ends on `main`: a stream's first operation comes after main's first, and main's
-//! last after every stream's last.
+//! Operations come in issue order, each on its stream. An operation awaits an event of an operation
+//! on another stream if it reads what that operation writes, or writes what that operation reads or
+//! writes, unless earlier events imply it. Vector clocks over the streams of a rank determine what
+//! is implied; local memory needs no signals. Regions begin with the events that they await and end
+//! with the events that they record, so `after` is exact. A call starts and ends on `main`: the
+//! first operation of each stream comes after the first one of `main`, and the last one of `main`
+//! after the last one of each stream.
 //!
-//! Left to others: which collective runs on which stream (`overlap`), lanes inside a collective (`lanes`).
+//! `overlap` decides which collective runs on which stream, and `lanes` makes the lanes inside a
+//! collective.
 
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::schedule::*;
 use std::collections::BTreeMap;
 
-/// What runs at one place of a stream.
+/// The work at one position of a stream.
 enum Work {
-    /// The start of a call, or its end: nothing.
+    /// The start or the end of a call, without operations.
     Edge,
     /// A statement of a region of local operations.
     Local(SStmt, Span),
@@ -25,25 +28,25 @@ enum Work {
 
 struct Unit {
     stream: usize,
-    /// Its number among those of its stream, from 1.
+    /// Its number on its stream, counted from 1.
     at: usize,
     work: Work,
     /// Units whose events it awaits.
     awaits: Vec<usize>,
     recorded: bool,
-    /// How far each stream is known to have come when it is over.
+    /// For each stream, the number of its units that are known to be over at the end of this unit.
     knows: Vec<usize>,
 }
 
-/// How far each stream has read and written a buffer.
+/// For each stream, its last unit that reads a buffer and its last unit that writes it.
 #[derive(Clone, Default)]
 struct Uses {
     read: Vec<usize>,
     written: Vec<usize>,
 }
 
-/// Cuts the regions of a schedule where streams wait for each other, and puts their events in. Every region has one stream
-/// for all its roles, or lanes that start and end on it.
+/// Cuts the regions of a schedule where streams wait for each other, and inserts their events.
+/// Every region has one stream for all its roles, or lanes that start and end on that stream.
 pub(super) fn order(s: &mut Schedule) {
     let mut streams: Vec<Name> = vec![MAIN.into()];
     for r in &s.regions {
@@ -60,13 +63,13 @@ pub(super) fn order(s: &mut Schedule) {
     s.regions = regions(s, units, &streams);
 }
 
-/// The stream a region's operations are on.
+/// Returns the stream of a region's operations.
 pub(super) fn stream_of(r: &Region) -> &Name {
     static MAIN_STREAM: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| MAIN.into());
     r.roles.first().and_then(|role| role.streams.first()).map_or(&MAIN_STREAM, |s| &s.name)
 }
 
-/// Everything in issue order, between the edges of the call.
+/// Returns all work in issue order, between the start and the end of the call.
 fn units(s: &mut Schedule, streams: &[Name]) -> Vec<Unit> {
     let mut out: Vec<Unit> = vec![];
     let mut counts = vec![0; streams.len()];
@@ -90,7 +93,8 @@ fn units(s: &mut Schedule, streams: &[Name]) -> Vec<Unit> {
     out
 }
 
-/// Buffers that a unit reads, and those that it writes; what a collective works on is both.
+/// Returns the buffers that a unit reads, and those that it writes. The operands of a collective
+/// are both.
 fn touched(work: &Work) -> (Vec<BufferId>, Vec<BufferId>) {
     fn local(list: &[SStmt], out: &mut (Vec<BufferId>, Vec<BufferId>)) {
         for st in list {
@@ -124,10 +128,10 @@ fn touched(work: &Work) -> (Vec<BufferId>, Vec<BufferId>) {
     out
 }
 
-/// Finds what each unit has to await.
+/// Finds the events that each unit has to await.
 fn wait(s: &Schedule, units: &mut [Unit], streams: usize) {
     let mut uses = vec![Uses { read: vec![0; streams], written: vec![0; streams] }; s.buffers.len()];
-    // Units of each stream, in order, and what is known at the end of the last.
+    // The units of each stream, in order, and what is known at the end of the last one.
     let mut places: Vec<Vec<usize>> = vec![vec![]; streams];
     let mut known = vec![vec![0; streams]; streams];
     let last = units.len() - 1;
@@ -147,7 +151,7 @@ fn wait(s: &Schedule, units: &mut [Unit], streams: usize) {
         if i == last {
             needs = places.iter().map(Vec::len).collect();
         }
-        // The latest first: it knows most.
+        // The latest comes first, because it knows most.
         let mut wanted: Vec<(usize, usize)> = (0..streams)
             .filter(|t| *t != me && needs[*t] > 0)
             .map(|t| (places[t][needs[t] - 1], t))
@@ -171,7 +175,7 @@ fn wait(s: &Schedule, units: &mut [Unit], streams: usize) {
     }
 }
 
-/// A region that grows, and the units whose events it awaits.
+/// A region under construction, and the units whose events it awaits.
 struct Growing {
     region: Region,
     stream: usize,
@@ -181,7 +185,7 @@ struct Growing {
     local: bool,
 }
 
-/// The regions again, cut at what is awaited and recorded.
+/// Returns the regions, cut where events are awaited and recorded.
 fn regions(s: &Schedule, units: Vec<Unit>, streams: &[Name]) -> Vec<Region> {
     let mut grown: Vec<Growing> = vec![];
     let local = |stream: usize, body: Vec<SStmt>, span: Span| {
@@ -211,7 +215,8 @@ fn regions(s: &Schedule, units: Vec<Unit>, streams: &[Name]) -> Vec<Region> {
                 let region = local(stream, vec![statement], span);
                 grown.push(Growing { region, stream, awaits, records, local: true });
             }
-            // Where not every rank has a part in it, its events are in regions of their own around it.
+            // If not every rank takes part in the region, its events are in regions of their own
+            // around it.
             Work::Region(region) if !everyone(&region) => {
                 if !awaits.is_empty() {
                     let region = local(stream, vec![], Span::NONE);
@@ -231,17 +236,17 @@ fn regions(s: &Schedule, units: Vec<Unit>, streams: &[Name]) -> Vec<Region> {
     named(grown, streams.len())
 }
 
-/// Whether every rank has the first stream of the region.
+/// Checks whether every rank has the first stream of the region.
 fn everyone(r: &Region) -> bool {
     matches!(&r.roles[..], [role] if role.ranks == RankSet::All)
 }
 
-/// Names for regions and events, the events themselves, and what each region comes after.
+/// Names regions and events, inserts the events, and sets the predecessors of each region.
 fn named(grown: Vec<Growing>, streams: usize) -> Vec<Region> {
     let mut out: Vec<Region> = vec![];
     let mut locals = 0;
     let mut latest: Vec<Option<RegionId>> = vec![None; streams];
-    // Of each recorded unit: the region that ends with it, and the event.
+    // For each recorded unit: the region that ends with it, and the event.
     let mut events: BTreeMap<usize, (RegionId, Name)> = BTreeMap::new();
     for g in grown {
         let mut r = g.region;

@@ -1,7 +1,9 @@
-//! Symbolic values: expressions of the algorithm language turned into IR expressions over rank coordinates and steps.
+//! Symbolic values: expressions of the algorithm language as IR expressions over rank coordinates
+//! and steps.
 //!
-//! Everything that is known at compile time folds; what depends on the rank or on a loop step stays an expression.
-//! A construct without a symbolic form is a [`Stop::NotSymbolic`], upon which `expand` tries its next way.
+//! Everything that is known at compile time is folded. Expressions that depend on the rank or on a
+//! loop step remain expressions. A construct without a symbolic form yields [`Stop::NotSymbolic`],
+//! upon which `expand` tries the next form.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
@@ -12,7 +14,7 @@ use kbc_rounds::library::Library;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// What an expression of an algorithm stands for.
+/// The value of an expression of an algorithm.
 #[derive(Clone, Debug)]
 pub(super) enum Sym {
     /// An integer or a truth value.
@@ -23,10 +25,10 @@ pub(super) enum Sym {
     Alg(Arc<AlgRef>),
 }
 
-/// Why symbolic expansion ended.
+/// The reason why symbolic expansion stopped.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
-    /// This way cannot say it; another may.
+    /// This form cannot express the construct; another form may.
     NotSymbolic(String, Span),
     /// The input is wrong.
     Error(Box<Diagnostic>),
@@ -44,8 +46,8 @@ pub(super) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> Res<T> {
     Err(Stop::NotSymbolic(why.into(), span))
 }
 
-/// What is found out about statements that perhaps no rank executes: arithmetic without a value is no error there, and the
-/// next way, which knows the ranks, says whether it is one.
+/// Converts the result for statements that possibly no rank executes. Arithmetic without a value is
+/// not an error there. The next form, which knows the ranks, decides whether it is one.
 pub(super) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
     match found {
         Err(Stop::Error(d)) if d.code == "E010" => {
@@ -55,10 +57,10 @@ pub(super) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
     }
 }
 
-/// Names of an algorithm's text and what they stand for; the last entry of a name wins.
+/// Names of the program text and their values. The last entry of a name wins.
 pub(super) type Bindings = Vec<(String, Sym)>;
 
-/// Inclusive ranges of the IR variables in scope, and which of them are rank coordinates.
+/// Inclusive ranges of the IR variables in scope, and which of the variables are rank coordinates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     vars: Vec<(Name, i64, i64)>,
@@ -81,14 +83,14 @@ impl Ranges {
         &self.coords
     }
 
-    /// Whether the expression is the same on every rank.
+    /// Checks whether the expression is the same on every rank.
     pub(super) fn uniform(&self, e: &Expr) -> bool {
         let mut same = true;
         e.vars(&mut |n| same &= !self.coords.contains(n));
         same
     }
 
-    /// A range that certainly contains the value.
+    /// Returns a range that certainly contains the value.
     pub(super) fn interval(&self, e: &Expr) -> Option<(i64, i64)> {
         Some(match e {
             Expr::Int(v) => (*v, *v),
@@ -101,7 +103,7 @@ impl Ranges {
             }
             Expr::Un(op, a) => {
                 let (lo, hi) = self.interval(a)?;
-                // Functions that never fall: their ends are at the ends.
+                // Monotonic functions: their extremes are at the ends of the range.
                 let ends = |op| {
                     let at = |v| kbc_ir::expr::apply_un(op, v).ok();
                     Some((at(lo)?, at(hi)?))
@@ -173,7 +175,8 @@ impl Ranges {
         })
     }
 
-    /// Bounds of `lo..hi` that are the same on every rank, and the condition that takes `var` back to `lo..hi`.
+    /// Returns bounds around `lo..hi` that are the same on every rank, and the condition that
+    /// restricts `var` to `lo..hi`.
     pub(super) fn on_every_rank(&self, var: &Name, lo: &Expr, hi: &Expr) -> Option<(Expr, Expr, Expr)> {
         let at = || Expr::Var(var.clone());
         let (mut cond, mut bounds) = (Expr::Int(1), (lo.clone(), hi.clone()));
@@ -188,7 +191,7 @@ impl Ranges {
         Some((bounds.0, bounds.1, cond))
     }
 
-    /// Something that is the same on every rank and at least `e` (`up`) or at most.
+    /// Returns an expression that is the same on every rank and at least `e` (`up`) or at most `e`.
     fn outer(&self, e: &Expr, up: bool) -> Option<Expr> {
         let one_side = |op: &BinOp| if up { *op == BinOp::Min } else { *op == BinOp::Max };
         match e {
@@ -200,7 +203,7 @@ impl Ranges {
         }
     }
 
-    /// `e mod n`, without the `mod` where the value is in range anyway.
+    /// Returns `e mod n`, without the `mod` if the value is certainly in range.
     pub(super) fn wrap(&self, e: &Expr, n: &Expr) -> Expr {
         if let (Some((lo, hi)), Some((k, _))) = (self.interval(e), self.interval(n))
             && lo >= 0
@@ -215,7 +218,7 @@ impl Ranges {
     }
 }
 
-/// `e` without inner `mod k` in sums: equal to `e` modulo k.
+/// Returns `e` without inner `mod k` in sums. The result equals `e` modulo k.
 pub(super) fn strip(e: &Expr, k: i64) -> Expr {
     match e {
         Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => Expr::bin(*op, strip(a, k), strip(b, k)),
@@ -226,7 +229,7 @@ pub(super) fn strip(e: &Expr, k: i64) -> Expr {
     }
 }
 
-/// `(coefficient, rest)` with `e == coefficient * var + rest`, where the text shows it.
+/// Returns `(coefficient, rest)` with `e == coefficient * var + rest`, if `e` has that form.
 pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
     if !e.mentions(var) {
         return Some((0, e.clone()));
@@ -246,34 +249,35 @@ pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
     }
 }
 
-/// Evaluates text to symbols.
+/// Evaluates expressions of the program text symbolically.
 pub(super) struct Evaluator<'a> {
     pub(super) lib: &'a Library,
-    /// What the expression at hand has cost so far: parts of the text, and of the expressions made of them.
+    /// Work for the current expression so far: parts of the text, and of the expressions made from
+    /// them.
     work: Cell<usize>,
 }
 
-/// How deep calls of functions may nest while they are inlined.
+/// Largest nesting of function calls that are inlined.
 const MAX_INLINE: u32 = 64;
 
-/// Parts that a symbolic expression may have.
+/// Largest number of parts of a symbolic expression.
 const MAX_SIZE: usize = 1 << 14;
 
-/// Work for one expression of the text. Where conditions are not known both branches are inlined, so that a function that
-/// calls itself twice has exponentially many.
+/// Limit of work for one expression of the text. If conditions are not known, both branches are
+/// inlined, so a function that calls itself twice has exponentially many.
 const MAX_WORK: usize = 1 << 18;
 
-/// Where an expression is evaluated.
+/// The context in which an expression is evaluated.
 #[derive(Clone, Copy)]
 struct At {
-    /// Calls of functions around it.
+    /// Nesting of function calls around it.
     depth: u32,
-    /// Whether it is known that some rank evaluates it: in a branch whose condition is not known it is not, and what has no
-    /// value there is no error.
+    /// Whether some rank certainly evaluates it. In a branch with an unknown condition that is not
+    /// certain, and an expression without a value is not an error there.
     taken: bool,
 }
 
-/// The number of parts of an expression; more than [`MAX_SIZE`] are not counted.
+/// Returns the number of parts of an expression. Counts at most `MAX_SIZE + 1`.
 fn size(e: &Expr) -> usize {
     fn count(e: &Expr, left: &mut usize) {
         if *left == 0 {
@@ -304,7 +308,7 @@ impl<'a> Evaluator<'a> {
         Evaluator { lib, work: Cell::new(0) }
     }
 
-    /// Counts an expression that was made.
+    /// Adds a new expression to the work, and checks the limits.
     fn made(&self, e: Expr, span: Span) -> Res<Expr> {
         let n = size(&e);
         self.work.set(self.work.get() + n);
@@ -323,7 +327,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What an expression of the text stands for.
+    /// Returns the value of an expression of the text.
     pub(super) fn symbol(&self, e: &ast::Expr, env: &Bindings) -> Res<Sym> {
         self.work.set(0);
         self.eval(e, env, At { depth: 0, taken: true })
@@ -353,7 +357,7 @@ impl<'a> Evaluator<'a> {
             ExprKind::Unary(UnaryOp::Not, a) => Sym::Int(self.made(Expr::un(UnOp::Not, int(a)?), e.span)?),
             ExprKind::Binary(op, a, b) => {
                 let a = int(a)?;
-                // Short circuits also end recursions.
+                // Short-circuit evaluation also ends recursions.
                 match (op, a.as_int()) {
                     (BinaryOp::And, Some(0)) => return Ok(Sym::Int(Expr::Int(0))),
                     (BinaryOp::Or, Some(v)) if v != 0 => return Ok(Sym::Int(Expr::Int(1))),
@@ -391,7 +395,8 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// A branch whose condition is not known. What is wrong with it is wrong only if some rank takes it.
+    /// Evaluates a branch with an unknown condition. A fault in it is an error only if some rank
+    /// takes the branch.
     fn branch(&self, e: &ast::Expr, env: &Bindings, at: At) -> Res<Sym> {
         untaken(self.eval(e, env, At { taken: false, ..at }), e.span)
     }
@@ -482,7 +487,7 @@ fn operator(op: BinaryOp) -> BinOp {
     }
 }
 
-/// Diagnostics as the reason to stop.
+/// Conversion of a diagnostic to the reason to stop.
 pub(super) trait IntoStop {
     fn into_stop(self) -> Stop;
 }

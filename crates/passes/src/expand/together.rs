@@ -1,7 +1,8 @@
-//! Statements side by side (LANGUAGE 2.4): in lockstep, or as lanes that run on their own.
+//! Concurrent statements (`together`): in lockstep, or as lanes that run independently.
 //!
-//! Parts of the same form are joined round by round, as the language says. Parts of different form may run at their own
-//! pace only if they share no chunks, which must be seen from a digit of every chunk they touch.
+//! Parts of the same form are joined round by round, as the language defines. Parts of different
+//! form may run at their own pace only if they share no chunks. That must be evident from a
+//! constant digit of every chunk that they touch.
 
 use super::body::{Node, Transfer};
 use super::region::Region;
@@ -11,7 +12,8 @@ use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use std::rc::Rc;
 
-/// `together`: in lockstep where the parts have the same form, else as lanes where they share no chunks.
+/// Combines the parts of a `together`: in lockstep if they have the same form, otherwise as lanes
+/// if they share no chunks.
 pub(super) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
     if let Some(nodes) = lockstep(&parts) {
         return Ok(nodes);
@@ -22,7 +24,7 @@ pub(super) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> 
     Err(Stop::NotSymbolic("parts of different form that share chunks side by side".into(), span))
 }
 
-/// Round by round; none where loops do not match.
+/// Joins the parts round by round, or returns `None` if their loops do not match.
 pub(super) fn lockstep(parts: &[Vec<Node>]) -> Option<Vec<Node>> {
     let mut it = parts.iter();
     let mut out = it.next().cloned().unwrap_or_default();
@@ -83,7 +85,8 @@ fn regions<'n>(nodes: &'n [Node], out: &mut Vec<&'n Region>) {
     }
 }
 
-/// Whether any two lanes differ in a constant digit at the same place of every chunk they touch, buffer by buffer.
+/// Checks whether any two lanes differ in a constant digit at the same position of every chunk that
+/// they touch, buffer by buffer.
 fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
     let of: Vec<Vec<&Region>> = parts
         .iter()
@@ -98,7 +101,7 @@ fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
             return true;
         }
         let mut digits = a.path.iter().zip(&b.path);
-        // Digits before the telling one must address spaces of the same sizes.
+        // Digits before the differing one must address spaces of the same sizes.
         loop {
             let Some((x, y)) = digits.next() else { return false };
             if x.of != y.of

@@ -1,4 +1,5 @@
-//! Groups of ranks: the coordinates an applied algorithm sees, and the way back to the region's (LANGUAGE 2.2, 2.6).
+//! Groups of ranks: the coordinates that an applied algorithm sees, and their translation to the
+//! coordinates of the region.
 
 use super::body::{Builder, Frame};
 use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
@@ -12,23 +13,24 @@ use std::rc::Rc;
 
 type ToRegion = Rc<dyn Fn(&[Expr]) -> Res<Vec<Expr>>>;
 
-/// The ranks one application of an algorithm runs on.
+/// The ranks on which one application of an algorithm runs.
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) sizes: Vec<i64>,
-    /// Axes that wrap.
+    /// For each axis, whether it wraps.
     pub(super) wraps: Vec<bool>,
-    /// This rank's coordinates, as expressions over the region's.
+    /// This rank's coordinates, as expressions in the region's coordinates.
     pub(super) own: Vec<Expr>,
-    /// Whether this rank belongs to a group of the view; none where every rank does.
+    /// The condition that this rank belongs to a group of the view. None if every rank does.
     pub(super) member: Option<Expr>,
-    /// The region coordinates of a rank of this rank's group.
+    /// Translates group coordinates of a rank of this rank's group to region coordinates.
     to_region: ToRegion,
-    /// Coordinates that stay as they are in the region: own coordinate i is region coordinate `direct[i]`.
+    /// Coordinates that are the same in the region: own coordinate i is region coordinate
+    /// `direct[i]`.
     direct: Option<Vec<usize>>,
 }
 
-/// The region's own coordinate system.
+/// The coordinate system of the region.
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) coords: Vec<(Name, i64)>,
@@ -39,7 +41,7 @@ impl World {
         self.coords.iter().map(|c| c.1).product()
     }
 
-    /// Linear index of a rank by its coordinates.
+    /// Returns the linear index of a rank with these coordinates.
     pub(super) fn linear(&self, coords: &[Expr]) -> Expr {
         self.coords
             .iter()
@@ -51,7 +53,7 @@ impl World {
         self.coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect()
     }
 
-    /// Coordinates of a linear index.
+    /// Returns the coordinates of a linear index.
     pub(super) fn split(&self, mut index: i64) -> Vec<i64> {
         let mut out = vec![0; self.coords.len()];
         for (i, (_, size)) in self.coords.iter().enumerate().rev() {
@@ -63,7 +65,8 @@ impl World {
 }
 
 impl Group {
-    /// The whole region, seen by an algorithm with one axis or with one for each coordinate.
+    /// Returns the whole region, as seen by an algorithm with one axis or with one axis for each
+    /// coordinate.
     pub(super) fn world(world: &World, decl: &AlgorithmDecl) -> Group {
         Group {
             sizes: world.coords.iter().map(|c| c.1).collect(),
@@ -75,17 +78,17 @@ impl Group {
         }
     }
 
-    /// Region coordinates of the rank with these coordinates in the group.
+    /// Returns the region coordinates of the rank with these coordinates in the group.
     pub(super) fn region_coords(&self, own: &[Expr]) -> Res<Vec<Expr>> {
         (self.to_region)(own)
     }
 
-    /// Linear index in the group.
+    /// Returns the linear index in the group.
     pub(super) fn linear(&self, own: &[Expr]) -> Expr {
         self.sizes.iter().zip(own).fold(Expr::Int(0), |acc, (s, c)| acc * Expr::Int(*s) + c.clone())
     }
 
-    /// Coordinates from a linear index.
+    /// Returns the coordinates of a linear index.
     pub(super) fn digits(&self, index: &Expr) -> Vec<Expr> {
         digits(&self.sizes, index)
     }
@@ -127,7 +130,8 @@ fn digits(sizes: &[i64], index: &Expr) -> Vec<Expr> {
     out
 }
 
-/// The algorithm's axes against the sizes of a view: as they are, or one axis over their linear order.
+/// Matches the algorithm's axes with the sizes of a view. Returns true if the algorithm has one
+/// axis and sees the linear order of several.
 fn fit_axes(decl: &AlgorithmDecl, sizes: &[i64], span: Span) -> Res<bool> {
     if decl.axes.len() == sizes.len() {
         return Ok(false);
@@ -144,11 +148,12 @@ fn fit_axes(decl: &AlgorithmDecl, sizes: &[i64], span: Span) -> Res<bool> {
     .into_stop())
 }
 
-/// Groups along axes of the frame's group; the other coordinates stay.
+/// Returns the groups along axes of the frame's group. The other coordinates are kept.
 pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame, span: Span) -> Res<Group> {
     let mut at = vec![];
     for n in names {
-        // An axis is found by the name of its coordinate in the frame, which stands for the group's own coordinate.
+        // An axis is found by the name of its coordinate in the frame, which stands for the
+        // coordinate of the group.
         let found = frame.axis(&n.node);
         match found {
             Some(i) => at.push(i),
@@ -191,8 +196,8 @@ pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame, sp
     })
 }
 
-/// Groups given by a map from new coordinates to ranks. The inverse is found by evaluating the map on every rank and
-/// recognising a closed form, or kept as a table.
+/// Returns the groups given by a map from new coordinates to ranks. The inverse is found by
+/// evaluating the map on every rank and recognising a closed form; otherwise it becomes a table.
 pub(super) fn map_view(
     vars: &[(Ident, ast::Expr)],
     to: &ast::Expr,
@@ -256,10 +261,10 @@ pub(super) fn map_view(
     })
 }
 
-/// Pairs of (rank, value) a view's inverse may be tabulated for.
+/// Largest number of pairs (rank, value) for which the inverse of a view is tabulated.
 const MAX_PAIRS: i64 = 1 << 22;
 
-/// This rank's coordinates in a view, and whether it is in one.
+/// Returns this rank's coordinates in a view, and the condition that the rank belongs to it.
 fn invert(
     names: &[Name],
     sizes: &[i64],
@@ -273,13 +278,13 @@ fn invert(
     if let ([name], [Expr::Var(v)]) = (names, image)
         && name == v
     {
-        // The identity: the first ranks as they are.
+        // The identity: the first ranks keep their numbers.
         let own = parent.own[0].clone();
         let member = (sizes[0] < parent.sizes[0])
             .then(|| Expr::bin(kbc_ir::expr::BinOp::Lt, own.clone(), Expr::Int(sizes[0])));
         return Ok((vec![own], member));
     }
-    // What a view is for everybody is evaluated once for each of its values.
+    // A view that is the same for every rank is evaluated once for each of its values.
     let own_view = image.iter().any(|e| world.coords.iter().any(|(n, _)| e.mentions(n)));
     if own_view && ranks * values > MAX_PAIRS {
         return not_symbolic("a view too large to be inverted", span);
@@ -371,14 +376,14 @@ fn invert(
 }
 
 impl Builder<'_> {
-    /// An entry of a table over the ranks of the region, at this rank.
+    /// Returns the entry at this rank of a table over the ranks of the region.
     pub(super) fn table(&mut self, hint: &str, values: Vec<i64>) -> Expr {
         let own = self.world.own();
         let index = self.world.linear(&own);
         self.table_at(hint, values, index)
     }
 
-    /// An entry of a new table (or of one with the same values).
+    /// Returns an entry of a new table, or of an existing table with the same values.
     pub(super) fn table_at(&mut self, hint: &str, values: Vec<i64>, index: Expr) -> Expr {
         if let Some(first) = values.first()
             && values.iter().all(|v| v == first)

@@ -1,10 +1,11 @@
-//! What a called program asks of a value in some dimensions, made a demand on all of them.
+//! Asks of called programs: an ask on some dimensions of a value becomes a demand on all of them.
 
 use kbc_ir::Name;
 use kbc_ir::types::{Cut, TensorType};
 
-/// The wanted type, its open dimensions as `value` has them. An axis that the wanted type uses has no other job there: a cut
-/// by it ends before it, a reduction over it is done.
+/// Returns the wanted type, with its open dimensions cut as in `value`. An axis that the wanted
+/// type uses has no other use in it: a cut by several axes ends before such an axis, and a
+/// reduction over it is performed.
 pub(super) fn closed(value: &TensorType, want: &TensorType, open: &[usize]) -> TensorType {
     let cuts = want.dims.iter().filter_map(|d| d.cut.as_ref());
     let mut taken: Vec<&Name> = cuts.flat_map(|c| &c.axes).collect();
@@ -20,7 +21,7 @@ pub(super) fn closed(value: &TensorType, want: &TensorType, open: &[usize]) -> T
     }
     if let Some((op, axes)) = &value.partial {
         out.partial = match &want.partial {
-            // Reductions over other axes stay pending beside the one that is asked for.
+            // Reductions over other axes stay pending, in addition to the one that is asked for.
             Some((wanted, some)) if wanted == op && some.iter().all(|a| axes.contains(a)) => {
                 Some((*op, axes.clone()))
             }

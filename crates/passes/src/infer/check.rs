@@ -1,4 +1,5 @@
-//! Whether a type makes sense on a mesh (axes exist, and each has one job), and the one form of equal placements.
+//! Checks of types on a mesh (axes exist, and each has one use), and the canonical form of equal
+//! placements.
 
 use crate::reshard;
 use kbc_diag::nearest::nearest;
@@ -6,10 +7,11 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
 
-/// Reports what is wrong with a type that somebody wrote; true if nothing is.
+/// Checks a type of the program and reports what is wrong with it. Returns whether it is sound.
 ///
-/// Errors: E203 an axis that the mesh does not have, E204 an axis with two jobs, E205 a coordinate outside its axis,
-/// E206 a partial value of a type that does not reduce, E215 more elements than any memory has.
+/// Errors: E203 for an axis that the mesh does not have, E204 for an axis with two uses, E205 for a
+/// coordinate outside its axis, E206 for a partial value of a type that does not reduce, E215 for
+/// more elements than any memory has.
 pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagnostics) -> bool {
     let before = found.list.len();
     found.list.extend(too_large(ty, span));
@@ -56,7 +58,7 @@ pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagn
     found.list.len() == before
 }
 
-/// The error about an axis that the mesh does not have.
+/// Returns the error for an axis that the mesh does not have.
 pub fn unknown_axis(mesh: &Mesh, axis: &str, what: &impl std::fmt::Display, span: Span) -> Diagnostic {
     let axes: Vec<&str> = mesh.axes.iter().map(|a| a.name.as_str()).collect();
     let d = Diagnostic::error("E203", format!("`{what}`: the mesh has no axis `{axis}`"))
@@ -68,7 +70,7 @@ pub fn unknown_axis(mesh: &Mesh, axis: &str, what: &impl std::fmt::Display, span
     }
 }
 
-/// The error about a tensor with more bytes than 64 bits can count.
+/// Returns the error for a tensor with 2^60 elements or more, or with too many to count in 64 bits.
 pub fn too_large(ty: &TensorType, span: Span) -> Option<Diagnostic> {
     let elements = ty.dims.iter().try_fold(1u64, |n, d| n.checked_mul(d.size));
     if elements.is_some_and(|n| n <= i64::MAX as u64 / 8) {
@@ -78,7 +80,10 @@ pub fn too_large(ty: &TensorType, span: Span) -> Option<Diagnostic> {
     Some(d.primary(span, "fewer than 2^60 are possible"))
 }
 
-/// The error about a mesh whose ranks cannot be counted.
+/// Checks that a mesh has at least one rank and fewer than 2^32.
+///
+/// # Errors
+/// Returns E215 otherwise.
 pub fn mesh_is_countable(mesh: &Mesh) -> Result<(), Diagnostic> {
     let ranks = mesh.axes.iter().try_fold(1u64, |n, a| n.checked_mul(a.size)).filter(|n| *n >= 1);
     match ranks {
@@ -91,8 +96,9 @@ pub fn mesh_is_countable(mesh: &Mesh) -> Result<(), Diagnostic> {
     }
 }
 
-/// The same placement in the one form that `infer` uses: cuts by `ceil` that come out even are even ones, axes of a
-/// partial value stand in the order of the mesh. Two canonical types place alike exactly if they are equal.
+/// Returns the same placement in canonical form: cuts by `ceil` or by given lengths that equal the
+/// even cut become even cuts, and the axes of a partial value are in the order of the mesh. Two
+/// canonical types give the same placement exactly if they are equal.
 pub fn canonical(mesh: &Mesh, ty: &TensorType) -> TensorType {
     let mut ty = ty.clone();
     for dim in &mut ty.dims {

@@ -1,7 +1,8 @@
-//! `all_to_all` with a matrix of counts: what it asks of its operand and what it makes of it.
+//! Type rule of `all_to_all` with a matrix of counts.
 //!
-//! Rank s's part of dimension 0 is its blocks in the order of destinations, and row s of the matrix says how many rows
-//! each has. The result is cut by the sums of the columns, which is the even cut where they come out so.
+//! Rank s's part of dimension 0 consists of its blocks in the order of destinations, and row s of
+//! the matrix states how many rows each block has. The result is cut by the sums of the columns,
+//! which is the even cut if the sums are those of the even cut.
 
 use super::Typing;
 use super::check;
@@ -11,14 +12,14 @@ use kbc_ir::Parts;
 use kbc_ir::graph::{Collective, Op};
 use kbc_ir::types::{Cut, CutRule};
 
-/// The first of a list, and that there are more.
+/// Returns the first elements of a list, and `..` if there are more.
 fn listed(all: &[u64]) -> String {
     let some: Vec<String> = all.iter().take(8).map(u64::to_string).collect();
     format!("{}{}", some.join(", "), if all.len() > 8 { ", .." } else { "" })
 }
 
 impl Typing<'_> {
-    /// The placement before and after.
+    /// Types the collective: the placements before and after.
     pub(super) fn counted(
         &mut self,
         op: &Op,

@@ -1,8 +1,9 @@
-//! A matrix a group of rows: what its operands must be, and what its result is.
+//! Type rule of grouped matmuls, which have one matrix for each group of rows.
 //!
-//! Rows are free to be cut where every rank has all matrices. Where the matrices are cut over an axis, a rank needs the rows
-//! that meet its own: then both are cut over that axis, rows in parts of the lengths that the runs give. Contracted columns
-//! and columns of the result are those of a matrix product.
+//! Rows may be cut freely if every rank has all matrices. If the matrices are cut over an axis, a
+//! rank needs the rows that meet its own matrices. Then both are cut over that axis, the rows into
+//! parts whose lengths follow from the runs. Contracted columns and columns of the result are
+//! treated as in a matmul.
 
 use super::Typing;
 use super::check;
@@ -17,7 +18,7 @@ use kbc_ir::types::{Cut, CutRule, ReduceOp, TensorType};
 use kbc_ir::{Name, Parts};
 
 impl Typing<'_> {
-    /// `[T, D] x [G, D, F] -> [T, F]`.
+    /// Types `[T, D] x [G, D, F] -> [T, F]`.
     pub(super) fn grouped(
         &mut self,
         id: OpId,
@@ -69,7 +70,7 @@ impl Typing<'_> {
             };
             let mut targets = solution.targets;
             if let Some(cut) = own {
-                // Its axis may have gone to another dimension.
+                // The axis may have moved to another dimension.
                 if targets[0].dims[0].cut != rows.dims[0].cut {
                     continue;
                 }
@@ -103,8 +104,10 @@ impl Typing<'_> {
         best.map(|b| b.1)
     }
 
-    /// How rows and matrices may be placed to meet: as they are, with all matrices on every rank; and where the matrices are
-    /// cut over an axis, rows cut with them. Of these the cut of the matrices stands aside: it is no label of the site.
+    /// Returns the placements in which rows and matrices can meet: rows cut together with the
+    /// matrices, if the matrices are cut over an axis; and the given placements, where all matrices
+    /// are on every rank. In the first case the cut of the matrices is returned separately, because
+    /// it is not a label of the site.
     fn meetings(
         &self,
         runs: &Runs,
@@ -132,7 +135,7 @@ impl Typing<'_> {
     }
 }
 
-/// A type in which an axis has no job.
+/// Returns the type without any use of an axis.
 fn without(ty: &TensorType, axis: &Name) -> TensorType {
     let mut ty = ty.clone();
     for dim in &mut ty.dims {

@@ -1,18 +1,19 @@
-//! What a graph asks of values before they have their types: cuts, from annotations and results backwards; and which values
-//! somebody wants before they are reduced.
+//! Hints: what a graph asks of values before their types are known. Annotations and results ask for
+//! cuts, backwards through the graph, and some users ask for values before they are reduced.
 
 use kbc_ir::graph::{Graph, OpId, OpKind};
 use kbc_ir::types::{Cut, TensorType};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What later operations want the trailing dimensions of a value to be: (distance from the right, size, cut).
+/// The cuts that later operations want for the trailing dimensions of a value: (distance from the
+/// right, size, cut).
 pub(super) type Hint = Vec<(usize, u64, Cut)>;
 
-/// What annotations and result types ask of the values they come from, through elementwise operations and casts.
-/// Where users ask for different things, nothing is known.
+/// Returns what annotations and result types ask of the values that they are computed from, through
+/// elementwise operations and casts. If users ask for different cuts, the value has no hint.
 pub(super) fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
     let mut hints: BTreeMap<OpId, Hint> = BTreeMap::new();
-    // All users of a value are known when its first one is.
+    // Going backwards, all users of a value have been visited once its first user is.
     let mut first: BTreeMap<OpId, OpId> = BTreeMap::new();
     for &id in graph.order() {
         for operand in graph.operands(id) {
@@ -42,8 +43,8 @@ pub(super) fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
     hints
 }
 
-/// Values that are asked for as they are before a reduction: by a collective that reduces them, a type that says `partial`,
-/// or an operation that makes such a value of them.
+/// Returns the values that are asked for before a reduction: by a collective that reduces them, by
+/// a type with `partial`, or by an operation whose own result is asked for in this way.
 pub(super) fn asked_partial(graph: &Graph) -> BTreeSet<OpId> {
     let mut asked = BTreeSet::new();
     for &id in graph.order().iter().rev() {
@@ -63,12 +64,12 @@ pub(super) fn asked_partial(graph: &Graph) -> BTreeSet<OpId> {
     asked
 }
 
-/// Whether trailing dimensions of the result are those of the operands.
+/// Checks whether the trailing dimensions of the result are those of the operands.
 pub(super) fn keeps_dims(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
 }
 
-/// The cuts of a type.
+/// Returns the cuts of a type.
 pub(super) fn hint_of(ty: &TensorType) -> Hint {
     let n = ty.dims.len();
     let of = |(i, d): (usize, &kbc_ir::types::Dim)| d.cut.clone().map(|c| (n - 1 - i, d.size, c));

@@ -1,4 +1,5 @@
-//! Local programs: a rank's own types, and whether the collectives of all ranks meet.
+//! Type inference for local programs: the types of each rank's own values, and whether the
+//! collectives of all ranks match.
 
 use super::rules::{Operand, Outcome};
 use super::{Typing, typed};
@@ -9,7 +10,7 @@ use kbc_ir::local::{Groups, Local, meetings, pending, result_sizes};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_rounds::Library;
 
-/// Types of all parts.
+/// Infers the types of all parts.
 pub(super) fn run(local: &mut Local, mesh: &Mesh, library: &Library) -> Result<Changed, Diagnostics> {
     let mut found = pending(local);
     let mut changed = false;
@@ -28,7 +29,7 @@ pub(super) fn run(local: &mut Local, mesh: &Mesh, library: &Library) -> Result<C
 }
 
 impl Typing<'_> {
-    /// A collective of a part: what it makes of a rank's sizes.
+    /// Types a collective of a part: computes the result from the sizes of the rank's operand.
     pub(super) fn issued(
         &mut self,
         op: &Op,

@@ -1,42 +1,52 @@
-//! What every value is: shape, element type, placement.
+//! Type inference: determines shape, element type and placement of every value.
 //!
-//! Types go forward from the inputs, one rule an operation. Where an operand cannot be used as it is placed, a
-//! `demand` goes on that edge: the same value with the placement the operation needs. `place` turns demands into
-//! collectives.
+//! Types are propagated forward from the inputs, with one rule per operation. If an operand cannot
+//! be used in its placement, a `demand` is inserted on that edge: the same value in the placement
+//! that the operation needs. `place` later turns demands into collectives.
 //!
-//! * **Dimensions.** Dimensions that belong together are cut alike. If operands disagree, each of them is tried as the
-//!   one that stays and the way with the lightest changes is taken (the weights are those of the table in `reshard`,
-//!   a later reduction of a partial result included); of equally light ones the first operand stays. A replicated
-//!   operand is sliced, which moves nothing.
-//! * **Contraction.** If the contracted dimension of a matmul, or a dimension that is reduced, is cut, every rank has
-//!   a part of the sum and the result is `partial`. The two sides of a matmul must be cut by one rule.
-//! * **Partial values** go through what commutes with the pending reduction: sums of such values, scaling by what is
-//!   the same on all ranks, a sum over another dimension. Anything else demands the reduced value, so a bias is added
-//!   once, after the all_reduce, and not once a rank. A cast demands it too, because rounding does not commute with
-//!   adding. If a later result type or annotation wants the value split, or what it is added to next is split, it is
-//!   demanded split (a reduce_scatter). Where some user has asked for the reduced value, those behind it take that too.
-//! * **Shapes.** Transpose, reshape, slice, pad and concat keep what follows (`kbc_ir::shape`): a reshape that splits a dimension
-//!   leaves the cut on the outermost factor, one that merges keeps that of the outermost. What does not follow is
-//!   gathered before, or its cut moved to a dimension that does, whichever is lighter. Partial values go through; a
-//!   concat keeps them if all its operands are partial alike, a pad if adding its number on every rank changes nothing
-//!   (0 for a sum).
-//! * **Embedding.** The dimensions of the numbers and of a row go through; where the rows of the table are split, each rank
-//!   looks up those it has and the result is `partial(sum)`.
-//! * **Grouped products** keep the cut of rows where every rank has all matrices; where the matrices are split, rows are
-//!   split with them, in parts of the lengths that the counts give.
-//! * **Tile kernels.** Their variables are the dimensions that belong together (`kbc_ir::tiles`); where one is cut over which the
-//!   result is a sum, the result is `partial(sum)`. Partial operands are reduced before.
-//! * **Fills** (`iota`, `full`) are replicated, which costs nothing: `place` makes them where they are wanted.
-//! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
-//! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
-//!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
-//!   its axis splits, which must be of one length; what is partial or held by one over another axis is demanded first.
-//!   A barrier takes any value and gives the same. An all_to_all with counts asks for as many rows of dimension 0 on each
-//!   rank as its row of the matrix adds up to; the result is cut by the sums of the columns.
-//! * **An ask** of a called program becomes a demand: open dimensions and what is pending stay as the value has them, but
-//!   for the axes that the demanded dimensions take.
-//! * **Annotations and result types** are demands. No `@` means replicated. A placement that no sequence of
-//!   collectives reaches is an error.
+//! * **Dimensions.** Corresponding dimensions are cut alike. If operands disagree, each operand in
+//!   turn is tried as the one that stays, and the choice with the lightest changes is taken. The
+//!   weights are those of the table in `reshard.rs`, and include a later reduction of a partial
+//!   result. Among equal weights the first operand stays. A replicated operand is sliced, which
+//!   needs no communication.
+//! * **Contraction.** If the contracted dimension of a matmul is cut, or a dimension that is
+//!   reduced, every rank has a part of the sum and the result is `partial`. The two sides of a
+//!   matmul must be cut by one rule.
+//! * **Partial values** pass through operations that commute with the pending reduction: sums of
+//!   such values, scaling by a value that is the same on all ranks, a sum over another dimension.
+//!   Any other operation demands the reduced value. So a bias is added once, after the all_reduce,
+//!   and not once per rank. A cast also demands the reduced value, because rounding does not
+//!   commute with addition. If a later result type or annotation wants the value split, or if the
+//!   next value it is added to is split, then it is demanded split (a reduce_scatter). If one user
+//!   has asked for the reduced value, later users take it too.
+//! * **Shapes.** Transpose, reshape, slice, pad and concat keep the cuts of dimensions that carry
+//!   over to the result (`kbc_ir::shape`). A reshape that splits a dimension leaves the cut on the
+//!   outermost factor; one that merges dimensions keeps the cut of the outermost. Other dimensions
+//!   are gathered before, or their cut is moved to a dimension that carries over, whichever is
+//!   lighter. Partial values pass through. A concat keeps them if all its operands are partial
+//!   alike, a pad if adding its number on every rank changes nothing (0 for a sum).
+//! * **Embedding.** The dimensions of the ids and of a row carry over. If the rows of the table are
+//!   split, each rank looks up the rows that it has, and the result is `partial(sum)`.
+//! * **Grouped matmuls** keep the cut of rows if every rank has all matrices. If the matrices are
+//!   split, the rows are split with them, into parts whose lengths follow from the counts.
+//! * **Tile kernels.** The variables of the kernel are its corresponding dimensions
+//!   (`kbc_ir::tiles`). If a variable over which the result is a sum is cut, the result is
+//!   `partial(sum)`. Partial operands are reduced before.
+//! * **Fills** (`iota`, `full`) are replicated, which costs nothing: `place` creates them in the
+//!   placement that is wanted.
+//! * **Values held by one coordinate** (`only`) stay there if all operands are there. Otherwise
+//!   they are demanded on all ranks.
+//! * **Collectives that the program contains** must find the placement that they change: an
+//!   all_reduce needs a partial value, an all_gather a split one. A collective defined by its
+//!   contract (a user-defined one, `shift`, `permute`) works on the parts of the dimension that its
+//!   axis splits, which must have equal lengths. If the value is partial or held by one coordinate
+//!   over another axis, a demand changes that first. A barrier takes any value and returns it. An
+//!   all_to_all with counts needs, on each rank, as many rows of dimension 0 as the rank's row of
+//!   the matrix adds up to; the result is cut by the sums of the columns.
+//! * **An ask** of a called program becomes a demand. Open dimensions and pending reductions stay
+//!   as the value has them, except for the axes that the demanded dimensions use.
+//! * **Annotations and result types** are demands. A type without `@` is replicated. A placement
+//!   that no sequence of collectives can reach is an error.
 //!
 //! A row-parallel linear layer: the reduction comes before the bias.
 //!
@@ -83,8 +93,9 @@
 //! %out = output 0 %y : f32[25, 384]
 //! ```
 //!
-//! **Local programs**: the same on a rank's own types, which have no placement; a collective makes of its operand what the group's
-//! size says, and the collectives of all parts have to meet (`kbc_ir::local`).
+//! **Local programs** are typed in the same way, with each rank's own types, which have no
+//! placement. The result of a collective follows from its operand and the size of the group, and
+//! the collectives of all parts must match (`kbc_ir::local`).
 //!
 //! Not done here: choosing collectives (`place`) or algorithms (`select`).
 
@@ -123,7 +134,7 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// The pass.
+/// The pass `infer`.
 pub struct Infer;
 
 impl Pass for Infer {
@@ -142,7 +153,7 @@ impl Pass for Infer {
     }
 }
 
-/// Types of a graph; of a part of a local program with its ranks.
+/// Infers the types of a graph, or of a part of a local program with its ranks.
 fn typed(
     graph: &mut Graph,
     mesh: &Mesh,
@@ -169,14 +180,14 @@ struct Typing<'m> {
     graph: &'m mut Graph,
     mesh: &'m Mesh,
     library: &'m Library,
-    /// The ranks of the part that it is, in a local program.
+    /// In a local program, the ranks of this part.
     ranks: Option<&'m [u64]>,
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
-    /// Values that somebody asks for before they are reduced.
+    /// Values that some user asks for before they are reduced.
     partial: BTreeSet<OpId>,
     fresh: Fresh,
-    /// Operations that have their type in this run.
+    /// Operations that got their type in this run.
     typed: BTreeSet<OpId>,
     changed: bool,
 }
@@ -189,7 +200,7 @@ impl Typing<'_> {
             }
         }
         for result in &mut self.graph.results {
-            // A fault in a result type is reported where the result is.
+            // A fault in a result type is reported at the result.
             if check::type_is_sound(self.mesh, result, Span::NONE, &mut Diagnostics::new()) {
                 self.changed |= rewrite(self.mesh, result);
             }
@@ -206,7 +217,7 @@ impl Typing<'_> {
             self.operation(id);
             self.graph.enter(outer);
             for d in self.found.list.split_off(faults) {
-                // The same fault of the same place is told for one of its calls.
+                // A fault at one location is reported for only one of the calls that contain it.
                 let same = |o: &Diagnostic| (o.code, &o.title, o.span()) == (d.code, &d.title, d.span());
                 if self.graph.within(id).is_none() || !self.found.list.iter().any(same) {
                     self.found.push(self.graph.told(id, d));
@@ -215,7 +226,7 @@ impl Typing<'_> {
         }
     }
 
-    /// One operation, whose operands are done.
+    /// Types one operation. Its operands are already typed.
     fn operation(&mut self, id: OpId) {
         self.use_reduced(id);
         let ids = self.graph.operands(id);
@@ -240,7 +251,7 @@ impl Typing<'_> {
         {
             return self.set_type(id, None);
         }
-        // An operand without a type is a fault that was reported where it arose.
+        // An operand without a type is a fault that has already been reported.
         let outcome =
             if operands.len() < ids.len() { None } else { self.outcome(id, &op, &operands, wanted) };
         let Some(outcome) = outcome else { return self.set_type(id, None) };
@@ -257,8 +268,8 @@ impl Typing<'_> {
         }
     }
 
-    /// Gives an operation the reduced form of an operand that is partial, where some other user has asked for that before: it
-    /// is there, and a result that stayed partial would have to be reduced again.
+    /// Replaces a partial operand by its reduced form, if another user has demanded that before.
+    /// The reduced form exists, and a result that stayed partial would have to be reduced again.
     fn use_reduced(&mut self, id: OpId) {
         if !matches!(
             self.graph.op(id).kind,
@@ -285,7 +296,7 @@ impl Typing<'_> {
         }
     }
 
-    /// Whether a demand stands before an operation.
+    /// Checks whether a demand comes before an operation.
     fn typed_before(&self, demand: OpId, id: OpId) -> bool {
         self.graph.position(demand) < self.graph.position(id)
     }
@@ -308,7 +319,7 @@ impl Typing<'_> {
             OpKind::Input(i) => match self.graph.inputs.get(*i) {
                 Some(input) => {
                     let ty = input.ty.clone();
-                    // A fault in a declared type was reported with the inputs.
+                    // A fault in a declared type has been reported with the inputs.
                     check::type_is_sound(self.mesh, &ty, op.span, &mut Diagnostics::new())
                         .then_some(Outcome { targets: vec![], result: ty })
                 }
@@ -322,7 +333,8 @@ impl Typing<'_> {
             },
             OpKind::Matmul { accumulate_f32 } => self.matmul(id, op, *accumulate_f32, operands),
             OpKind::Map(f) => self.map(id, op, f, operands),
-            // A mean is a sum and one division at the end, by the whole count: it is partial as the sum is.
+            // A mean is a sum with one division at the end, by the full count. It is partial as the
+            // sum is.
             OpKind::ReduceDim { op: red, mean: _, dim, keep } => {
                 self.reduce_dim(id, op, (*red, *dim, *keep), operands)
             }
@@ -348,7 +360,7 @@ impl Typing<'_> {
                     self.malformed(op, host.arity(), operands.len());
                     return None;
                 }
-                // What is written is brought to where it is written to.
+                // The value is brought to the placement of the buffer that it is written to.
                 let place = operands[0].1.clone();
                 if let Some(from) = operands.get(1) {
                     self.reachable(from, &place, op.span)?;
@@ -367,7 +379,8 @@ impl Typing<'_> {
         }
     }
 
-    /// An explicit collective: its operand must have what it changes.
+    /// Types a collective of the program: its operand must have the placement that the collective
+    /// changes.
     fn collective(&mut self, id: OpId, op: &Op, c: &Collective, operands: &[Operand]) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
@@ -417,7 +430,7 @@ impl Typing<'_> {
         };
         match reshard::apply(self.mesh, &x.1, ask) {
             Ok(step) => {
-                // What the program left open follows from the operand.
+                // Fields that the program leaves open follow from the operand.
                 let done = Collective {
                     red: step.red,
                     dim: step.dim,
@@ -450,7 +463,7 @@ impl Typing<'_> {
         }
     }
 
-    /// Whether a value can be given that type.
+    /// Checks whether a value can be given that type.
     fn reachable(&mut self, x: &Operand, want: &TensorType, asked: Span) -> Option<()> {
         let value = self.graph.op(x.0).span;
         if let Some(d) = rules::not_that_tensor(&x.1, value, want, asked) {
@@ -488,13 +501,13 @@ impl Typing<'_> {
         None
     }
 
-    /// Puts a demand on the edge to operand `index` of `user`.
+    /// Inserts a demand on the edge to operand `index` of `user`.
     fn demand(&mut self, user: OpId, index: usize, operand: OpId, want: &TensorType) {
         let met = |id: OpId| {
             let op = self.graph.op(id);
             op.kind == OpKind::Demand && op.name.contains(DEMANDED) && op.want.as_ref() == Some(want)
         };
-        // Demands that annotations named keep their name for themselves.
+        // Demands named by annotations are not shared.
         if let Some((id, _)) = self.graph.users(operand).into_iter().find(|u| met(u.0))
             && self.graph.position(id) < self.graph.position(user)
         {
@@ -512,7 +525,7 @@ impl Typing<'_> {
         self.changed = true;
     }
 
-    /// Puts a demand behind a value whose annotation asks for another placement.
+    /// Inserts a demand after a value whose annotation asks for another placement.
     fn annotate(&mut self, id: OpId, ty: &TensorType, want: TensorType, span: Span) {
         if self.reachable(&(id, ty.clone()), &want, span).is_none() {
             return self.set_type(id, None);
@@ -536,10 +549,11 @@ impl Typing<'_> {
         self.changed = true;
     }
 
-    /// Cuts that later operations want, for the labels of a result.
+    /// Returns the cuts that later operations want for the labels of a result.
     fn hint_for(&self, id: OpId, site: &Site, result: &TensorType) -> Vec<(usize, Cut)> {
         let n = result.dims.len();
-        // What is there already comes before what is asked for later: it would have to change, or be gathered.
+        // Cuts of existing values take precedence over cuts that are asked for later, because the
+        // existing values would have to be changed or gathered.
         let met = self.met(id);
         let asked = self.hints.get(&id).filter(|_| met.is_empty());
         let hint = asked.cloned().unwrap_or(met);
@@ -551,7 +565,8 @@ impl Typing<'_> {
             .collect()
     }
 
-    /// Cuts of what a value meets next in an elementwise operation, if its only way leads there.
+    /// Returns the cuts of the next values that a value meets in elementwise operations, if each
+    /// step has a single user.
     fn met(&self, id: OpId) -> Hint {
         let mut at = id;
         for _ in 0..MET {
@@ -570,12 +585,13 @@ impl Typing<'_> {
         vec![]
     }
 
-    /// The rule by which later operations want a dimension of that size cut over an axis; even if they do not say.
+    /// Returns the rule by which later operations want a dimension of that size cut over an axis,
+    /// or the even rule if they state none.
     fn cut_rule_wanted(&self, id: OpId, axis: &str, size: Option<u64>) -> CutRule {
         let hint = self.hints.get(&id).into_iter().flatten();
         let found = hint.map(|h| &h.2).find(|c| c.axes.iter().any(|a| *a == *axis)).map(|c| &c.rule);
         match found {
-            // Lengths are those of one dimension.
+            // Given lengths apply to one dimension only.
             Some(CutRule::Lengths(parts)) if size != Some(parts.total(0)) => CutRule::Even,
             Some(rule) => rule.clone(),
             None => CutRule::Even,
@@ -583,10 +599,11 @@ impl Typing<'_> {
     }
 }
 
-/// Operations that a value is followed through to what it meets: further away it is nothing that a cut is chosen for.
+/// Largest number of operations through which a value is followed to the values that it meets.
+/// Values further away do not influence a cut.
 const MET: usize = 64;
 
-/// Puts a sound type into its one form; true if that changed it.
+/// Brings a sound type into canonical form. Returns whether that changed it.
 fn rewrite(mesh: &Mesh, ty: &mut TensorType) -> bool {
     let form = check::canonical(mesh, ty);
     let changed = form != *ty;
@@ -594,5 +611,6 @@ fn rewrite(mesh: &Mesh, ty: &mut TensorType) -> bool {
     changed
 }
 
-/// Ending of the name of a demand that no annotation named; `place` gives its collective a telling one.
+/// Suffix of the name of a demand that no annotation named. `place` gives the collective a
+/// descriptive name instead.
 pub const DEMANDED: &str = "_demanded";

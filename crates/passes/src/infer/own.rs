@@ -1,8 +1,9 @@
-//! Collectives that are known by their promise, and `barrier`: what they ask of their operand and what they make of it.
+//! Type rules of `barrier` and of collectives defined by their contract.
 //!
-//! A rank's part of the operand, along the one dimension that the axis splits, is what the promise calls its vector or
-//! its blocks; its part of the result is what the promise says it ends with. Owns where the promise of a program's own
-//! collective comes from (its declaration), and the messages about operands it cannot have.
+//! A rank's part of the operand, along the one dimension that the axis splits, is what the contract
+//! calls the rank's vector or its blocks. The rank's part of the result is what the contract leaves
+//! on it at the end. This module also derives the contract of a user-defined collective from its
+//! declaration, and reports operands that the collective cannot have.
 
 use super::Typing;
 use super::rules::{Operand, Outcome};
@@ -15,7 +16,8 @@ use kbc_ir::promise_sides::sides;
 use kbc_ir::types::{CutRule, ReduceOp, TensorType};
 
 impl Typing<'_> {
-    /// The placement before and after, and the promise put into the operation.
+    /// Types a collective with a contract: the placements before and after. Stores the contract in
+    /// the operation.
     pub(super) fn own(&mut self, id: OpId, op: &Op, c: &Collective, operands: &[Operand]) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
@@ -50,7 +52,7 @@ impl Typing<'_> {
         Some(Outcome { targets: vec![operand], result })
     }
 
-    /// The promise of a collective's declaration.
+    /// Returns the contract of a collective's declaration.
     fn declared(&self, op: &Op, c: &Collective) -> Result<Promise, Box<Diagnostic>> {
         let coll = self.library.find_collective(op.span.file, c.name(), op.span)?;
         let decl = self.library.collective(coll);
@@ -72,7 +74,7 @@ impl Typing<'_> {
         expand::promise_of(&library, decl, c.root, c.red.unwrap_or(ReduceOp::Sum))
     }
 
-    /// The dimension that the axis splits, and its size in the result.
+    /// Returns the dimension that the axis splits, and its size in the result.
     fn fits(
         &self,
         op: &Op,
@@ -159,7 +161,7 @@ impl Typing<'_> {
         }
     }
 
-    /// A barrier: any value, and the same.
+    /// Types a barrier: it takes any value and returns it.
     pub(super) fn barrier(&mut self, op: &Op, operands: &[Operand]) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());

@@ -1,4 +1,4 @@
-//! The rule of each operation: what its operands must be, and what its result is.
+//! Type rules of operations: the types that operands must have, and the type of the result.
 
 use super::site::{Keep, Site, Solution, resolve};
 use super::{Typing, check};
@@ -11,7 +11,7 @@ use kbc_ir::result::result_of;
 use kbc_ir::scalar::{Scalar, ScalarFn};
 use kbc_ir::types::{Cut, DType, Dim, Mesh, ReduceOp, TensorType};
 
-/// What a rule says.
+/// The outcome of a rule.
 pub struct Outcome {
     /// The type each operand must have.
     pub targets: Vec<TensorType>,
@@ -19,11 +19,11 @@ pub struct Outcome {
     pub result: TensorType,
 }
 
-/// An operand: its operation, and its type.
+/// An operand: its operation and its type.
 pub type Operand = (OpId, TensorType);
 
 impl Typing<'_> {
-    /// Elementwise: operands broadcast from the right.
+    /// Types an elementwise operation. Operands broadcast from the right.
     pub(super) fn map(&mut self, id: OpId, op: &Op, f: &ScalarFn, operands: &[Operand]) -> Option<Outcome> {
         if f.params.len() != operands.len() || operands.is_empty() {
             self.malformed(op, f.params.len().max(1), operands.len());
@@ -58,14 +58,14 @@ impl Typing<'_> {
             combine: ReduceOp::Sum,
         };
         let partial: Vec<bool> = operands.iter().map(|o| o.1.partial.is_some()).collect();
-        // Delaying a reduction pays only if it does not grow on the way.
+        // Delaying a reduction pays only if the value does not grow meanwhile.
         let smaller = |o: &Operand| o.1.partial.is_some() && o.1.elements() >= result.elements();
         let keep = operands.iter().any(smaller)
             && self.shared_partial(operands).is_some_and(|op| linear::commutes(&f.body, &partial, op, dtype));
         self.settle(id, op, site, operands, keep, result)
     }
 
-    /// `[.., M, K] x [.., K, N] -> [.., M, N]`.
+    /// Types a matmul: `[.., M, K] x [.., K, N] -> [.., M, N]`.
     pub(super) fn matmul(&mut self, id: OpId, op: &Op, widen: bool, operands: &[Operand]) -> Option<Outcome> {
         let [a, b] = operands else {
             self.malformed(op, 2, operands.len());
@@ -130,7 +130,8 @@ impl Typing<'_> {
             whole: vec![],
             combine: ReduceOp::Sum,
         };
-        // Linear in each operand; delaying the reduction pays only if the result is smaller.
+        // A matmul is linear in each operand. Delaying the reduction pays only if the result is
+        // smaller.
         let smaller = |o: &Operand| o.1.partial.is_some() && o.1.elements() > result.elements();
         let one = operands.iter().filter(|o| o.1.partial.is_some()).count() == 1;
         let keep =
@@ -138,7 +139,8 @@ impl Typing<'_> {
         self.settle(id, op, site, operands, keep, result)
     }
 
-    /// Rows of a table by their numbers: a contraction over the rows, of which one counts.
+    /// Types an embedding: rows of a table by their numbers. For placements it is a contraction
+    /// over the rows of the table, in which one row contributes.
     pub(super) fn embedding(&mut self, id: OpId, op: &Op, operands: &[Operand]) -> Option<Outcome> {
         let [table, ids] = operands else {
             self.malformed(op, 2, operands.len());
@@ -168,7 +170,7 @@ impl Typing<'_> {
         self.settle(id, op, site, operands, false, result)
     }
 
-    /// Elements by their place alone.
+    /// Types a fill, whose elements depend on their position alone.
     pub(super) fn fill(&mut self, op: &Op, f: &Fill) -> Option<Outcome> {
         if let With::Place(d) = f.with
             && d >= f.sizes.len()
@@ -187,7 +189,7 @@ impl Typing<'_> {
         Some(Outcome { targets: vec![], result })
     }
 
-    /// One dimension goes.
+    /// Types a reduction of one dimension.
     pub(super) fn reduce_dim(
         &mut self,
         id: OpId,
@@ -227,7 +229,7 @@ impl Typing<'_> {
             result.remove(dim);
             sizes.remove(dim);
         }
-        // An empty part has no least element to contribute.
+        // An empty part has no least or greatest element to contribute.
         let hollow = along.cut.as_ref().is_some_and(|c| has_empty_part(self.mesh, along.size, c));
         let site = Site {
             sizes: ty.sizes(),
@@ -240,7 +242,8 @@ impl Typing<'_> {
         self.settle(id, op, site, operands, keep, TensorType::replicated(ty.dtype, &sizes))
     }
 
-    /// Conversion: of the true value, so a partial one is combined first (rounding does not commute with adding).
+    /// Types a cast. It converts the final value, so a partial value is reduced first (rounding
+    /// does not commute with addition).
     pub(super) fn cast(&mut self, id: OpId, op: &Op, to: DType, operands: &[Operand]) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
@@ -257,7 +260,7 @@ impl Typing<'_> {
         self.settle(id, op, site, operands, false, TensorType::replicated(to, &x.1.sizes()))
     }
 
-    /// The type of a result before its placement.
+    /// Returns the type of a result before its placement.
     pub(super) fn whole(&mut self, op: &Op, dtype: DType, sizes: &[u64]) -> Option<TensorType> {
         let ty = TensorType::replicated(dtype, sizes);
         let fault = check::too_large(&ty, op.span);
@@ -266,7 +269,7 @@ impl Typing<'_> {
         fits.then_some(ty)
     }
 
-    /// The placements of operands and result, once shapes are known.
+    /// Determines the placements of operands and result, once shapes are known.
     pub(super) fn settle(
         &mut self,
         id: OpId,
@@ -303,8 +306,9 @@ impl Typing<'_> {
         Some(Outcome { targets, result: check::canonical(self.mesh, &result) })
     }
 
-    /// The combiner that all partial operands share, over the same axes, where no other operand is cut by one of
-    /// these axes or held by one coordinate of them.
+    /// Returns the combiner that all partial operands share. They must be partial over the same
+    /// axes, and no other operand may be cut by one of these axes or held by one coordinate of
+    /// them.
     pub(super) fn shared_partial(&self, operands: &[Operand]) -> Option<ReduceOp> {
         let first = operands.iter().find(|o| o.1.partial.is_some())?;
         let (op, axes) = first.1.partial.as_ref()?;
@@ -332,7 +336,7 @@ impl Typing<'_> {
         None
     }
 
-    /// Whether arithmetic, and the functions of `body`, exist for a type.
+    /// Checks whether arithmetic, and the functions in `body`, exist for an element type.
     pub(super) fn computes(&mut self, op: &Op, dtype: DType, body: Option<&Scalar>) -> bool {
         let refuse = |what: String, help: &str| {
             Diagnostic::error("E206", what).primary(op.span, format!("of {dtype} values")).help(help)
@@ -397,7 +401,7 @@ impl Typing<'_> {
     }
 }
 
-/// The error about a dimension that a tensor does not have.
+/// Returns the error for a dimension that a tensor does not have.
 pub fn no_dimension(op: &Op, dim: usize, ty: &TensorType) -> Diagnostic {
     let n = ty.dims.len();
     Diagnostic::error("E210", format!("`{ty}` has no dimension {dim}")).primary(
@@ -410,7 +414,7 @@ pub fn no_dimension(op: &Op, dim: usize, ty: &TensorType) -> Diagnostic {
     )
 }
 
-/// The error about an annotation that names another tensor than the value is.
+/// Returns the error for an annotation whose shape or element type differs from the value's.
 pub fn not_that_tensor(ty: &TensorType, value: Span, want: &TensorType, asked: Span) -> Option<Diagnostic> {
     let (code, what) = match () {
         () if ty.sizes() != want.sizes() => ("E201", "shapes do not match"),
@@ -423,7 +427,7 @@ pub fn not_that_tensor(ty: &TensorType, value: Span, want: &TensorType, asked: S
     Some(if code == "E202" { d.help(format!("cast it: `{}(..)`", want.dtype)) } else { d })
 }
 
-/// Order in which types hold more.
+/// Rank of an element type in an order by capacity, for the suggested cast.
 fn rank_of(dtype: DType) -> u8 {
     match dtype {
         DType::F32 => 7,
@@ -436,7 +440,7 @@ fn rank_of(dtype: DType) -> u8 {
     }
 }
 
-/// Whether some rank holds nothing of a dimension of n elements.
+/// Checks whether some rank holds nothing of a dimension of n elements.
 fn has_empty_part(mesh: &Mesh, n: u64, cut: &Cut) -> bool {
     let Some((first, rest)) = cut.axes.split_first() else { return n == 0 };
     let k = mesh.axis(first).map_or(1, |a| a.size);

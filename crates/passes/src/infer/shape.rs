@@ -1,7 +1,9 @@
-//! Placements of operations that move elements: what follows, and what is changed before where it does not.
+//! Type rules of operations that move elements: which cuts carry over to the result, and what is
+//! changed before if one does not.
 //!
-//! Which dimension follows which is the operation's row ([`kbc_ir::shape`]); that partial values and values of one
-//! coordinate go through is decided here, and what becomes of a cut.
+//! [`kbc_ir::shape`] states for each operation which dimension of the operand carries over to which
+//! dimension of the result. This module decides what becomes of the cuts, and that partial values
+//! and values of one coordinate pass through.
 
 use super::Typing;
 use super::rules::{Operand, Outcome};
@@ -15,7 +17,7 @@ use kbc_ir::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Name, Parts};
 
 impl Typing<'_> {
-    /// Transpose, reshape, slice, concat.
+    /// Types a transpose, reshape, slice, pad or concat.
     pub(super) fn shape(&mut self, id: OpId, op: &Op, s: &ShapeOp, operands: &[Operand]) -> Option<Outcome> {
         if operands.is_empty() || s.arity().is_some_and(|n| n != operands.len()) {
             self.malformed(op, s.arity().unwrap_or(1), operands.len());
@@ -48,7 +50,7 @@ impl Typing<'_> {
         }
     }
 
-    /// The lightest way to a placement of the operand that goes through.
+    /// Returns the lightest change of the operand to a placement that carries over.
     fn one(&mut self, id: OpId, op: &Op, s: &ShapeOp, x: &Operand, result: &TensorType) -> Option<Outcome> {
         let ty = &x.1;
         let follows = s.follows(&ty.sizes(), &result.sizes());
@@ -65,7 +67,7 @@ impl Typing<'_> {
             want
         });
         let mut best: Option<(u128, Outcome)> = None;
-        // What would be added once a rank is added after the reduction.
+        // A number that would be added once per rank is added after the reduction.
         let mut start = ty.clone();
         start.partial = start.partial.filter(|p| s.commutes(p.0));
         for target in ways(self.mesh, &start, result, &follows) {
@@ -92,7 +94,8 @@ impl Typing<'_> {
         best.map(|b| b.1)
     }
 
-    /// Several operands whose dimensions keep their size, but for one that is whole.
+    /// Types an operation on several operands, whose dimensions keep their sizes except for one
+    /// that must be whole.
     fn several(
         &mut self,
         id: OpId,
@@ -112,15 +115,16 @@ impl Typing<'_> {
             whole: vec![],
             combine: ReduceOp::Sum,
         };
-        // What only some operands have would be counted once a rank.
+        // If only some operands were partial, the others would be counted once per rank.
         let alike = operands.iter().all(|o| reshard::same_partial(&o.1, &operands[0].1));
         let keep = alike && operands[0].1.partial.is_some();
         self.settle(id, op, site, operands, keep, result)
     }
 }
 
-/// Placements of the operand that may go through: what does not follow gathered, or its cut moved to a dimension
-/// that does, first to the one that is cut together with it.
+/// Returns placements of the operand that may carry over. A cut that does not carry over is
+/// gathered, or moved to a dimension that carries over. The dimensions before it are tried first,
+/// the nearest one first.
 fn ways(mesh: &Mesh, ty: &TensorType, result: &TensorType, follows: &[Option<Follows>]) -> Vec<TensorType> {
     let mut base = ty.clone();
     let mut freed: Vec<(usize, Vec<Name>)> = vec![];
@@ -128,7 +132,7 @@ fn ways(mesh: &Mesh, ty: &TensorType, result: &TensorType, follows: &[Option<Fol
         let Some(cut) = &ty.dims[d].cut else { continue };
         let goes =
             |cut: &Cut| f.and_then(|f| carried(mesh, cut, ty.dims[d].size, f, result.dims[f.dim].size));
-        // As many of the outer axes as go through.
+        // As many of the outer axes as carry over.
         let most = (1..=cut.axes.len())
             .rev()
             .find(|n| goes(&Cut { axes: cut.axes[..*n].to_vec(), rule: cut.rule.clone() }).is_some());
@@ -155,7 +159,8 @@ fn ways(mesh: &Mesh, ty: &TensorType, result: &TensorType, follows: &[Option<Fol
     out
 }
 
-/// The type of the result for an operand placed so; none if one of its cuts does not follow.
+/// Returns the type of the result for an operand in this placement, or `None` if one of its cuts
+/// does not carry over.
 fn through(
     mesh: &Mesh,
     ty: &TensorType,
@@ -173,7 +178,8 @@ fn through(
     Some(out)
 }
 
-/// The cut of the result's dimension of m elements that gives every rank what a cut of the operand's n gives it.
+/// Returns the cut of the result's dimension of m elements that gives every rank the same data as
+/// this cut of the operand's dimension of n elements.
 fn carried(mesh: &Mesh, cut: &Cut, n: u64, f: Follows, m: u64) -> Option<Cut> {
     if f.step == f.result_step {
         return Some(cut.clone());
@@ -184,7 +190,8 @@ fn carried(mesh: &Mesh, cut: &Cut, n: u64, f: Follows, m: u64) -> Option<Cut> {
     if !given && n.is_multiple_of(k.max(1)) && m.is_multiple_of(k.max(1)) {
         return Some(cut.clone());
     }
-    // Only one axis has boundaries that are worth a list; parts of parts must divide.
+    // Lists of boundaries are made for a single axis only. With several axes, the parts must divide
+    // evenly.
     let ([k], true) = (&sizes[..], k <= n.max(m).saturating_mul(2)) else { return None };
     let at = |i: u64| {
         let run = cut.rule.boundary(n, i, *k).checked_mul(f.step)?;

@@ -1,51 +1,53 @@
-//! Where operands of one operation must agree: dimensions by label, and the placement that moves the fewest bytes.
+//! Agreement of operands: the dimensions of an operation as labels, and the placement with the
+//! lightest changes.
 //!
-//! Every operation on whole tensors is a [`Site`]: its operands' dimensions carry labels, equal labels must be cut
-//! alike, labels of the result are its dimensions, the others are contracted (combined). [`resolve`] tries what each
-//! operand would make of it and takes the cheapest; of equally cheap ones (an axis of one rank) the one that changes
-//! fewer bytes of operands, then that of the first operand.
+//! Every operation on whole tensors is a [`Site`]. The dimensions of its operands carry labels, and
+//! equal labels must be cut alike. Labels of the result are its dimensions; other labels are
+//! contracted (combined). [`resolve`] tries for each operand that its cuts are the ones that stay,
+//! and takes the cheapest choice. Among equally cheap choices (an axis of one rank) it takes the
+//! one that changes fewer bytes of operands, then that of the first operand.
 
 use crate::reshard;
 use kbc_ir::Name;
 use kbc_ir::types::{Cut, Dim, Mesh, ReduceOp, TensorType};
 
-/// The dimensions of an operation.
+/// The labelled dimensions of an operation.
 #[derive(Debug)]
 pub struct Site {
-    /// Elements, one a label.
+    /// Number of elements of each label.
     pub sizes: Vec<u64>,
-    /// Labels of each operand's dimensions; none where a size of 1 is broadcast.
+    /// Labels of each operand's dimensions. None if a size of 1 is broadcast.
     pub operands: Vec<Vec<Option<usize>>>,
-    /// Labels of the result's dimensions; none for one that is kept with size 1.
+    /// Labels of the result's dimensions. None for a dimension that is kept with size 1.
     pub result: Vec<Option<usize>>,
-    /// Labels that may not be cut.
+    /// Labels that must not be cut.
     pub whole: Vec<usize>,
-    /// What combines over contracted labels that are cut.
+    /// The combiner over contracted labels that are cut.
     pub combine: ReduceOp,
 }
 
-/// What to keep of an operand's placement besides its cuts.
+/// The properties of an operand's placement, besides its cuts, that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// It stays partial.
+    /// Whether it stays partial.
     pub partial: bool,
-    /// It stays with the coordinate that holds it.
+    /// Whether it stays with the coordinate that holds it.
     pub only: bool,
 }
 
-/// What was chosen.
+/// The chosen placements.
 #[derive(Debug)]
 pub struct Solution {
     /// The type each operand must have.
     pub targets: Vec<TensorType>,
-    /// Cut of each label.
+    /// The cut of each label.
     pub cuts: Vec<Option<Cut>>,
     /// Axes over which the result is partial because a contracted label is cut.
     pub pending: Vec<Name>,
 }
 
-/// Chooses the cuts. `freed` axes are those that operands give up (reduced, broadcast); `hint` says how later
-/// operations want the result to be cut, and is followed for freed axes only.
+/// Chooses the cuts. *Freed* axes are those that operands give up (by a reduction or a broadcast).
+/// `hint` states how later operations want the result to be cut, and applies to freed axes only.
 pub fn resolve(
     mesh: &Mesh,
     site: &Site,
@@ -100,8 +102,9 @@ pub fn resolve(
 /// Weight of the changes, and bytes of the operands that are changed.
 type Cost = (u128, u128);
 
-/// What a choice of cuts costs: changing the operands, and reducing the result where it becomes partial (that must
-/// be done sooner or later, and leaving it out would make every contraction look free).
+/// Returns the cost of a choice of cuts: changing the operands, and reducing the result if it
+/// becomes partial. The reduction has to happen sooner or later, and without it every contraction
+/// would appear free.
 fn price(
     mesh: &Mesh,
     site: &Site,

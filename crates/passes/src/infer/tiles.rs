@@ -1,4 +1,4 @@
-//! The rule of tile kernels: a dimension for each variable.
+//! Type rule of tile kernels: each variable of the kernel is a dimension that operands share.
 
 use super::Typing;
 use super::rules::{Operand, Outcome};
@@ -10,7 +10,7 @@ use kbc_ir::tiles::TileKernel;
 use kbc_ir::types::ReduceOp;
 
 impl Typing<'_> {
-    /// What a kernel over tiles wants of its operands, and what it gives.
+    /// Types a kernel over tiles: the placements that its operands need, and its result.
     pub(super) fn tiles(
         &mut self,
         id: OpId,
@@ -40,7 +40,7 @@ impl Typing<'_> {
             }
         };
         let result = self.whole(op, made.0, &made.1)?;
-        // Labels: the variables, then one for each dimension that must be whole.
+        // Labels: first the variables, then one for each dimension that must be whole.
         let mut all = extents;
         let mut whole: Vec<usize> = facts.whole.iter().map(|v| *v as usize).collect();
         let mut labels = vec![];

@@ -1,17 +1,19 @@
-//! Queues of which every rank of a region uses one to and one from one neighbour: numbers are expressions, the text stays.
+//! Counted queues: lowers queues through which every rank of a region sends to one neighbour and
+//! receives from one neighbour. Message numbers are expressions, and the program text keeps its
+//! form.
 
 use super::{Message, Place, Values, about, coordinates, linear, lowered, over_calls, place};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 
-/// Messages of a queue in a region: to whom, from whom, how many a call.
+/// A queue of this form in a region, with the number of its messages per call (`each`).
 struct Flow {
     queue: QueueId,
     index: i64,
     each: i64,
 }
 
-/// Lowers the queues of a region that have that form.
+/// Lowers the queues of a region that have this form.
 pub(super) fn region(s: &mut Schedule, r: usize) {
     let mut done: Vec<(Flow, Place)> = vec![];
     for (queue, index) in used(&s.regions[r]) {
@@ -29,7 +31,7 @@ pub(super) fn region(s: &mut Schedule, r: usize) {
     s.regions[r] = region;
 }
 
-/// Queues that a region uses by a constant index, in order.
+/// Returns the queues that a region uses by a constant index, in order.
 fn used(r: &Region) -> Vec<(QueueId, i64)> {
     let mut out = vec![];
     for stream in r.roles.iter().flat_map(|r| &r.streams) {
@@ -45,7 +47,8 @@ fn used(r: &Region) -> Vec<(QueueId, i64)> {
     out
 }
 
-/// Messages a call, if every rank always sends as many to one neighbour as it receives from one, on one stream each.
+/// Returns the number of messages per call, if every rank always sends as many messages to one
+/// neighbour as it receives from one neighbour, and uses one stream for each.
 fn flow(s: &Schedule, r: &Region, queue: QueueId, index: i64) -> Option<i64> {
     let [role] = &r.roles[..] else { return None };
     if role.ranks != RankSet::All {
@@ -57,7 +60,7 @@ fn flow(s: &Schedule, r: &Region, queue: QueueId, index: i64) -> Option<i64> {
             SOp::Send { .. } | SOp::Room { .. } => sends,
             _ => false,
         };
-        // An index that is no constant may be any.
+        // An index that is not constant may be any index.
         kind && about(op).is_some_and(|a| a.1 == queue && a.2.as_int().is_none_or(|i| i == index))
     };
     let mut ends = vec![];
@@ -72,7 +75,7 @@ fn flow(s: &Schedule, r: &Region, queue: QueueId, index: i64) -> Option<i64> {
                 {
                     here = true;
                     peers.push(peer);
-                    // Not of this form.
+                    // The queue does not have this form.
                     if index.as_int().is_none() {
                         number = Some(None);
                     }
@@ -100,7 +103,8 @@ fn flow(s: &Schedule, r: &Region, queue: QueueId, index: i64) -> Option<i64> {
     (sent == received && inverse).then_some(sent)
 }
 
-/// How many messages of a queue statements send, or receive; None where that is no constant.
+/// Returns how many messages of a queue the statements send or receive, or `None` if the number is
+/// not constant.
 fn count(list: &[SStmt], queue: QueueId, index: i64, sends: bool) -> Option<i64> {
     let mut n: i64 = 0;
     for st in list {
@@ -135,7 +139,7 @@ fn count(list: &[SStmt], queue: QueueId, index: i64, sends: bool) -> Option<i64>
     Some(n)
 }
 
-/// Statements with the operations on a queue replaced; `at` has how many were sent and received before.
+/// Replaces the operations on a queue. `at` holds the numbers of messages sent and received before.
 fn rewrite(list: &[SStmt], flow: &Flow, place: Place, at: &mut (Expr, Expr)) -> Vec<SStmt> {
     let mut out = vec![];
     for st in list {

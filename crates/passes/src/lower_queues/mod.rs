@@ -1,16 +1,20 @@
-//! Queues as windows with explicit credits, for targets that have no queues.
+//! Lowering of queues: replaces queues by windows with explicit credits, for targets that have no
+//! queues.
 //!
-//! Message t between two ranks, counted on from call to call, goes into slot t mod depth. Its sender waits until it has
-//! credits for all but depth of the messages before, puts, and notifies; its receiver waits for t + 1 arrivals, copies
-//! the slot to where the message goes, and notifies that it is free. `room` is the wait for the credit alone. There is one
-//! counter each way for every queue between two ranks, and the windows of different regions are disjoint.
+//! Message t between two ranks, counted across calls, goes into slot t mod depth. Its sender waits
+//! until it has credits for all earlier messages except the last depth - 1, puts the message, and
+//! notifies. Its receiver waits for t + 1 arrivals, copies the slot to the destination of the
+//! message, and notifies that the slot is free. `room` becomes the wait for the credit alone. Every
+//! queue between two ranks has one counter in each direction. The windows of different regions are
+//! disjoint.
 //!
-//! Where in a region every rank always sends to one neighbour and receives from one, the number of a message is an
-//! expression in steps and call, and the text stays as it is. Elsewhere a role a rank is written out, with loops around
-//! messages unrolled (up to 40,000 operations). A queue that is not empty at the end of a region, or messages under a
-//! condition on the call, cannot be counted (E376).
+//! If every rank of a region always sends to one neighbour and receives from one neighbour, the
+//! number of a message is an expression in steps and call, and the program text keeps its form. In
+//! other regions a role is written out for each rank, and loops around messages are unrolled (up to
+//! 40,000 operations). Messages cannot be counted if a queue is not empty at the end of a region,
+//! or if they are under a condition on the call; such a schedule is rejected (E376).
 //!
-//! The checker, which knows both, has to accept the result as it accepted the queues.
+//! The checker handles both forms. It must accept the result as it accepted the queues.
 //!
 //! ```kir,before
 //! kir 1
@@ -73,7 +77,8 @@
 //!         notify ((r - 1) mod 4) : @spread_r_minus_free[0]
 //! ```
 //!
-//! Not done here: slots that nobody needs (`allocate` knows how, before `enqueue`), fewer credits.
+//! Not done here: removing slots that are not needed (`allocate` does so for windows, if it runs
+//! instead of `enqueue`), and reducing the number of credits.
 
 mod counted;
 mod written;
@@ -95,10 +100,10 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// Alignment of a window, and bytes of a counter.
+/// Alignment of a window and size of a counter, in bytes.
 const LINE: u64 = 64;
 
-/// The pass.
+/// The pass `lower-queues`.
 pub struct LowerQueues;
 
 impl Pass for LowerQueues {
@@ -122,14 +127,14 @@ impl Pass for LowerQueues {
     }
 }
 
-/// E376
+/// Returns the error E376.
 fn refused(span: Span, why: &str) -> Diagnostic {
     Diagnostic::error("E376", format!("messages that cannot be counted: {why}"))
         .primary(span, "here")
         .help("run it where there are queues: in the simulator")
 }
 
-/// A queue lowered: where its slots and counters are.
+/// The slots and counters of a lowered queue.
 #[derive(Clone, Copy)]
 struct Place {
     window: WindowId,
@@ -138,7 +143,8 @@ struct Place {
     depth: i64,
 }
 
-/// Declares the slots and counters of a queue in a region.
+/// Declares the slots and counters of a queue in a region. `rings` is the number of rings (one per
+/// sender) at a receiver, and `credits` the number of credit counters at a sender.
 fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u64) -> Place {
     let q = s.queue(queue).clone();
     let hint = format!("{}_{}", s.regions[region].name, q.name);
@@ -157,7 +163,8 @@ fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u
         dtype: q.dtype,
         slots: rings.saturating_mul(q.depth),
         capacity: q.capacity,
-        // Where peers write: the memory of a target's windows, not that of the queue's slots.
+        // Peers write here, so it is the memory of the target's windows and not that of the queue's
+        // slots.
         memory: MemKind::Hbm,
         zero: false,
         offset: None,
@@ -180,14 +187,15 @@ fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u
     Place { window, arrived, free, depth: q.depth as i64 }
 }
 
-/// A message: its number over all calls, its ring at the receiver, and the counter of its credits at the sender.
+/// A message: its number across calls, its ring at the receiver, and its credit counter at the
+/// sender.
 struct Message {
     number: Expr,
     ring: i64,
     credit: i64,
 }
 
-/// An operation on a queue as operations on windows and counters.
+/// Lowers an operation on a queue to operations on windows and counters.
 fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
     let turn = match place.depth {
         1 => Expr::Int(0),
@@ -224,12 +232,12 @@ fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
     }
 }
 
-/// Number k of `each` a call, counted over all calls.
+/// Returns the number across calls of message k, when each call has `each` messages.
 fn over_calls(each: i64, k: Expr) -> Expr {
     (Expr::var(CALL) * Expr::Int(each) + k).simplify()
 }
 
-/// What an operation on a queue is about: peer, queue, index.
+/// Returns the peer, queue and index of an operation on a queue.
 fn about(op: &SOp) -> Option<(&Peer, QueueId, &Expr)> {
     match op {
         SOp::Send { peer, queue, index, .. }
@@ -239,7 +247,7 @@ fn about(op: &SOp) -> Option<(&Peer, QueueId, &Expr)> {
     }
 }
 
-/// Whether statements have an operation on a queue among them.
+/// Checks whether statements contain an operation on a queue.
 fn queued(list: &[SStmt]) -> bool {
     list.iter().any(|st| match st {
         SStmt::For { body, .. } => queued(body),
@@ -264,7 +272,8 @@ impl Env for Values<'_> {
     }
 }
 
-/// The linear number of a peer in its group; None where it has no value or is out of range.
+/// Returns the linear number of a peer in its group, or `None` if it has no value or is out of
+/// range.
 fn linear(peer: &Peer, coords: &[(Name, u64)], values: &Values<'_>) -> Option<u64> {
     let mut out = 0;
     for (e, (_, size)) in peer.iter().zip(coords) {
@@ -274,7 +283,7 @@ fn linear(peer: &Peer, coords: &[(Name, u64)], values: &Values<'_>) -> Option<u6
     Some(out)
 }
 
-/// The coordinates of a rank of a group.
+/// Returns the coordinates of a rank of a group.
 fn coordinates(mut rank: u64, coords: &[(Name, u64)]) -> Vec<(Name, i64)> {
     let mut out: Vec<(Name, i64)> = coords
         .iter()
@@ -289,10 +298,10 @@ fn coordinates(mut rank: u64, coords: &[(Name, u64)]) -> Vec<(Name, i64)> {
     out
 }
 
-/// Windows and counters get their places, behind those before them.
+/// Gives offsets to windows and counters that have none, behind those before them.
 ///
 /// # Errors
-/// E325: a window is larger than memory can be.
+/// Returns E325 if a window is larger than memory can be.
 pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
     crate::allocate::offsets(s)?;
     let mut at = 0;

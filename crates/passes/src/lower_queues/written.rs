@@ -1,4 +1,5 @@
-//! Queues of any other form: a role a rank, with every message a number of its own.
+//! Written-out queues: lowers queues of any other form. Each rank gets a role of its own, in which
+//! every message has a constant number.
 
 use super::{
     Message, Place, Values, about, coordinates, linear, lowered, over_calls, place, queued, refused,
@@ -9,13 +10,13 @@ use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Operations that are written out at most.
+/// Largest number of operations that are written out.
 pub(super) const MOST: u64 = 40_000;
 
-/// Queue, its index, sender, receiver.
+/// A channel: (queue, its index, sender, receiver).
 type Which = (QueueId, u64, u64, u64);
 
-/// Lowers the queues of a region that are left.
+/// Lowers the remaining queues of a region.
 pub(super) fn region(s: &mut Schedule, r: usize, left: &mut u64) -> Result<(), Diagnostic> {
     if !s.regions[r].roles.iter().flat_map(|r| &r.streams).any(|st| queued(&st.body)) {
         return Ok(());
@@ -46,7 +47,7 @@ pub(super) fn region(s: &mut Schedule, r: usize, left: &mut u64) -> Result<(), D
     Ok(())
 }
 
-/// The role of a rank.
+/// Returns the role of a rank.
 fn role<'s>(
     s: &Schedule,
     r: &'s Region,
@@ -71,7 +72,7 @@ fn role<'s>(
     Ok(None)
 }
 
-/// Writes out what a rank does.
+/// Writes out the statements of a rank.
 struct Writer<'w> {
     s: &'w Schedule,
     env: Vec<(Name, i64)>,
@@ -88,7 +89,8 @@ impl Writer<'_> {
         e.eval(&Values { env: &self.env, tables: &self.s.tables }).ok()
     }
 
-    /// One more of what is written out; a turn of a loop in which nothing is counts as well.
+    /// Counts one more operation that is written out. An iteration without operations counts as
+    /// one.
     fn count(&mut self, span: Span) -> Result<(), Diagnostic> {
         let Some(left) = self.left.checked_sub(1) else {
             let why = format!("written out a rank they are more than {MOST} operations");
@@ -149,7 +151,7 @@ impl Writer<'_> {
     }
 }
 
-/// The place of the first operation.
+/// Returns the source location of the first operation.
 fn span(list: &[SStmt]) -> Span {
     let mut at = Span::NONE;
     crate::enqueue::each(list, &mut |_, span| {
@@ -160,14 +162,14 @@ fn span(list: &[SStmt]) -> Span {
     at
 }
 
-/// Everything about the queues between ranks in a region.
+/// The queues between ranks of a region, lowered.
 struct Flows {
     places: BTreeMap<QueueId, Place>,
-    /// Messages a call, ring at the receiver, counter of credits at the sender.
+    /// For each channel: messages per call, ring at the receiver, credit counter at the sender.
     rings: BTreeMap<Which, (i64, i64, i64)>,
 }
 
-/// What an operation on a queue is about, for a rank whose role is written out.
+/// Returns the channel of an operation on a queue, for a rank whose role is written out.
 fn which(s: &Schedule, r: usize, rank: u64, op: &SOp) -> Option<Which> {
     let (peer, queue, index) = about(op)?;
     let values = Values { env: &[], tables: &s.tables };
@@ -180,7 +182,7 @@ fn which(s: &Schedule, r: usize, rank: u64, op: &SOp) -> Option<Which> {
 }
 
 fn flows(s: &mut Schedule, r: usize, roles: &[(u64, Role)]) -> Result<Flows, Diagnostic> {
-    // Sent and received, and where.
+    // The numbers of messages sent and received, and the location of the first operation.
     let mut counts: BTreeMap<Which, ([i64; 2], Span)> = BTreeMap::new();
     let mut unknown = None;
     for (rank, role) in roles {
@@ -226,7 +228,7 @@ fn flows(s: &mut Schedule, r: usize, roles: &[(u64, Role)]) -> Result<Flows, Dia
     Ok(Flows { places, rings })
 }
 
-/// A body with windows in the place of queues; `at` has how many messages there were before.
+/// Replaces queues by windows in a body. `at` holds the number of earlier messages of each channel.
 fn replaced(
     s: &Schedule,
     r: usize,
@@ -238,7 +240,7 @@ fn replaced(
     let mut out = vec![];
     for st in list {
         let SStmt::Op(op, span) = st else {
-            // What is left of loops and conditions has no message.
+            // The remaining loops and conditions contain no messages.
             out.push(st.clone());
             continue;
         };

@@ -1,29 +1,30 @@
-//! Rounds as messages and local moves, and calls of them as a graph of events.
+//! Events of an algorithm: its rounds as messages and local moves, and several calls of them as a
+//! graph.
 
 use super::graph::{Edge, Graph};
 use super::{MOST_EVENTS, NoCounts, Policy, Within};
 use kbc_rounds::Rounds;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A place of a rank: buffer and atom.
+/// A place on a rank: (buffer, atom).
 type Place = (u32, u32);
 
-/// What one rank sends another in one round from one selection of chunks.
+/// A message: what one rank sends another in one round from one selection of chunks.
 pub(super) struct Message {
     round: u32,
     src: u32,
     dst: u32,
-    /// Read at the source.
+    /// Places read at the source.
     reads: Vec<Place>,
-    /// Written at the destination.
+    /// Places written at the destination.
     writes: Vec<Place>,
-    /// Adds to what is there, somewhere.
+    /// Whether any part of the message is added to data at the receiver.
     adds: bool,
-    /// Order of additions at the receiver.
+    /// Distance that orders the additions at the receiver.
     distance: u32,
 }
 
-/// A move inside a rank.
+/// A move within a rank.
 struct Local {
     round: u32,
     rank: u32,
@@ -31,32 +32,32 @@ struct Local {
     writes: Vec<Place>,
 }
 
-/// What a call consists of.
+/// The contents of a call.
 pub(super) struct Calls {
     pub(super) messages: Vec<Message>,
     locals: Vec<Local>,
     ranks: u32,
-    /// Atoms of the collective's own buffers.
+    /// Number of atoms of each of the collective's own buffers.
     own: Vec<u32>,
 }
 
-/// Things a rank does in a round, in order.
+/// The phases of a rank in a round, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Phase {
     Send,
     Local,
-    /// Pull: reads at the source.
+    /// With pull: the read at the source.
     Fetch,
     Receive,
 }
 
-/// Something a rank does in a call.
+/// A step of a rank in a call.
 struct Step {
     round: u32,
     phase: Phase,
-    /// Order inside a phase.
+    /// Order within a phase.
     order: (u32, u32),
-    /// Message or local move.
+    /// Index of the message or of the local move.
     of: usize,
     reads: Vec<Place>,
     writes: Vec<Place>,
@@ -106,12 +107,12 @@ impl Calls {
         seen.len() as u64
     }
 
-    /// Slots on the rank that has most.
+    /// Returns the slots on the rank that has most.
     pub(super) fn slots(&self, policy: Policy) -> u64 {
         let direct = self.direct(policy);
         let mut at: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         for (m, d) in self.messages.iter().zip(&direct) {
-            // Slots of a rotation belong to a channel, staging of a pull to a round.
+            // Rotating slots belong to a channel, and the staging of pulled data to a round.
             let key = match policy {
                 Policy::Slots(_) => m.src,
                 Policy::Pull => m.round,
@@ -132,7 +133,7 @@ impl Calls {
         rank.into_values().max().unwrap_or(0)
     }
 
-    /// Which messages go to their destination themselves.
+    /// Returns for each message whether it is placed directly at its destination.
     fn direct(&self, policy: Policy) -> Vec<bool> {
         if policy != Policy::Direct {
             return vec![false; self.messages.len()];
@@ -150,7 +151,7 @@ impl Calls {
             .collect()
     }
 
-    /// What every rank does in a call, in order.
+    /// Returns the steps of every rank in a call, in order.
     fn steps(&self, pull: bool) -> Vec<Vec<Step>> {
         let mut out: Vec<Vec<Step>> = (0..self.ranks).map(|_| vec![]).collect();
         for (of, m) in self.messages.iter().enumerate() {
@@ -178,7 +179,7 @@ impl Calls {
         out
     }
 
-    /// The graph of as many calls as the policy needs to show itself.
+    /// Returns the graph of as many calls as the policy needs until a slot is used again.
     pub(super) fn graph(&self, policy: Policy, within: Within) -> Result<Graph, NoCounts> {
         let mut channels: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for (i, m) in self.messages.iter().enumerate() {
@@ -189,7 +190,7 @@ impl Calls {
         let calls = match policy {
             Policy::Slots(k) => 2 + u64::from(k).div_ceil(fewest).max(1),
             Policy::Alternate => 3,
-            // A path back to the call before passes through these two alone.
+            // A path back to the previous call passes through these two calls alone.
             _ => 2,
         };
         let steps = self.steps(policy == Policy::Pull);
@@ -219,7 +220,7 @@ impl Calls {
     }
 }
 
-/// A graph in the making.
+/// A graph under construction.
 struct Draw<'c> {
     calls: &'c Calls,
     policy: Policy,
@@ -234,14 +235,15 @@ struct Draw<'c> {
     used: Vec<Option<u32>>,
     /// The last access to a place of a rank.
     touched: BTreeMap<(u32, Place), u32>,
-    /// Messages (call, number) that read a place of a rank which nobody has written since (pull).
+    /// With pull: messages (call, number) that read a place of a rank which nobody has written
+    /// since.
     open: BTreeMap<(u32, Place), Vec<(usize, usize)>>,
-    /// Messages whose reader has given its source back (pull).
+    /// With pull: messages whose reader has already returned the source.
     answered: BTreeSet<(usize, usize)>,
 }
 
 impl Draw<'_> {
-    /// The events of a call, and what each rank does one after another.
+    /// Adds the events of a call, and the order within each rank.
     fn call(&mut self, call: usize, counted: bool, steps: &[Vec<Step>]) {
         let n = self.calls.messages.len();
         for list in [&mut self.sent, &mut self.fetched, &mut self.received] {
@@ -303,7 +305,7 @@ impl Draw<'_> {
         for (last, m) in readies {
             self.graph.edge(last, self.sent[call][m], Edge::Credit);
         }
-        // A source is given back once, before the first write of any of its places.
+        // A source is returned once, before the first write of any of its places.
         dones.sort_unstable();
         for (e, (c, m)) in dones {
             if self.answered.insert((c, m)) {
@@ -312,7 +314,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Arrivals, and the credits of slots.
+    /// Adds the arrivals, and the credits of slots.
     fn signals(&mut self, call: usize, channels: &BTreeMap<(u32, u32), Vec<usize>>) {
         let (sent, received) = (&self.sent[call], &self.received[call]);
         for i in 0..self.calls.messages.len() {
@@ -342,7 +344,7 @@ impl Draw<'_> {
     }
 }
 
-/// What orders the steps of a rank where only shared chunks do (rules 1 and 2).
+/// The order of a rank's steps if only shared chunks order them.
 #[derive(Default)]
 struct Data {
     load: u32,

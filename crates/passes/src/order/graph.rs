@@ -1,22 +1,22 @@
-//! A graph of events and its credits: order, reachability, transitive reduction.
+//! Graph of events with its credits: topological order, reachability and transitive reduction.
 
 use super::NoCounts;
 
-/// What an edge is.
+/// The kind of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Edge {
-    /// The same rank does one after the other, or a message arrives.
+    /// The order within a rank, or the arrival of a message.
     Fixed,
     /// A credit.
     Credit,
 }
 
-/// Events with what comes before them.
+/// Events with their predecessors.
 #[derive(Default)]
 pub(super) struct Graph {
-    /// Rank of each event.
+    /// The rank of each event.
     rank: Vec<u32>,
-    /// Whether credits that end here are counted.
+    /// Whether credits that end at the event are counted.
     counted: Vec<bool>,
     before: Vec<Vec<(u32, Edge)>>,
 }
@@ -36,7 +36,7 @@ impl Graph {
         }
     }
 
-    /// Events, each after all that come before it.
+    /// Returns the events in topological order.
     fn sorted(&self) -> Result<Vec<u32>, NoCounts> {
         let n = self.rank.len();
         let mut after: Vec<Vec<u32>> = vec![vec![]; n];
@@ -58,10 +58,12 @@ impl Graph {
         if out.len() == n { Ok(out) } else { Err(NoCounts::Circle) }
     }
 
-    /// Credits that end at counted events: all, and those that no other path implies.
+    /// Counts the credits that end at counted events: all of them, and those that no other path
+    /// implies.
     ///
-    /// Events are put on chains of one rank each (one a rank where all that a rank does is ordered); an event knows of
-    /// each chain how far it comes after it.
+    /// The events are divided into chains of one rank each (a single chain per rank if everything
+    /// that the rank does is ordered). A vector clock for each event holds, for every chain, how
+    /// many of its events come before.
     pub(super) fn credits(&self) -> Result<(u64, u64), NoCounts> {
         let sorted = self.sorted()?;
         let n = self.rank.len();

@@ -1,14 +1,23 @@
-//! The order graph of LANGUAGE 7.1: which credits follow from the other signals, and which do not.
+//! Order graph: decides which credits of an algorithm follow from its other signals
+//! (`docs/adr/015-order-graph.md`).
 //!
-//! Rounds of an algorithm on concrete ranks, as many calls of them as it takes to come back to a place (two, three with two slots a message), as events: a send
-//! S, a local move, a receipt R, loading L and using U of a call. Edges are what each rank does one after another, the
-//! arrival of every message, and one credit for each reuse of a slot (a ready for each reuse of a place, a "done" for
-//! each pulled source). A credit that a path over the other edges implies is not needed; the transitive reduction of a
-//! finite acyclic graph is unique, so what is left is *the* least set for that order and those slots (rule 7). Counted
-//! in the last call: every call from the second on needs the same.
+//! A slot may be written again only after its last message was read. Either a credit conveys that,
+//! or other messages imply it. The graph shows which is the case. It is drawn from the rounds of an
+//! algorithm on concrete ranks, for as many calls as it takes to return to a slot: two, or three
+//! with two slots per message. Its events are, for each call, the loading of the inputs, sends,
+//! local moves, receipts, and the use of the results. Its edges are the order within each rank, the
+//! arrival of every message, and one credit for each reuse of a slot. With direct placement, a
+//! credit for each reuse of a place ("ready") takes the place of the credit for a slot, and with
+//! pull a credit for each pulled source ("done").
 //!
-//! Owns the policies and the counts; the graph itself is [`graph`], what happens in a call is [`events`]. Which policy
-//! a schedule gets is the passes' to say ([`crate::allocate`] and [`choose`]).
+//! A credit that a path over the other edges implies is not needed. The transitive reduction of a
+//! finite acyclic graph is unique, so the remaining credits are *the* least set for that order and
+//! those slots. Credits are counted in the last call, because every call from the second on needs
+//! the same ones.
+//!
+//! This module owns the policies and the counts. [`graph`] is the graph itself, and [`events`]
+//! makes the events of a call. The passes choose the policy of a schedule ([`crate::allocate`] and
+//! [`choose`]).
 
 pub mod choose;
 mod events;
@@ -16,24 +25,25 @@ mod graph;
 
 use kbc_rounds::Rounds;
 
-/// Where a message lands, and so when that place is used again.
+/// Where a message lands, which determines when that place is used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Policy {
-    /// A slot for each message of a call; the next call's message takes it again.
+    /// One slot for each message of a call. The same message of the next call uses the slot again.
     PerMessage,
     /// Two slots for each message, used by alternate calls.
     Alternate,
-    /// So many slots for each pair of source and destination, in rotation, counting on from call to call.
+    /// This many slots for each pair of source and destination, used in rotation. The count
+    /// continues from call to call.
     Slots(u32),
-    /// At its destination, where it replaces and the receiver does not touch the place in the same round; else as
-    /// [`Policy::PerMessage`].
+    /// The destination itself, if the message replaces the data there and the receiver does not
+    /// touch the place in the same round. Otherwise as [`Policy::PerMessage`].
     Direct,
-    /// The receiver reads it at the source.
+    /// No slot: the receiver reads the message at the source.
     Pull,
 }
 
 impl Policy {
-    /// How reports write it.
+    /// Returns the name that reports use.
     pub fn name(self) -> String {
         match self {
             Policy::PerMessage => "one slot a message".into(),
@@ -46,66 +56,67 @@ impl Policy {
     }
 }
 
-/// What a rank does one after another.
+/// The order that is assumed within a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
-    /// Everything, in the order of the text: sends, local moves, receipts, round by round.
+    /// Everything in program order: sends, local moves and receipts, round by round.
     Program,
-    /// Only what shares chunks (rules 1 and 2): lanes run on their own. A credit that is not needed in this order is not
-    /// needed in any the schedule may have.
+    /// Only steps that share chunks are ordered, so lanes run independently. A credit that this
+    /// order does not need is not needed in any order that the schedule may have.
     Data,
 }
 
-/// Signals of a call, and what they need not be.
+/// Signals of a call, with the upper limits that they are compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SyncCounts {
-    /// Rounds with a message.
+    /// Rounds with at least one message.
     pub rounds: u64,
-    /// Messages: one arrival each.
+    /// Messages, each with one arrival.
     pub messages: u64,
     /// Slots on the rank that has most.
     pub slots: u64,
-    /// Credits for every reuse.
+    /// Credits if every reuse gets one.
     pub wanted: u64,
     /// Credits that nothing else implies.
     pub needed: u64,
-    /// Notifies of a barrier a round: `rounds * p * (p - 1)`.
+    /// Notifies if every round ends with a barrier: `rounds * p * (p - 1)`.
     pub naive: u64,
 }
 
 impl SyncCounts {
-    /// Notifies of a call.
+    /// Returns the notifies of a call.
     pub fn notifies(&self) -> u64 {
         self.messages + self.needed
     }
 
-    /// Waits of a call: one for each notify.
+    /// Returns the waits of a call: one for each notify.
     pub fn waits(&self) -> u64 {
         self.notifies()
     }
 
-    /// Fences of a call: a release before each notify, an acquire after the wait for each arrival.
+    /// Returns the fences of a call: a release before each notify, and an acquire after the wait
+    /// for each arrival.
     pub fn fences(&self) -> u64 {
         self.notifies() + self.messages
     }
 }
 
-/// Why there are no counts.
+/// Reasons why there are no counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoCounts {
-    /// The credits close a circle: with this policy the algorithm waits for itself.
+    /// The credits close a cycle: with this policy the algorithm waits for itself.
     Circle,
-    /// More events than [`MOST_EVENTS`].
+    /// The graph has this many events, which is too large (see [`MOST_EVENTS`]).
     TooLarge(u64),
 }
 
-/// Events an order graph may have.
+/// Largest number of events of an order graph.
 pub const MOST_EVENTS: u64 = 1 << 17;
 
 /// Counts the signals of an algorithm's rounds.
 ///
 /// # Errors
-/// [`NoCounts`]: a circle, or too many events.
+/// Returns [`NoCounts`] if the credits close a cycle, or if there are too many events.
 pub fn count(rounds: &Rounds, policy: Policy, within: Within) -> Result<SyncCounts, NoCounts> {
     let calls = events::Calls::of(rounds);
     let p = u64::from(rounds.ranks());

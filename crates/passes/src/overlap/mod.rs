@@ -1,18 +1,32 @@
-//! Collectives run beside local work: on streams of their own, in an order that lets them, products cut so that their collective runs behind them.
+//! Overlap of communication and computation: runs collectives concurrently with local work.
+//! Collectives get streams of their own, operations get an issue order that makes use of them, and
+//! matmuls are cut into pieces so that the collective of one piece runs during the matmul of the
+//! next.
 //!
-//! A use with `overlap: k` is cut into k pieces with the product that makes its value (all_reduce, reduce_scatter) or the
-//! products that use it (all_gather). Others are cut into 2, 4 or 8 where the machine's local work takes time, an estimate
-//! leaves a chance, and the simulation of collective and products alone says that it is faster by a hundredth; `overlap: 1` says no. The
-//! pieces are along a dimension that is neither contracted, moved nor split, so every element is made by the same sum; where `select`
-//! chose the algorithm, pieces have the cheapest one for their size.
+//! **Pieces.** A collective is cut together with the matmul that makes its value (all_reduce,
+//! reduce_scatter) or with the matmuls that use its value (all_gather). A use with `overlap: k` is
+//! cut into k pieces, and `overlap: 1` forbids cutting. Other collectives are cut into 2, 4 or 8
+//! pieces if the local work of the machine takes time, if an estimate leaves a chance, and if the
+//! simulation of the collective and its matmuls alone is faster by at least one percent. The pieces
+//! are cut along a dimension that is neither contracted nor moved nor split, so every element is
+//! computed by the same sum as before. Where `select` chose the algorithm, each piece gets the
+//! cheapest algorithm for its size.
 //!
-//! Then operations get an order in which collectives start early and are waited for late (list scheduling with the prices of
-//! `cost`), and collectives a stream for each group of axes. That stays if it is estimated and, where the driver can
-//! measure, simulated to be faster than one after another; a use with `overlap: k` has it in any case. With `tasks`, for targets
-//! whose products and collectives are tasks that wait for their operands alone, nothing gets a stream: what was asked for is cut and
-//! ordered so, and the rest stays as it is. Of a local program
-//! whose ranks all have one body the order is the program's: what stands between a collective and its `wait` runs beside it.
-//! Where the host does something between operations, they stay as they are, and `overlap: k` is E580.
+//! **Order and streams.** Operations get an order in which collectives start early and are waited
+//! for late (list scheduling with the prices of the cost model), and collectives get one stream for
+//! each group of axes. This is kept if it is faster than serial execution by estimate and, where
+//! the driver can measure, by simulation. If a use has `overlap: k`, it is kept in any case.
+//!
+//! **Option `tasks`**, for targets on which matmuls and collectives are tasks that wait only for
+//! their operands: nothing gets a stream. Only collectives with `overlap: k` are cut, and
+//! operations are reordered only if there are any.
+//!
+//! **Local programs.** If all ranks have the same body, the order is that of the program: the
+//! operations between a collective and its `wait` run concurrently with the collective. Other local
+//! programs stay as they are.
+//!
+//! **Host statements.** If the host does something between operations, the operations stay as they
+//! are, and `overlap: k` is rejected (E580).
 //!
 //! ```kir,before
 //! kir 1
@@ -57,7 +71,8 @@
 //! %out = output 0 %y : f32[512, 512]
 //! ```
 //!
-//! Not done here: what waits for what (`expand`), that it is safe (the checker), overlap within an algorithm (`pipeline`).
+//! Not done here: deriving which operation waits for which (`expand`), proving that the result is
+//! safe (the checker), and overlap within an algorithm (`pipeline`).
 
 mod order;
 mod pieces;
@@ -91,67 +106,67 @@ pub static INFO: PassInfo = PassInfo {
     }],
 };
 
-/// A number of pieces that was tried, of a collective and its products alone.
+/// A number of pieces that was tried for a collective and its matmuls alone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tried {
-    /// How many.
+    /// Number of pieces.
     pub pieces: u64,
     /// Estimated nanoseconds.
     pub estimated: f64,
-    /// Simulated ones; none where the estimate was enough.
+    /// Simulated nanoseconds. None if it was not simulated.
     pub simulated: Option<f64>,
 }
 
-/// A collective that was looked at, for `kbc explain overlap`.
+/// A collective that was examined, for `kbc explain overlap`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Looked {
-    /// Its value.
+    /// Name of its value.
     pub value: Name,
-    /// `all_reduce` and so on.
+    /// Its kind: `all_reduce` and so on.
     pub kind: Name,
-    /// Pieces it has now.
+    /// Its number of pieces after the pass.
     pub pieces: u64,
-    /// The program said so.
+    /// Whether the program states the number of pieces.
     pub asked: bool,
-    /// What it was tried with.
+    /// The numbers of pieces that were tried.
     pub tried: Vec<Tried>,
-    /// Why it is not cut, where it cannot be.
+    /// The reason why it cannot be cut, if it cannot.
     pub why: Option<String>,
 }
 
-/// What `overlap` found.
+/// Findings of `overlap`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OverlapTable {
-    /// Collectives in order.
+    /// The collectives in order.
     pub looked: Vec<Looked>,
     /// Whether collectives run on streams of their own.
     pub streams: bool,
-    /// Estimated nanoseconds: everything one after another, and with streams.
+    /// Estimated nanoseconds: of serial execution, and with streams.
     pub estimated: (f64, f64),
-    /// Simulated ones, where they were measured.
+    /// The same two times simulated, if they were measured.
     pub simulated: Option<(f64, f64)>,
 }
 
 impl OverlapTable {
-    /// Whether anything runs beside a collective, or a collective is in pieces.
+    /// Checks whether any collective runs concurrently with other operations or is in pieces.
     pub fn changed(&self) -> bool {
         self.streams || self.looked.iter().any(|l| l.pieces > 1)
     }
 }
 
-/// Numbers of pieces that are tried.
+/// The numbers of pieces that are tried.
 const TRIED: [u64; 3] = [2, 4, 8];
 
-/// Most pieces that can be asked for.
+/// The largest number of pieces that a use can ask for.
 const MOST: u64 = 64;
 
-/// The pass.
+/// The pass `overlap`.
 pub struct Overlap {
     options: Options,
 }
 
 impl Overlap {
-    /// With options of [`INFO`].
+    /// Returns the pass with options of [`INFO`].
     pub fn new(options: &Options) -> Self {
         Overlap { options: options.clone() }
     }
@@ -195,7 +210,8 @@ impl Pass for Overlap {
     }
 }
 
-/// Gives collectives of a local program with work before their `wait` a stream. Whether there are any.
+/// Gives streams to the collectives of a local program if any of them has work before its `wait`.
+/// Returns whether it did.
 fn issued(graph: &mut Graph) -> bool {
     let order = graph.order().to_vec();
     let works = |graph: &Graph, id: OpId| {
@@ -218,7 +234,8 @@ fn issued(graph: &mut Graph) -> bool {
     beside
 }
 
-/// Takes the option out of every use: `overlap: 1`, or it would be honoured.
+/// Removes the option `overlap` from every use. Only this pass implements the option: `expand`
+/// rejects a number above 1.
 fn plain(graph: &mut Graph) {
     for id in graph.order().to_vec() {
         if let OpKind::Collective(c) = &mut graph.op_mut(id).kind {
@@ -241,9 +258,9 @@ struct Planner<'a> {
     mesh: &'a Mesh,
     machine: Option<String>,
     topology: &'a Topology,
-    /// Nothing has a stream of its own, and nothing is cut that nobody asked for.
+    /// Whether nothing gets a stream of its own, and only collectives with `overlap` are cut.
     tasks: bool,
-    /// Prices of collectives by what they depend on.
+    /// Prices of collectives, by everything that they depend on.
     prices: RefCell<BTreeMap<String, f64>>,
 }
 
@@ -256,7 +273,7 @@ impl Planner<'_> {
         let mut asked = false;
         let mut changed = false;
         let mut known: BTreeMap<String, (u64, Vec<Tried>)> = BTreeMap::new();
-        // Cutting adds and removes others, but no collective that is still to come.
+        // Cutting adds and removes operations, but removes no collective that is still to come.
         let all = graph.order().iter().copied();
         let collectives: Vec<OpId> =
             all.filter(|id| matches!(graph.op(*id).kind, OpKind::Collective(_))).collect();
@@ -317,7 +334,8 @@ impl Planner<'_> {
             table.looked.push(looked);
         }
         if host {
-            // What is launched before what the host does is launched before it.
+            // With host statements the order stays: every operation is launched on the same side of
+            // them as before.
             table.estimated = (serial, serial);
             return Ok(changed);
         }
@@ -344,13 +362,13 @@ impl Planner<'_> {
                 return Ok(true);
             }
         }
-        // Pieces that are faster alone, and not worth it in this program, are made whole again.
+        // Pieces that are faster alone but not in this program are undone.
         table.looked.iter_mut().for_each(|l| l.pieces = 1);
         *graph = whole;
         Ok(changed && table.looked.iter().any(|l| l.asked))
     }
 
-    /// What a choice depends on.
+    /// Returns a text with everything that a choice depends on.
     fn key(&self, graph: &Graph, site: &Site) -> String {
         let ty = |id: OpId| graph.op(id).ty.as_ref().map(ToString::to_string).unwrap_or_default();
         let mut out = String::new();
@@ -366,7 +384,8 @@ impl Planner<'_> {
         out
     }
 
-    /// The number of pieces that is fastest for a collective and its products alone, and what was found of each.
+    /// Returns the fastest number of pieces for a collective and its matmuls alone, and the times
+    /// of all numbers tried.
     fn choose(&self, graph: &Graph, site: &Site) -> (u64, Vec<Tried>) {
         let rates = self.topology.settings();
         let timed = rates.flops().is_finite() || rates.memory().is_finite();
@@ -390,7 +409,8 @@ impl Planner<'_> {
             tried.push(one);
         }
         if tried.iter().all(|t| t.simulated.is_none()) {
-            // Nothing that could be faster, or nobody who measures: then the estimate decides.
+            // No candidate could be faster, or there is no time model. Without a time model the
+            // estimate decides.
             let best = tried.iter().filter(|t| t.estimated < whole * SOONER && self.cx.time.is_none());
             let best = best.min_by(|a, b| a.estimated.total_cmp(&b.estimated)).map_or(1, |t| t.pieces);
             tried.insert(0, Tried { pieces: 1, estimated: whole, simulated: None });
@@ -405,7 +425,8 @@ impl Planner<'_> {
         (best, tried)
     }
 
-    /// Cuts a collective with its products; pieces whose algorithm nobody asked for get the cheapest one of their size.
+    /// Cuts a collective with its matmuls. Pieces whose algorithm `select` chose get the cheapest
+    /// algorithm for their size.
     fn cut(&self, graph: &mut Graph, site: &Site, k: u64) {
         let before: BTreeSet<OpId> = graph.order().iter().copied().collect();
         site.cut(graph, self.mesh, k);
@@ -424,9 +445,11 @@ impl Planner<'_> {
         }
     }
 
-    /// The algorithm with the lowest price, by its defaults; the one it has, if none is cheaper.
+    /// Returns the algorithm with the lowest price, with default parameters, or `None` if none is
+    /// cheaper than the current one.
     fn cheapest(&self, graph: &Graph, id: OpId, c: &Collective) -> Option<Using> {
-        // Not every cheap one has a schedule for these sizes: somebody has to measure, and nobody waits for many ranks.
+        // Some cheap algorithms have no schedule for these sizes, so the result must be simulated.
+        // On many ranks that takes too long.
         if self.cx.time.is_none() || self.mesh.ranks() > cost::exact_ranks(self.topology) {
             return None;
         }
@@ -444,7 +467,8 @@ impl Planner<'_> {
         best.1
     }
 
-    /// Simulated nanoseconds of a graph, if somebody measures and it has a schedule.
+    /// Returns the simulated nanoseconds of a graph, if there is a time model and the graph has a
+    /// schedule.
     fn simulated(&self, graph: &Graph) -> Option<f64> {
         let time = self.cx.time?;
         let mut module = Module {
@@ -459,7 +483,7 @@ impl Planner<'_> {
         time.nanoseconds(&module).ok()
     }
 
-    /// Estimated nanoseconds of an operation.
+    /// Returns the estimated nanoseconds of an operation.
     fn price(&self, graph: &Graph, id: OpId) -> f64 {
         let rates = self.topology.settings();
         match &graph.op(id).kind {
@@ -470,7 +494,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What the transfers of a collective cost with its algorithm.
+    /// Returns the price of the transfers of a collective with its algorithm.
     fn moved(&self, graph: &Graph, id: OpId, c: &Collective) -> Option<f64> {
         let op = graph.op(id);
         let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref())?;
@@ -497,10 +521,10 @@ impl Planner<'_> {
     }
 }
 
-/// What is faster is so by a hundredth at least: events and copies have to be worth it.
+/// A candidate must be at least one percent faster, to be worth its events and copies.
 const SOONER: f64 = 0.99;
 
-/// A collective with its products as a program of its own, and the collective in it.
+/// Returns a collective with its matmuls as a program of its own, and the collective in it.
 fn alone(graph: &Graph, site: &Site) -> (Graph, OpId) {
     let mut out = Graph::default();
     out.name = graph.name.clone();
@@ -523,7 +547,7 @@ fn alone(graph: &Graph, site: &Site) -> (Graph, OpId) {
         let operands: Vec<OpId> = graph.operands(*id).iter().filter_map(|o| place.get(o).copied()).collect();
         place.insert(*id, out.push(Op { want: None, ..graph.op(*id).clone() }, &operands));
     }
-    // Results are what nobody inside uses.
+    // Results are the values that nothing in this program uses.
     for id in &inside {
         let op = graph.op(*id);
         if inside.iter().any(|u| graph.operands(*u).contains(id)) {

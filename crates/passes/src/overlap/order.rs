@@ -1,8 +1,8 @@
 //! Issue order and streams: list scheduling on the estimated times of operations.
 //!
-//! A rank has one stream for local work and one for the collectives of each group of axes. Of the operations whose
-//! operands are there the one that can start first is next; of several, the one with the longest path to the end, then the
-//! first of the program.
+//! A rank has one stream for local work and one for the collectives of each group of axes. Among
+//! the operations whose operands are available, the one that can start first is next. Ties go to
+//! the operation with the longest path to the end, then to the first in program order.
 
 use crate::expand::ends;
 use kbc_ir::Name;
@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An order with its estimated time.
 pub(super) struct Plan {
-    /// The operations.
+    /// The operations in order.
     pub(super) order: Vec<OpId>,
     /// Nanoseconds with streams.
     pub(super) ns: f64,
-    /// Nanoseconds of everything one after another.
+    /// Nanoseconds of serial execution.
     pub(super) serial: f64,
 }
 
-/// The stream of a collective, where it has one of its own: `comm_tp`.
+/// Returns the stream of a collective, such as `comm_tp`, if it can have one of its own.
 pub(super) fn stream_of(c: &Collective) -> Option<Name> {
     if matches!(c.kind, CollKind::Slice | CollKind::Barrier) {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn stream_of(c: &Collective) -> Option<Name> {
     Some(format!("comm_{}", axes.join("_")).into())
 }
 
-/// The best order that list scheduling finds; `cost` prices an operation in nanoseconds.
+/// Returns the order that list scheduling finds. `cost` prices an operation in nanoseconds.
 pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
     let all = graph.order();
     let place: BTreeMap<OpId, usize> = all.iter().copied().zip(0..).collect();
@@ -42,7 +42,7 @@ pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
         list.iter().for_each(|o| users[*o].push(i));
     }
     let costs: Vec<f64> = all.iter().map(|id| cost(*id)).collect();
-    // The longest path to the end, with the operation itself.
+    // The longest path to the end, including the operation itself.
     let mut path = costs.clone();
     for i in (0..all.len()).rev() {
         path[i] += users[i].iter().map(|u| path[*u]).fold(0.0, f64::max);
@@ -85,20 +85,21 @@ pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
     Plan { order, ns, serial: costs.iter().sum() }
 }
 
-/// Elements that the first rank has.
+/// Returns the number of elements of the first rank.
 fn elements(ty: &TensorType, mesh: &Mesh) -> f64 {
     let first = vec![0; mesh.axes.len()];
     ty.local_box(mesh, &first).iter().map(|(lo, hi)| (hi - lo) as f64).product()
 }
 
-/// Nanoseconds of an operation that is not a collective, by the rates of the machine (docs/time.md, local work).
+/// Returns the nanoseconds of an operation that is not a collective, by the rates of the machine
+/// (docs/time.md, local work).
 pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f64 {
     let op = graph.op(id);
     let types = graph.operands(id).into_iter().filter_map(|o| graph.op(o).ty.clone()).collect::<Vec<_>>();
     let Some(ty) = &op.ty else { return 0.0 };
     let bytes = |t: &TensorType| elements(t, mesh) * t.dtype.bytes() as f64;
     let written = bytes(ty);
-    // An operand that stands twice in it is read once.
+    // An operand that occurs twice in an operation is read once.
     let once: BTreeSet<OpId> = graph.operands(id).into_iter().collect();
     let read: f64 = once.iter().filter_map(|o| graph.op(*o).ty.as_ref()).map(bytes).sum();
     let [flops, memory, vector] = match &op.kind {
@@ -130,7 +131,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
     1e9 * times.into_iter().fold(0.0, f64::max)
 }
 
-/// Work of a kernel over tiles on the first rank.
+/// Returns the FLOP, memory bytes and vector bytes of a kernel over tiles on the first rank.
 fn tiles(kernel: &TileKernel, operands: &[TensorType], mesh: &Mesh) -> [f64; 3] {
     let first = vec![0; mesh.axes.len()];
     let sizes =
@@ -141,7 +142,7 @@ fn tiles(kernel: &TileKernel, operands: &[TensorType], mesh: &Mesh) -> [f64; 3] 
     work.total().map(|amount| amount as f64)
 }
 
-/// Nanoseconds of the copies into a collective and out of it.
+/// Returns the nanoseconds of the copies into and out of a collective.
 pub(super) fn copies(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f64 {
     let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.clone());
     let both = from.iter().chain(&graph.op(id).ty);

@@ -1,41 +1,42 @@
-//! A product and the collective beside it, in pieces.
+//! Cutting into pieces: a matmul and the collective beside it.
 //!
-//! Owns which dimension is cut, and the operations in the place of the whole ones. The dimension is free: the product
-//! contracts another, the collective moves another, no axis splits it. Every element is made by the same sum as before.
+//! This module decides which dimension is cut, and makes the operations that replace the whole
+//! ones. The dimension is free: the matmul does not contract it, the collective does not move it,
+//! and no axis splits it. So every element is computed by the same sum as before.
 
 use crate::fresh::Fresh;
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, Using, UsingArg};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{Cut, CutRule, Dim, Mesh, TensorType};
 
-/// A collective with the products that make or use its value.
+/// A collective with the matmuls that make or use its value.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     /// The collective.
     pub(super) coll: OpId,
-    /// The products; one where it makes the value.
+    /// The matmuls. There is exactly one if it makes the value.
     pub(super) products: Vec<OpId>,
-    /// How it is cut.
+    /// How the collective is cut.
     way: Way,
 }
 
-/// What is cut.
+/// The dimension that is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// Dimension of the product, whose value is reduced next.
+    /// A dimension of a matmul's result, which the collective then reduces.
     Made(usize),
-    /// Dimension of what is gathered, with products of it next.
+    /// A dimension of the gathered value, which matmuls then use.
     Used(usize),
-    /// The place within each rank's rows, gathered, with products of them next.
+    /// The position within each rank's rows. The rows are gathered, and matmuls then use them.
     Within,
 }
 
-/// Parts of a dimension: boundary i of k of n.
+/// Returns boundary i when n elements are cut into k parts.
 fn boundary(n: u64, i: u64, k: u64) -> u64 {
     (n * i).div_ceil(k)
 }
 
-/// A dimension that nothing splits.
+/// Checks whether no axis splits a dimension.
 fn whole(ty: &TensorType, dim: usize) -> bool {
     ty.dims.get(dim).is_some_and(|d| d.cut.is_none())
 }
@@ -44,17 +45,18 @@ fn bytes(ty: &TensorType) -> u64 {
     ty.dims.iter().fold(ty.dtype.bytes(), |n, d| n.saturating_mul(d.size))
 }
 
-/// The dimension of an operand that dimension `dim` of a product of that rank is, if it has it.
+/// Returns the dimension of an operand that becomes dimension `dim` of the matmul's result, which
+/// has `rank` dimensions. Returns `None` if the operand does not have it.
 fn of_operand(ty: &TensorType, rank: usize, dim: usize) -> Option<usize> {
     let at = (dim + ty.dims.len()).checked_sub(rank)?;
     (ty.dims[at].size > 1).then_some(at)
 }
 
 impl Site {
-    /// The product beside a collective, and how both can be cut.
+    /// Finds the matmuls beside a collective, and how they can be cut together.
     ///
     /// # Errors
-    /// Why they cannot, in words.
+    /// Returns a text that states why they cannot be cut.
     pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<Site, &'static str> {
         let OpKind::Collective(c) = &graph.op(coll).kind else { return Err("this is not a collective") };
         match c.kind {
@@ -80,7 +82,7 @@ impl Site {
             graph.operands(product).iter().filter_map(|o| graph.op(*o).ty.as_ref()).collect();
         let [a, b] = operands[..] else { return Err("it has no type yet") };
         let rank = made.dims.len();
-        // What is copied to cut it.
+        // Bytes that are copied to cut this dimension.
         let copied = |dim: usize| match rank - dim {
             1 => bytes(b),
             2 => bytes(a),
@@ -144,7 +146,7 @@ impl Site {
         Ok(Site { coll, products, way: Way::Within })
     }
 
-    /// Most pieces there can be.
+    /// Returns the largest possible number of pieces.
     pub(super) fn most(&self, graph: &Graph, mesh: &Mesh) -> u64 {
         let size = |id: OpId, dim: usize| graph.op(id).ty.as_ref().map_or(0, |t| t.dims[dim].size);
         match self.way {
@@ -157,7 +159,7 @@ impl Site {
         }
     }
 
-    /// Puts `k` products and `k` collectives in the place of the whole ones.
+    /// Replaces the matmuls and the collective by `k` pieces of each.
     pub(super) fn cut(&self, graph: &mut Graph, mesh: &Mesh, k: u64) {
         let mut fresh = Fresh::of(graph);
         let outer = graph.enter(graph.within(self.coll));
@@ -172,7 +174,7 @@ struct Cutter<'a> {
     coll: OpId,
 }
 
-/// A type with another size of one dimension.
+/// Returns a type with another size of one dimension.
 fn resized(ty: &TensorType, dim: usize, size: u64) -> TensorType {
     let mut out = ty.clone();
     out.dims[dim].size = size;
@@ -199,7 +201,7 @@ impl Cutter<'_> {
         self.graph.op(id).ty.clone().expect("a site has types")
     }
 
-    /// An operation before the place of the one whose users come last.
+    /// Inserts an operation before the operation `at`, with its source location.
     fn push(&mut self, at: OpId, kind: OpKind, hint: &str, ty: TensorType, operands: &[OpId]) -> OpId {
         let (place, span) = (self.graph.position(at), self.graph.op(at).span);
         let name = self.fresh.name(hint);
@@ -212,7 +214,7 @@ impl Cutter<'_> {
         self.push(at, OpKind::Shape(ShapeOp::Slice { dim, from, to }), &hint, ty, &[x])
     }
 
-    /// The collective on a piece.
+    /// Inserts the collective on a piece.
     fn collective(&mut self, at: OpId, x: OpId, ty: TensorType, dim: Option<usize>, i: u64) -> OpId {
         let op = self.graph.op(self.coll).clone();
         let OpKind::Collective(c) = op.kind else { return x };
@@ -220,13 +222,14 @@ impl Cutter<'_> {
         self.push(at, OpKind::Collective(c), &format!("{}_{i}", op.name), ty, &[x])
     }
 
-    /// A product on pieces of its operands.
+    /// Inserts a matmul on pieces of its operands.
     fn product(&mut self, at: OpId, of: OpId, operands: &[OpId], ty: TensorType, i: u64) -> OpId {
         let op = self.graph.op(of).clone();
         self.push(at, op.kind, &format!("{}_{i}", op.name), ty, operands)
     }
 
-    /// The pieces of a value in its place; its name stays with what its users see.
+    /// Replaces a value by an operation on its pieces. The new value keeps the name that its users
+    /// see.
     fn replace(&mut self, old: OpId, kind: OpKind, operands: &[OpId]) {
         let op = self.graph.op(old).clone();
         self.fresh.free(&op.name);
@@ -237,7 +240,7 @@ impl Cutter<'_> {
         self.graph.remove(old);
     }
 
-    /// The operands of a product with dimension `dim` of its result cut to a range.
+    /// Returns the operands of a matmul with dimension `dim` of its result cut to a range.
     fn operands(&mut self, at: OpId, product: OpId, dim: usize, range: (u64, u64), i: u64) -> Vec<OpId> {
         let rank = self.ty(product).dims.len();
         let operands = self.graph.operands(product);
@@ -287,7 +290,7 @@ impl Cutter<'_> {
         }
         for &product in &site.products {
             let made = self.ty(product);
-            // The dimension of the result that it becomes.
+            // The corresponding dimension of the matmul's result.
             let along = made.dims.len() - (rank - dim);
             let mut parts = vec![];
             for (i, range) in (0..).zip(&ranges) {
@@ -298,7 +301,7 @@ impl Cutter<'_> {
                         continue;
                     }
                     let ty = self.ty(x);
-                    // Leading dimensions are of both operands.
+                    // Leading dimensions belong to both operands.
                     let shared = (rank - dim > 2).then(|| of_operand(&ty, rank, dim)).flatten();
                     operands.push(match shared {
                         Some(d) => self.slice(product, x, d, *range, i),
@@ -313,7 +316,8 @@ impl Cutter<'_> {
         self.rest(&pieces, dim);
     }
 
-    /// The whole value of the collective for users that are no products; or nothing, if there are none.
+    /// Reassembles the whole value of the collective for users that are not matmuls. If there are
+    /// none, the collective is removed.
     fn rest(&mut self, pieces: &[OpId], dim: usize) {
         if self.graph.users(self.coll).is_empty() {
             self.graph.remove(self.coll);
@@ -322,7 +326,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Rows within each rank's part: `[p@tp, S / p, D]`.
+    /// Cuts along the rows within each rank's part: `[p@tp, S / p, D]`.
     fn within(&mut self, site: &Site, mesh: &Mesh, k: u64) {
         let (source, to) = (self.source(), self.ty(self.coll));
         let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
@@ -378,13 +382,13 @@ impl Cutter<'_> {
 /// The name of the option.
 pub(super) const OVERLAP: &str = "overlap";
 
-/// A use without the option, which is honoured.
+/// Returns a use without the option, because the pass has handled it.
 pub(super) fn without(mut using: Using) -> Using {
     using.args.retain(|(n, _)| *n != OVERLAP);
     using
 }
 
-/// How many pieces a use asks for.
+/// Returns the number of pieces that a use asks for.
 pub(super) fn asked(using: &Using) -> Option<u64> {
     using.args.iter().find(|(n, _)| *n == OVERLAP).and_then(|(_, v)| match v {
         UsingArg::Int(k) => u64::try_from(*k).ok(),

@@ -1,4 +1,4 @@
-//! Whether an algorithm fits a mesh axis, and what a `using:` asks for.
+//! Binding of algorithms: whether an algorithm fits a mesh axis, and what a `using:` asks for.
 
 use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_ir::graph::{Using, UsingArg};
@@ -11,8 +11,8 @@ use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, CollId, Library, group};
 use std::sync::Arc;
 
-/// Sizes an algorithm sees on a mesh axis: the parts the axis was joined from if it has as many axes, otherwise the
-/// linear order.
+/// Returns the sizes that an algorithm sees on a mesh axis: the parts that the axis was joined from
+/// if the algorithm has as many axes, or the linear order if it has one axis.
 pub fn sizes_on(decl: &AlgorithmDecl, axis: &Axis) -> Option<Vec<i64>> {
     if decl.axes.len() == 1 {
         return Some(vec![axis.size as i64]);
@@ -21,7 +21,7 @@ pub fn sizes_on(decl: &AlgorithmDecl, axis: &Axis) -> Option<Vec<i64>> {
     (parts.len() == decl.axes.len()).then_some(parts)
 }
 
-/// The call of an algorithm on a mesh axis.
+/// Returns the call of an algorithm on a mesh axis, or why it does not fit.
 pub(super) fn legal(
     library: &Library,
     alg: AlgId,
@@ -50,12 +50,13 @@ pub(super) fn legal(
     }
 }
 
-/// The call that `using:` asks for, checked: the algorithm exists and is made for this axis, its parameters and the
-/// options of the use exist and have values they can have. `at` is the place of the collective, for a `using` that
-/// has none.
+/// Returns the call that `using:` asks for. Checks that the algorithm exists and fits this axis,
+/// and that its parameters and the options of the use exist and have valid values. `at` is the
+/// location of the collective, for a `using` without a location.
 ///
 /// # Errors
-/// E005 no such algorithm, E006 a parameter or option, E022 the number of axes, E024 the shape.
+/// Returns E005 if there is no such algorithm, E006 for a parameter or option, E022 for the number
+/// of axes, and E024 for the shape.
 pub fn bind(
     library: &Library,
     file: FileId,

@@ -1,7 +1,8 @@
-//! Collectives of local programs: one choice for all parts that meet.
+//! Selection for local programs: one choice for all parts that take part in a meeting.
 //!
-//! The rank's values are taken for parts of one tensor (`kbc_ir::local::lifted`), and joined axes for one axis of a mesh of
-//! which nothing else is different, so that candidates are priced and simulated like those of a global program.
+//! The values of the ranks are regarded as parts of one tensor (`kbc_ir::local::lifted`), and
+//! joined axes as one axis of an otherwise equal mesh. Candidates are then priced and simulated
+//! like those of a global program.
 
 use super::{Chooser, SelectTable, Selection};
 use crate::pass::Changed;
@@ -11,7 +12,7 @@ use kbc_ir::graph::{Collective, Graph, Input, Op, OpId, OpKind};
 use kbc_ir::local::{Local, Meeting, lifted, meetings};
 use kbc_ir::types::{Axis, Mesh};
 
-/// Chooses for every meeting.
+/// Chooses an algorithm for every meeting.
 pub(super) fn run(local: &mut Local, chooser: &Chooser<'_>) -> Result<Changed, Diagnostics> {
     let mut table = SelectTable::default();
     let mut found = Diagnostics::new();
@@ -29,7 +30,8 @@ pub(super) fn run(local: &mut Local, chooser: &Chooser<'_>) -> Result<Changed, D
     if found.has_errors() { Err(found) } else { Ok(changed.into()) }
 }
 
-/// Writes a choice down, where it says more than the program does.
+/// Writes a choice into the program, if it states more than the program does. Returns whether it
+/// did.
 fn set(local: &mut Local, (part, id): (usize, OpId), entry: &Selection) -> bool {
     let OpKind::Collective(c) = &local.parts[part].graph.op(id).kind else { return false };
     let Some(using) = entry.using(c.using.as_ref()) else { return false };
@@ -38,7 +40,7 @@ fn set(local: &mut Local, (part, id): (usize, OpId), entry: &Selection) -> bool 
     true
 }
 
-/// The choice for a meeting.
+/// Returns the choice for a meeting.
 fn choose(
     local: &Local,
     chooser: &Chooser<'_>,
@@ -72,7 +74,8 @@ fn choose(
     on.choose(&graph, y, &whole, &alone, table)
 }
 
-/// The mesh with these axes as one, which are neighbours in its order, and that axis; the mesh itself for one axis.
+/// Returns the mesh with these axes joined into one, and the joined axis. The axes must be
+/// neighbours in the order of the mesh. For a single axis, returns the mesh itself.
 fn joined(mesh: &Mesh, axes: &[Name]) -> Option<(Mesh, Axis)> {
     if let [one] = axes {
         return Some((mesh.clone(), mesh.axis(one)?.clone()));

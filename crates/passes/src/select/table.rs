@@ -1,4 +1,4 @@
-//! What `select` considered, as data for reports and as the table of `kbc explain select`.
+//! Results of `select`: data for reports and for the table of `kbc explain select`.
 
 use crate::cost::{Method, Price};
 use kbc_diag::Span;
@@ -6,61 +6,63 @@ use kbc_ir::Name;
 use kbc_ir::graph::{Using, UsingArg};
 use std::fmt;
 
-/// What `select` considered, one entry a collective in the order of the program.
+/// The alternatives that `select` considered, one entry per collective in program order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SelectTable {
     /// The entries.
     pub entries: Vec<Selection>,
 }
 
-/// One collective and its candidates.
+/// A collective and its candidates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Selection {
     /// Name of its value.
     pub value: Name,
-    /// Where it comes from.
+    /// Its source location.
     pub span: Span,
-    /// Which collective.
+    /// Name of the collective.
     pub kind: Name,
     /// The axis.
     pub axis: Name,
-    /// Ranks of a group.
+    /// Ranks per group.
     pub ranks: u64,
     /// Bytes of its line on a rank.
     pub bytes: u64,
-    /// All algorithms of the collective; priced ones first, cheapest first, then the rejected ones by name.
+    /// All algorithms of the collective: first the priced ones, cheapest first, then the rejected
+    /// ones by name.
     pub candidates: Vec<Candidate>,
-    /// The algorithm it got.
+    /// The chosen algorithm.
     pub chosen: Name,
-    /// What its schedule takes pushed and pulled, where that was asked.
+    /// The times of its schedule pushed and pulled, if they were compared.
     pub transfers: Option<Transfers>,
-    /// The program named it.
+    /// Whether the algorithm was asked for by name.
     pub asked: bool,
 }
 
-/// Simulated nanoseconds of a collective by who moves its messages.
+/// Simulated times of a collective in nanoseconds, by who moves its messages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Transfers {
     /// Senders write them.
     pub push: f64,
-    /// Receivers fetch them.
+    /// Receivers read them.
     pub pull: f64,
 }
 
 impl Transfers {
-    /// Whether it is faster to fetch, by a picosecond at least.
+    /// Checks whether pulling is faster by at least a picosecond.
     pub fn pulls(&self) -> bool {
         (self.pull * 1e3).round() < (self.push * 1e3).round()
     }
 
-    /// The time of the faster way.
+    /// Returns the shorter of the two times.
     pub fn fastest(&self) -> f64 {
         if self.pulls() { self.pull } else { self.push }
     }
 }
 
 impl Selection {
-    /// What the collective uses, if that is more than the program says: the algorithm, and `transfer: pull` where that is faster.
+    /// Returns what the collective uses if that is more than the program states: the algorithm, and
+    /// `transfer: pull` if that is faster.
     pub fn using(&self, said: Option<&Using>) -> Option<Using> {
         let pulls = self.transfers.is_some_and(|t| t.pulls());
         let mut using = match said {
@@ -80,23 +82,23 @@ impl Selection {
 pub struct Candidate {
     /// Its name.
     pub algorithm: Name,
-    /// What came of it.
+    /// The outcome.
     pub verdict: Verdict,
 }
 
-/// What came of a candidate.
+/// The outcome for a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// It is legal and costs this.
+    /// It is legal and has this price.
     Priced(Price),
-    /// It is legal; nobody asked what it costs.
+    /// It is legal and was not priced.
     Unpriced,
-    /// It is not legal here, or could not be priced: why.
+    /// It is not legal here, or could not be priced, for this reason.
     Rejected(String),
 }
 
 impl fmt::Display for SelectTable {
-    /// The table of `kbc explain select`.
+    /// Prints the table of `kbc explain select`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, e) in self.entries.iter().enumerate() {
             if i > 0 {

@@ -1,7 +1,9 @@
-//! Who moves the messages of a collective: their senders, or their receivers.
+//! Choice between push and pull: who moves the messages of a collective, their senders or their
+//! receivers.
 //!
-//! Asked only where the machine says that its cores read a peer at another rate than they write to one; what is compared is the finished schedule of the
-//! collective alone, pushed and pulled. Layers repeat their collectives, so what was found is kept.
+//! The choice is made only on a machine whose cores read from a peer at another rate than they
+//! write to one. It compares the finished schedules of the collective alone, pushed and pulled.
+//! Results are kept, because layers repeat their collectives.
 
 use super::{Candidate, Chooser, Selection, Site, Transfers, Verdict, named};
 use crate::cost;
@@ -11,11 +13,12 @@ use kbc_ir::graph::{Collective, Using, UsingArg};
 use kbc_ir::types::TensorType;
 use std::cell::RefCell;
 
-/// What has been found: collectives with their operands' types, without their places.
+/// Known results, by the collective without its source location and the type of its operand.
 pub(super) type Known = RefCell<Vec<((Collective, TensorType), Option<Transfers>)>>;
 
 impl Chooser<'_> {
-    /// Times of a use pushed and pulled; none where both cost alike, nothing simulates, the program has said which, or one of them has no schedule.
+    /// Returns the times of a use pushed and pulled. Returns none if both cost the same, if there
+    /// is no time model, if the program states which to use, or if one of them has no schedule.
     pub(super) fn transfers(&self, site: &Site<'_>, using: &Using) -> Result<Option<Transfers>, Diagnostic> {
         let settings = self.topology.settings();
         let alike = settings.cores.getting() == settings.cores.putting();
@@ -41,8 +44,9 @@ impl Chooser<'_> {
         Ok(found)
     }
 
-    /// Of all algorithms that are priced the one that is fastest pushed or pulled, with its times; the cheapest where nobody asks. The model of rounds knows pushes
-    /// alone, so what it finds far off may be the best when it is pulled.
+    /// Returns the algorithm that is fastest pushed or pulled among all priced algorithms, with its
+    /// times. If the two are not compared, returns the cheapest. The cost model covers only pushes,
+    /// so an algorithm that it finds much slower may be the fastest when pulled.
     pub(super) fn fastest(
         &self,
         site: &Site<'_>,

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: the library of `specs/lib`, and running a pipeline on a text.
+//! Helpers for the tests of this crate: the library of `specs/lib`, and running a pipeline on a
+//! text.
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_frontend::ast::Item;
@@ -10,7 +11,7 @@ use kbc_rounds::library::{Decls, Layer, Library};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A path of the workspace.
+/// Returns a path of the workspace.
 pub fn workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -32,7 +33,7 @@ pub fn add(library: &mut Library, file: FileId, layer: Layer, text: &str) {
     assert!(!found.has_errors(), "{:?}", found.list);
 }
 
-/// The library as it is shipped; its files have numbers from 1000.
+/// Returns the library as it is shipped; its files have numbers from 1000.
 pub fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -51,13 +52,13 @@ pub fn library() -> &'static Library {
     })
 }
 
-/// The module of a text.
+/// Returns the module of a text.
 #[track_caller]
 pub fn parse(kir: &str) -> Module {
     text::parse(FileId(0), kir).unwrap_or_else(|d| panic!("{}", words(&d, kir)))
 }
 
-/// Messages in one line each, places by line of the text.
+/// Formats messages, one per line, with places by line of the text.
 pub fn words(found: &Diagnostics, kir: &str) -> String {
     let mut map = SourceMap::default();
     map.add("input.kir", kir);
@@ -74,7 +75,7 @@ pub fn words(found: &Diagnostics, kir: &str) -> String {
     out
 }
 
-/// Runs a pipeline on a text with every check switched on.
+/// Runs a pipeline on a text with all checks enabled.
 pub fn run(kir: &str, passes: &str) -> Result<(Module, kbc_passes::Findings), Diagnostics> {
     let mut module = parse(kir);
     let machine = module.machine.clone();

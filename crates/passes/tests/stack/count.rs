@@ -1,29 +1,30 @@
-//! Counting what a schedule does: by walking it, with nothing of how it was made.
+//! Counts of what a schedule does, obtained by walking it, without knowledge of how it was made.
 
 use kbc_ir::Module;
 use kbc_ir::schedule::*;
 use kbc_ir::walk::{Act, Cursor, Program, Step};
 use std::collections::BTreeMap;
 
-/// What one call does, over all ranks.
+/// Counts of one call, over all ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Notifies of arrivals: messages.
+    /// Notifies of arrivals, that is, messages.
     pub messages: u64,
-    /// Notifies that give a slot back.
+    /// Notifies that return a slot.
     pub credits: u64,
     /// Waits for arrivals.
     pub arrival_waits: u64,
     /// Waits for credits.
     pub credit_waits: u64,
-    /// `fence.release`
+    /// Number of `fence.release`.
     pub releases: u64,
-    /// `fence.acquire`
+    /// Number of `fence.acquire`.
     pub acquires: u64,
-    /// The longest chain of messages: two are one after the other if a rank has part in both, in different rounds. A
-    /// round of a rank ends where its text goes from receiving back to sending.
+    /// The longest chain of messages. Two messages follow each other if a rank takes part in both,
+    /// in different rounds. A round of a rank ends where its text goes from receiving back to
+    /// sending.
     pub rounds: u64,
-    /// Most elements sent by one rank.
+    /// Largest number of elements sent by one rank.
     pub most_sent: u64,
     /// Elements of the largest message of each round, summed over rounds.
     pub pair: u64,
@@ -35,7 +36,7 @@ pub struct Counts {
 
 const TICK: &str = "tick";
 
-/// What a statement is to a round.
+/// The role of a statement in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Sends,
@@ -90,12 +91,13 @@ fn ticked(s: &Schedule) -> Schedule {
     out
 }
 
-/// One stream of one rank on its way.
+/// The state of one stream of one rank.
 struct Thread<'p> {
     rank: u64,
     cursor: Cursor<'p>,
     held: Option<Act<'p>>,
-    /// What the next message comes after; what the next one after a tick comes after.
+    /// `floor`: the level after which the next message comes. `seen`: the level after which the
+    /// next one comes after a tick.
     floor: u64,
     seen: u64,
     done: bool,
@@ -127,7 +129,7 @@ pub fn count(m: &Module) -> Counts {
             done: false,
         })
         .collect();
-    // Levels of the notifies of each counter, in order; credits have none of their own.
+    // Levels of the notifies of each counter, in order; credits have no level of their own.
     let mut notified: BTreeMap<(u64, u32), Vec<u64>> = BTreeMap::new();
     let mut events: BTreeMap<(u64, u32), u64> = BTreeMap::new();
     loop {
@@ -157,7 +159,8 @@ pub fn count(m: &Module) -> Counts {
                             SignalUse::Credit => c.credit_waits += 1,
                             _ => {
                                 c.arrival_waits += 1;
-                                // What it says depends on what came, whether or not the round is over.
+                                // The sent data depends on what arrived, whether or not the round
+                                // is over.
                                 let level = levels.iter().fold(t.floor + 1, |f, l| f.max(*l));
                                 t.seen = t.seen.max(level);
                                 c.rounds = c.rounds.max(level);

@@ -1,8 +1,8 @@
-//! What the tests of `expand`, `allocate` and `synchronize` share: every algorithm that is declared somewhere, on small
-//! shapes, as a schedule with inputs and the results its promise asks for.
+//! Helpers for the tests of `expand`, `allocate` and `synchronize`: every declared algorithm, on
+//! small shapes, as a schedule with inputs and the results that its contract requires.
 //!
-//! Nothing here names an algorithm or a collective: algorithms come from the files, what they must do from the
-//! declarations of their collectives, on which ranks they run from `where`.
+//! Nothing here names an algorithm or a collective. Algorithms come from the files, their contracts
+//! from the declarations of their collectives, and the ranks on which they run from `where`.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -30,13 +30,13 @@ use kbc_rounds::rounds::{Call, coordinates};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Texts and what they declare.
+/// Texts and their declarations.
 pub struct World {
     pub lib: Library,
     pub sources: SourceMap,
 }
 
-/// A path of the workspace.
+/// Returns a path of the workspace.
 pub fn workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -52,7 +52,7 @@ fn kb_files(folder: &str) -> Vec<PathBuf> {
 }
 
 impl World {
-    /// The algorithms of all files of a folder.
+    /// Returns the algorithms of all files of a folder.
     pub fn of(folder: &str) -> World {
         let mut world = World { lib: Library::new(), sources: SourceMap::default() };
         for path in kb_files(folder) {
@@ -61,20 +61,20 @@ impl World {
         world
     }
 
-    /// The library as it is shipped.
+    /// Returns the library as it is shipped.
     pub fn shipped() -> &'static World {
         static WORLD: OnceLock<World> = OnceLock::new();
         WORLD.get_or_init(|| World::of("specs/lib"))
     }
 
-    /// The library, and one more text.
+    /// Returns the library with one more text.
     pub fn with(name: &str, text: &str) -> World {
         let mut world = World::of("specs/lib");
         world.add(name, text);
         world
     }
 
-    /// The library with another text in the place of one of its files.
+    /// Returns the library with another text in place of one of its files.
     pub fn instead(file: &str, text: &str) -> World {
         let mut world = World { lib: Library::new(), sources: SourceMap::default() };
         for path in kb_files("specs/lib") {
@@ -103,19 +103,19 @@ impl World {
         file
     }
 
-    /// `all_reduce ring`: an algorithm by the names of its collective and its own.
+    /// Returns an algorithm by the names of its collective and its own, such as `all_reduce ring`.
     pub fn alg(&self, full: &str) -> AlgId {
         let named = |&a: &AlgId| self.name(a) == full;
         self.lib.algorithms().filter(named).last().unwrap_or_else(|| panic!("no {full}"))
     }
 
-    /// `all_reduce ring`.
+    /// Returns the name of an algorithm, such as `all_reduce ring`.
     pub fn name(&self, a: AlgId) -> String {
         let d = self.lib.algorithm(a);
         format!("{} {}", d.coll.node, d.name.node)
     }
 
-    /// A case from its text: `all_reduce ring(d: -1)`.
+    /// Returns a case from its text, such as `all_reduce ring(d: -1)`.
     pub fn case(&self, text: &str, sizes: &[u64], root: Option<u64>) -> Case {
         let (head, args) = text.split_once('(').unwrap_or((text, ""));
         let args = args
@@ -131,12 +131,12 @@ impl World {
         self.lib.algorithm(a).root.is_some()
     }
 
-    /// Whether the `where` of the algorithm (and of those it applies) holds.
+    /// Checks whether the `where` of the algorithm (and of those it applies) holds.
     pub fn legal(&self, case: &Case) -> bool {
         kbc_rounds::group::is_legal(&self.lib, &self.call(case)).unwrap()
     }
 
-    /// The case for the evaluation to rounds.
+    /// Returns the case as a call for the evaluation to rounds.
     pub fn call(&self, case: &Case) -> Call {
         let sizes: Vec<i64> = case.sizes.iter().map(|s| *s as i64).collect();
         let value = |a: &Arg| match a {
@@ -148,7 +148,7 @@ impl World {
         Call { alg: case.alg, sizes, root, args }
     }
 
-    /// The case in words.
+    /// Describes the case.
     pub fn show(&self, case: &Case) -> String {
         let args: Vec<String> = case
             .args
@@ -163,7 +163,7 @@ impl World {
         format!("{}{args} on {:?}{root}", self.name(case.alg), case.sizes)
     }
 
-    /// Every legal case on these shapes, with these roots of each.
+    /// Returns every legal case on these shapes, with these roots of each.
     pub fn cases(
         &self,
         shapes: &dyn Fn(usize) -> Vec<Vec<u64>>,
@@ -186,7 +186,7 @@ impl World {
         out
     }
 
-    /// Messages in lines.
+    /// Formats messages, one per line.
     pub fn words(&self, found: &Diagnostics) -> String {
         let mut out = String::new();
         for d in &found.list {
@@ -206,7 +206,7 @@ impl World {
     }
 }
 
-/// An argument as a use writes it.
+/// Parses an argument as a use writes it.
 pub fn argument(text: &str) -> Arg {
     text.parse().map_or_else(|_| Arg::Word(text.to_owned()), Arg::Int)
 }
@@ -231,7 +231,7 @@ impl Case {
 pub struct Layout {
     /// Elements along the dimension that the blocks cut.
     pub n: u64,
-    /// Elements for one of those, where there are blocks.
+    /// Elements for each of these, if there are blocks.
     pub unit: u64,
     pub rule: CutRule,
     pub dtype: DType,
@@ -239,13 +239,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `n` integers, summed.
+    /// Returns a layout of `n` integers, summed.
     pub fn ints(n: u64) -> Layout {
         Layout { n, unit: 1, rule: CutRule::Even, dtype: DType::I32, red: ReduceOp::Sum }
     }
 }
 
-/// The case for what builds schedules.
+/// Returns the case in the form that builds schedules.
 fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Alone<'a> {
     Alone {
         lib: &world.lib,
@@ -269,19 +269,20 @@ fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Operand> {
     alone(world, case, l).operands().unwrap()
 }
 
-/// Global types of the operands of a case.
+/// Returns the global types of the operands of a case.
 pub fn types(world: &World, case: &Case, l: &Layout) -> Vec<TensorType> {
     operands(world, case, l).into_iter().map(|t| t.ty).collect()
 }
 
-/// One collective between a region that loads its operands from inputs and one that stores them to outputs, as
-/// `expand` leaves it. Every place of every operand is loaded with a value of its own, promised or not: an algorithm
-/// that uses what it was not promised gets numbers that show.
+/// Returns one collective between a region that loads its operands from inputs and one that stores
+/// them to outputs, as `expand` leaves it. Every place of every operand is loaded with a distinct
+/// value, whether or not the contract covers it: an algorithm that uses a place outside its
+/// contract gives visibly wrong numbers.
 pub fn expanded(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagnostics> {
     alone(world, case, l).expanded()
 }
 
-/// Runs a pass by hand and verifies what it leaves.
+/// Runs a single pass and verifies its output.
 pub fn pass(world: &World, module: &mut Module, pass: &dyn Pass) -> Result<(), Diagnostics> {
     let cx = PassCx::new(&world.lib, None);
     assert!(module.props.contains(pass.info().requires), "{} too early", pass.info().name);
@@ -291,7 +292,7 @@ pub fn pass(world: &World, module: &mut Module, pass: &dyn Pass) -> Result<(), D
     if found.has_errors() { Err(found) } else { Ok(()) }
 }
 
-/// The whole way down.
+/// Compiles a case completely.
 pub fn synchronized(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagnostics> {
     let mut m = expanded(world, case, l)?;
     let found = verify::verify(&m);
@@ -303,12 +304,12 @@ pub fn synchronized(world: &World, case: &Case, l: &Layout) -> Result<Module, Di
     Ok(m)
 }
 
-/// The collective region of such a module.
+/// Returns the collective region of such a module.
 pub fn region(m: &Module) -> &Region {
     &m.schedule().unwrap().regions[1]
 }
 
-/// Inputs of a call: a value of its own for every element of every operand of every rank.
+/// Returns the inputs of a call: a distinct value for every element of every operand of every rank.
 pub fn feed(world: &World, case: &Case, l: &Layout, call: u32) -> Vec<Tensor> {
     operands(world, case, l)
         .iter()
@@ -324,7 +325,7 @@ pub fn feed(world: &World, case: &Case, l: &Layout, call: u32) -> Vec<Tensor> {
         .collect()
 }
 
-/// Elements of a block of an operand on a rank.
+/// Returns the elements of a block of an operand on a rank.
 fn block(case: &Case, t: &Operand, rank: u64, b: u64) -> std::ops::Range<usize> {
     let p = case.ranks();
     let at = |e: &Expr| e.eval(&|n: &Name| (*n == *AXIS).then_some(rank as i64)).unwrap() as u64;
@@ -333,8 +334,9 @@ fn block(case: &Case, t: &Operand, rank: u64, b: u64) -> std::ops::Range<usize> 
     if t.line.parts == 1 { 0..(extent * unit) as usize } else { bound(b)..bound(b + 1) }
 }
 
-/// What every rank of every operand must hold afterwards, element by element; none where nothing is promised.
-/// The clauses of the declaration are evaluated with nothing of `expand`.
+/// Returns what every rank must hold of every operand afterwards, element by element; `None` where
+/// the contract requires nothing. The clauses of the declaration are evaluated without code of
+/// `expand`.
 pub fn promised(
     world: &World,
     case: &Case,
@@ -361,7 +363,7 @@ pub fn promised(
         for c in &promise.clauses {
             let Clause::End { cell, cond, from, at, sum } = c else { continue };
             let blocks = |c: &Cell| promise.buffers[which(&c.buffer)].blocks;
-            // The first index of `v[b][i]`, where it is a name that nothing binds, ranges over the blocks.
+            // The first index of `v[b][i]` ranges over the blocks if it is an unbound name.
             for b in 0..if blocks(cell) { p } else { 1 } {
                 let mut env: Vec<(Name, i64)> =
                     vec![(promise.rank.clone(), rank as i64), (promise.size.clone(), p as i64)];
@@ -417,7 +419,7 @@ pub fn promised(
     out
 }
 
-/// The first element of a run that is not as promised.
+/// Returns the first element of a run that violates the contract.
 pub fn wrong(
     world: &World,
     case: &Case,

@@ -1,5 +1,6 @@
-//! What the rounds of an algorithm give in f32, added in the order the language fixes (LANGUAGE 2.5): executed here,
-//! round by round, from the concrete rounds and with nothing of the lowering.
+//! Oracle for floating-point sums: the results of an algorithm's rounds in f32, added in the order
+//! that the language fixes. They are executed here, round by round, from the concrete rounds and
+//! without code of the lowering.
 
 use super::{Case, Layout, World};
 use kbc_backend_sim::interp::{RunOptions, run};
@@ -10,19 +11,20 @@ use kbc_numerics::tensor::{Data, Tensor};
 /// Elements of one atom.
 const ATOM: usize = 2;
 
-/// Numbers of very different size, so that every order of additions shows.
+/// Returns numbers of very different sizes, so that every order of additions shows.
 fn number(k: u32) -> f32 {
     let bits = mix32(k, 3, 1);
     (bits as f32 / 4e9 - 0.3) * (1 << (bits % 13)) as f32
 }
 
-/// Compares every promised element with the rounds, bit by bit; the number of elements.
+/// Compares every element of the contract with the rounds, bit by bit; returns the number of
+/// elements.
 pub fn compare(world: &World, case: &Case) -> usize {
     let rounds = kbc_rounds::expand(&world.lib, &world.call(case), &kbc_rounds::Limits::default()).unwrap();
     let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
     let (p, atoms) = (case.ranks() as usize, rounds.atoms as usize);
     let both = coll.buffers.len() == 2 && coll.buffers[0].sizes.len() == 2;
-    // With two operands in blocks: p rows of ATOM * atoms / p columns a rank.
+    // With two operands in blocks: p rows of ATOM * atoms / p columns per rank.
     let layout = if both {
         Layout { n: p as u64, unit: (ATOM * atoms - p) as u64, dtype: DType::F32, ..Layout::ints(0) }
     } else {

@@ -1,4 +1,4 @@
-//! Graphs in a line each, for the tests of the reference evaluator.
+//! Graph construction in one line per operation, for the tests of the reference evaluator.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_diag::{Diagnostic, Span};
@@ -38,7 +38,7 @@ impl Builder {
         self.graph.op(x).ty.clone().unwrap()
     }
 
-    /// An elementwise function whose result has the type of its first operand.
+    /// Adds an elementwise function whose result has the type of its first operand.
     pub fn map(&mut self, body: Scalar, operands: &[OpId]) -> OpId {
         let ty = self.ty(operands[0]);
         self.map_to(body, ty, operands)
@@ -82,7 +82,7 @@ pub fn ty(dtype: DType, sizes: &[u64]) -> TensorType {
     TensorType::replicated(dtype, sizes)
 }
 
-/// The same type, partial over `tp`.
+/// Returns a type that is partial over `tp`.
 pub fn partial(op: ReduceOp, dtype: DType, sizes: &[u64]) -> TensorType {
     TensorType { partial: Some((op, vec!["tp".into()])), ..ty(dtype, sizes) }
 }
@@ -115,7 +115,7 @@ pub fn branch(op: CompareOp, (a, b): (Scalar, Scalar), yes: Scalar, no: Scalar) 
     Scalar::If(Box::new(Compare { op, a, b }), Box::new(yes), Box::new(no))
 }
 
-/// The outputs of one elementwise function of f32 vectors, with value and bound.
+/// Returns value and bound of one elementwise function of f32 vectors.
 pub fn map_f32(body: Scalar, args: &[&[f32]]) -> RefTensor {
     let n = args[0].len() as u64;
     let mut b = Builder::default();
@@ -142,7 +142,7 @@ impl Seq {
         (self.bits() % n as u64) as usize
     }
 
-    /// Roughly normal, with some values much larger and some much smaller.
+    /// Returns a roughly normal number; some are much larger and some much smaller.
     pub fn number(&mut self) -> f32 {
         let sum: f64 = (0..4).map(|_| (self.bits() >> 11) as f64 / (1u64 << 53) as f64 - 0.5).sum();
         let scale = [1.0, 1.0, 1.0, 1e-3, 30.0][self.below(5)];

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: reading texts, finding algorithms, saying what a message points at.
+//! Helpers for the tests of this crate: reading texts, finding algorithms, printing the places of
+//! messages.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -11,14 +12,14 @@ use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, Decls, Layer, Library};
 use kbc_rounds::rounds::Call;
 
-/// Texts and what they declare.
+/// Texts and their declarations.
 #[derive(Clone, Default)]
 pub struct World {
     pub lib: Library,
     pub sources: SourceMap,
 }
 
-/// Splits a file into the declarations of the algorithm half.
+/// Splits a file into the declarations of the algorithm language.
 pub fn decls(items: Vec<Item>) -> Decls {
     let mut out = Decls::default();
     for item in items {
@@ -33,7 +34,7 @@ pub fn decls(items: Vec<Item>) -> Decls {
 }
 
 impl World {
-    /// The library: the 76 algorithms of the language reference and three more.
+    /// Returns the library: the 76 algorithms of the language reference and three more.
     pub fn with_library() -> World {
         let mut world = World::default();
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../specs/lib");
@@ -56,7 +57,8 @@ impl World {
         (file, found)
     }
 
-    /// An algorithm by the names of its collective and its own; the last one declared.
+    /// Returns an algorithm by the names of its collective and its own; of several, the last
+    /// declared.
     pub fn alg(&self, coll: &str, name: &str) -> AlgId {
         let named = |&a: &AlgId| {
             let d = self.lib.algorithm(a);
@@ -105,7 +107,7 @@ impl World {
     }
 }
 
-/// The value of an argument as a test writes it.
+/// Parses an argument as a test writes it.
 pub fn argument(text: &str) -> Value {
     match text.parse::<i64>() {
         Ok(i) => Value::Int(i),

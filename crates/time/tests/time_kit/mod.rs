@@ -7,30 +7,31 @@ use kbc_ir::text;
 use kbc_machine::topology::Topology;
 use kbc_time::{Delivery, Observer, TimeOptions, Timing, Work, simulate};
 
-/// A schedule from `.kir` text.
+/// Parses a schedule from `.kir` text.
 pub fn parse(source: &str) -> Schedule {
     let module = text::parse(FileId(0), source).unwrap_or_else(|d| panic!("{d:#?}\n{source}"));
     module.schedule().expect("a schedule").clone()
 }
 
-/// A machine from its text.
+/// Parses a machine from its text.
 pub fn machine(text: &str) -> Topology {
     Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:#?}"))
 }
 
-/// One call.
+/// Simulates one call.
 pub fn time(s: &Schedule, topo: &Topology) -> Timing {
     simulate(s, topo, &TimeOptions::default()).unwrap_or_else(|d| panic!("{d:#?}"))
 }
 
-/// One region on `p` ranks with coordinate `r` and a line `v` of n f32, windows of `slots` slots that hold all of it, and
-/// `counters` counters. `body` is the body of the stream `main` of all ranks, indented by eight.
+/// Returns one region on `p` ranks with coordinate `r` and a line `v` of n f32, windows of `slots`
+/// slots that hold all of it, and `counters` counters. `body` is the body of the stream `main` of
+/// all ranks, indented by eight.
 pub fn one_region(p: u64, n: u64, slots: u64, counters: u64, body: &str) -> String {
     let streams = format!("    stream main\n{body}");
     streams_region(p, n, slots, counters, &streams)
 }
 
-/// [`one_region`] with any streams, indented by four.
+/// Returns [`one_region`] with any streams, indented by four.
 pub fn streams_region(p: u64, n: u64, slots: u64, counters: u64, streams: &str) -> String {
     format!(
         "kir 1\nmodule @m\nmesh tp {p}\nprops expanded allocated synchronized\n\nschedule calls first\n\
@@ -59,7 +60,7 @@ fn ring_part(p: u64, first: u64, shift: i64, receive: &str) -> String {
     .replace("- -", "+ ")
 }
 
-/// Ring all_reduce of n elements.
+/// Returns a ring all_reduce of n elements.
 pub fn ring(p: u64, n: u64) -> String {
     let (a, b) = (0, p as i64 - 1);
     let reduce = format!("reduce sum v[(r - s - 1) mod {p} of {p}], @w[s]");
@@ -68,7 +69,8 @@ pub fn ring(p: u64, n: u64) -> String {
     one_region(p, n, 2 * (p - 1), 1, &body)
 }
 
-/// Ring reduce_scatter (rank r ends with block r + 1) or all_gather (rank r begins with block r).
+/// Returns a ring reduce_scatter (rank r ends with block r + 1) or all_gather (rank r begins with
+/// block r).
 pub fn half_ring(p: u64, n: u64, reduce: bool) -> String {
     let receive = if reduce { "reduce sum " } else { "copy " }.to_string()
         + &format!("v[(r - s - 1) mod {p} of {p}]{} @w[s]", if reduce { "," } else { " =" });
@@ -81,7 +83,8 @@ pub fn half_ring(p: u64, n: u64, reduce: bool) -> String {
     )
 }
 
-/// Everybody sends to everybody: chunk `chunk` (an expression in r and k), and `receive` does something with slot k - 1.
+/// Every rank sends chunk `chunk` (an expression in r and k) to every other; `receive` uses slot
+/// `k - 1`.
 pub fn direct(p: u64, n: u64, chunk: &str, receive: &str) -> String {
     let body = format!(
         "        for k in 1..{p}
@@ -97,7 +100,7 @@ pub fn direct(p: u64, n: u64, chunk: &str, receive: &str) -> String {
     one_region(p, n, p - 1, p - 1, &body)
 }
 
-/// Recursive doubling all_reduce on a power of two.
+/// Returns a recursive doubling all_reduce on a power of two.
 pub fn doubling(p: u64, n: u64) -> String {
     let rounds = p.ilog2();
     let body = format!(
@@ -113,7 +116,7 @@ pub fn doubling(p: u64, n: u64) -> String {
     one_region(p, n, u64::from(rounds), u64::from(rounds), &body)
 }
 
-/// Broadcast from rank 0 along the order of ranks in `pieces` pieces.
+/// Returns a broadcast from rank 0 along the order of ranks in `pieces` pieces.
 pub fn chain(p: u64, n: u64, pieces: u64) -> String {
     let body = format!(
         "        for s in 0..{pieces}
@@ -131,7 +134,7 @@ pub fn chain(p: u64, n: u64, pieces: u64) -> String {
     one_region(p, n, pieces, 1, &body)
 }
 
-/// Keeps what it is told.
+/// An observer that keeps the delivered messages.
 #[derive(Default)]
 pub struct Seen {
     pub messages: Vec<Delivery>,

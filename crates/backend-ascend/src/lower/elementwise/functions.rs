@@ -1,28 +1,30 @@
-//! Functions that an AIV core has no instruction for, as sequences of those it has, with their errors.
+//! Functions without an instruction of an AIV core, as sequences of instructions, and their error
+//! bounds.
 //!
-//! Polynomials are minimax fits of this project (Remez, weighted by the relative error of the whole), rounded to f32.
-//! Bounds hold where `exp` and `log` of the core err by one unit in the last place; tests measure them with functions
-//! that do.
+//! The polynomials are minimax fits made for this project (Remez algorithm, weighted by the
+//! relative error of the whole function), rounded to f32. The bounds hold if `exp` and `log` of the
+//! core are wrong by at most one unit in the last place; tests measure the bounds with such
+//! functions.
 
 use super::{Build, R, Val};
 use crate::tile::VecOp;
 use kbc_ir::scalar::{CompareOp, ScalarBin, ScalarUn};
 
-/// How far a function may be off.
+/// Error bound of a function.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Bound {
     /// Units in the last place of the f32 result.
     Ulps(f64),
-    /// An absolute error, for arguments of at most that size. Beyond it nothing is said.
+    /// Absolute error, for arguments up to a given size. Nothing is known about larger arguments.
     Absolute {
         /// The error.
         error: f64,
-        /// The largest |argument|.
+        /// The largest absolute value of an argument.
         within: f64,
     },
 }
 
-/// How far a function is off the true value at most; none for those that are exact.
+/// Returns the error bound of a function; `None` for functions that are exact.
 pub fn bound(f: ScalarUn) -> Option<Bound> {
     match f {
         ScalarUn::Neg | ScalarUn::Abs | ScalarUn::Sqrt | ScalarUn::Rsqrt => None,
@@ -33,10 +35,10 @@ pub fn bound(f: ScalarUn) -> Option<Bound> {
     }
 }
 
-/// (tanh(x) / x - 1) / x^2 in x^2, for |x| <= 0.625.
+/// Coefficients of (tanh(x) / x - 1) / x^2 as a polynomial in x^2, for |x| <= 0.625.
 const TANH: [f32; 5] = [-0.333_332_8, 0.133_314_43, -0.053_739_753, 0.020_639_218, -0.005_705_14];
 #[expect(clippy::approx_constant, reason = "a coefficient of a fit, next to the constant and not it")]
-/// erf(x) / x in x^2, for |x| <= 1.
+/// Coefficients of erf(x) / x as a polynomial in x^2, for |x| <= 1.
 const ERF: [f32; 7] = [
     1.128_379_1,
     -0.376_126_26,
@@ -46,7 +48,8 @@ const ERF: [f32; 7] = [
     -0.000_801_019_4,
     0.000_078_538_66,
 ];
-/// ln(1 - erf(x)) in x, for 0.95 <= x <= 4. The last coefficient is negative: beyond, it goes to minus infinity.
+/// Coefficients of ln(1 - erf(x)) as a polynomial in x, for 0.95 <= x <= 4. The last one is
+/// negative, so the polynomial tends to minus infinity beyond that range.
 const ERFC: [f32; 8] = [
     0.000_185_835_29,
     -1.129_568_5,
@@ -57,11 +60,12 @@ const ERFC: [f32; 8] = [
     0.000_440_449_8,
     -0.000_021_611_35,
 ];
-/// (sin(x) / x - 1) / x^2 in x^2, for |x| <= pi/2.
+/// Coefficients of (sin(x) / x - 1) / x^2 as a polynomial in x^2, for |x| <= pi/2.
 const SIN: [f32; 5] = [-0.166_666_67, 0.008_333_331, -0.000_198_408_67, 0.000_002_752_530_2, -2.388_743_6e-8];
-/// pi in four parts; the first two have few bits, so that their products with whole numbers up to 2^14 are exact.
+/// pi as a sum of four parts. The first two have few bits, so that their products with whole
+/// numbers up to 2^14 are exact.
 const PI: [f32; 4] = [3.140_625, 0.000_967_025_76, 6.277_114e-7, 1.215_420_1e-10];
-/// 1.5 * 2^23: added and taken away again, it rounds to a whole number.
+/// 1.5 * 2^23: adding and then subtracting it rounds to a whole number.
 const ROUND: f64 = 12_582_912.0;
 
 impl Build<'_> {
@@ -77,7 +81,7 @@ impl Build<'_> {
         self.bin(ScalarBin::Mul, a, b)
     }
 
-    /// A polynomial, coefficients from the constant up.
+    /// Evaluates a polynomial by Horner's rule. The coefficients begin with the constant.
     fn poly(&mut self, x: Val, coefficients: &[f32]) -> R<Val> {
         let mut rest = coefficients.iter().rev().map(|c| Self::num(*c));
         let first = rest.next().unwrap_or(Val::Num(0.0));
@@ -87,13 +91,13 @@ impl Build<'_> {
         })
     }
 
-    /// To the nearest whole number, ties to even, for less than 2^22.
+    /// Rounds to the nearest whole number, ties to even, for absolute values below 2^22.
     fn whole(&mut self, x: Val) -> R<Val> {
         let up = self.add(x, Val::Num(ROUND))?;
         self.bin(ScalarBin::Sub, up, Val::Num(ROUND))
     }
 
-    /// A function of the libm row of `docs/numbers.md`.
+    /// Computes a function of the libm row of `docs/numbers.md`.
     pub(super) fn libm(&mut self, f: ScalarUn, x: Val) -> R<Val> {
         match f {
             ScalarUn::Exp => self.vector(VecOp::Exp, &[x]),
@@ -106,14 +110,15 @@ impl Build<'_> {
         }
     }
 
-    /// `1 - y` with the sign of x.
+    /// Computes `1 - y` with the sign of x.
     fn rest(&mut self, x: Val, y: Val) -> R<Val> {
         let minus = self.add(y, Val::Num(-1.0))?;
         let plus = self.mul(minus, Val::Num(-1.0))?;
         self.select(CompareOp::Lt, x, Val::Num(0.0), minus, plus)
     }
 
-    /// Near 0 x (1 + x^2 P(x^2)), elsewhere 1 - 2 / (e^2|x| + 1) with the sign of x.
+    /// Computes tanh(x): x (1 + x^2 P(x^2)) near 0, and 1 - 2 / (e^2|x| + 1) with the sign of x
+    /// elsewhere.
     fn tanh(&mut self, x: Val) -> R<Val> {
         let size = self.un(ScalarUn::Abs, x)?;
         let twice = self.mul(size, Val::Num(2.0))?;
@@ -129,7 +134,7 @@ impl Build<'_> {
         self.select(CompareOp::Lt, size, Val::Num(0.625), near, far)
     }
 
-    /// Near 0 x P(x^2), elsewhere 1 - e^Q(|x|) with the sign of x.
+    /// Computes erf(x): x P(x^2) near 0, and 1 - e^Q(|x|) with the sign of x elsewhere.
     fn erf(&mut self, x: Val) -> R<Val> {
         let size = self.un(ScalarUn::Abs, x)?;
         let q = self.poly(size, &ERFC)?;
@@ -141,7 +146,7 @@ impl Build<'_> {
         self.select(CompareOp::Lt, size, Val::Num(1.0), near, far)
     }
 
-    /// x - n pi in four parts; `half` takes half of pi.
+    /// Computes x - n pi with the four parts of pi; if `half` is set, x - n pi / 2.
     fn reduce(&mut self, x: Val, n: Val, half: bool) -> R<Val> {
         let factor = if half { 0.5 } else { 1.0 };
         PI.iter().try_fold(x, |x, part| {
@@ -150,10 +155,10 @@ impl Build<'_> {
         })
     }
 
-    /// sin of |r| <= pi/2, with its sign changed where the whole number n is odd. With `zero`, that of -0 is -0, at the
-    /// price of a rounding.
+    /// Computes sin(r) for |r| <= pi/2, with its sign changed if the whole number n is odd. With
+    /// `zero`, the result for -0 is -0, at the cost of an additional rounding.
     fn sine(&mut self, r: Val, n: Val, zero: bool) -> R<Val> {
-        // n - 2 round(n / 2) is -1, 0 or 1; its square is 1 where n is odd.
+        // n - 2 round(n / 2) is -1, 0 or 1; its square is 1 if n is odd.
         let h = self.mul(n, Val::Num(0.5))?;
         let h = self.whole(h)?;
         let h = self.mul(h, Val::Num(2.0))?;
@@ -181,7 +186,8 @@ impl Build<'_> {
         self.sine(r, n, true)
     }
 
-    /// With n = round(x / pi - 1/2), x = (2 n + 1) pi/2 + r, and cos(x) = -(-1)^n sin(r).
+    /// Computes cos(x) with n = round(x / pi - 1/2), x = (2 n + 1) pi/2 + r, cos(x) = -(-1)^n
+    /// sin(r).
     fn cos(&mut self, x: Val) -> R<Val> {
         let n = self.mul(x, Self::num(std::f32::consts::FRAC_1_PI))?;
         let n = self.add(n, Val::Num(-0.5))?;

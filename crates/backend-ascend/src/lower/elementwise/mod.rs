@@ -1,12 +1,14 @@
 //! Elementwise functions as straight-line programs of vector instructions.
 //!
-//! Owns which instructions a function becomes, in which order and in how many registers; what the functions without an
-//! instruction of their own become is [`functions`]. A register is a tile of the compute type: f32 for f32, f16 and
-//! bf16, i32 for i32. Loading, converting and storing are the caller's.
+//! The module decides which instructions a function becomes, in which order, and in how many
+//! registers. [`functions`] does so for functions without an instruction of their own. A register
+//! is a tile of the compute type, which is f32 for f32, f16 and bf16, and i32 for i32. The caller
+//! loads, converts and stores.
 //!
-//! Values are those of `docs/numbers.md`: every operation rounds to f32, in the order as written; numbers are rounded to
-//! the operands' type first. What has no libm function in it is exact to the bit, with two reservations about the
-//! instructions, which nothing states: `max` and `min` of NaN, and of zeros of different sign, are the core's.
+//! Values are those of `docs/numbers.md`: every operation rounds to f32, in the order in which it
+//! is written, and numbers are first rounded to the operands' type. A function without libm
+//! functions is exact to the bit, with two reservations, because no document states what the
+//! instructions do: `max` and `min` of NaN, and of zeros of different sign, are those of the core.
 
 mod functions;
 
@@ -19,68 +21,68 @@ use std::fmt;
 
 pub use functions::{Bound, bound};
 
-/// A register: a tile of the compute type.
+/// A register, which is a tile of the compute type.
 pub type Reg = usize;
 
-/// Instructions of a chain at most: more is a kernel that nobody reads.
+/// Maximum number of instructions of a chain, so that the kernel remains readable.
 const LONGEST: usize = 4096;
 
-/// An operand.
+/// An operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Arg {
     /// A register.
     Reg(Reg),
-    /// A number: the last operand, and a value of the compute type.
+    /// A number, as the last operand; it is a value of the compute type.
     Num(f64),
 }
 
 /// An instruction. Its destination may be one of its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// `dst = op(args)`
+    /// `dst = op(args)`.
     Vector {
-        /// Which.
+        /// The instruction.
         op: VecOp,
-        /// Written.
+        /// Destination.
         dst: Reg,
-        /// Read.
+        /// Operands.
         args: Vec<Arg>,
     },
-    /// `dst = if a cmp b { x } else { y }`
+    /// `dst = if a cmp b { x } else { y }`.
     Select {
-        /// Comparison.
+        /// The comparison.
         cmp: CompareOp,
-        /// Written.
+        /// Destination.
         dst: Reg,
-        /// Left side.
+        /// Left side of the comparison.
         a: Reg,
-        /// Right side.
+        /// Right side of the comparison.
         b: Reg,
-        /// Where it holds.
+        /// Operand that is taken where the comparison holds.
         x: Reg,
-        /// Where not.
+        /// Operand that is taken where it does not hold.
         y: Reg,
     },
 }
 
-/// A function as instructions.
+/// A function as a sequence of instructions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chain {
-    /// Type of every register.
+    /// Element type of every register.
     pub compute: DType,
-    /// Operands: registers `0..params` hold them at the start.
+    /// Number of operands; registers `0..params` hold them at the start.
     pub params: usize,
-    /// Instructions, in order.
+    /// Instructions in order.
     pub steps: Vec<Step>,
-    /// Register of the result at the end; an operand's where there are no steps.
+    /// Register of the result at the end; the register of an operand if there are no steps.
     pub result: Reg,
-    /// Registers in use, those of the operands included.
+    /// Number of registers in use, including those of the operands.
     pub registers: usize,
-    /// Whether a mask tile is needed: there is a `select`.
+    /// Whether a mask tile is needed, because there is a `select`.
     pub mask: bool,
     /// Whether the result is that of `docs/numbers.md` to the bit.
     pub exact: bool,
-    /// Functions whose error is only bounded ([`bound`]), each once.
+    /// Functions that are only exact up to an error bound ([`bound`]), each once.
     pub inexact: Vec<ScalarUn>,
 }
 
@@ -107,21 +109,21 @@ impl fmt::Display for Chain {
     }
 }
 
-/// A value: a number, or the result of an instruction or operand.
+/// A value: a number, or the result of an instruction, or an operand.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Val {
     Num(f64),
     Id(usize),
 }
 
-/// An operand as a key: numbers by their bits.
+/// An operand as a key, with numbers by their bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Operand {
     Id(usize),
     Num(u64),
 }
 
-/// What makes a value.
+/// What computes a value: a parameter or an instruction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Node {
     Param(usize),
@@ -132,7 +134,7 @@ enum Node {
 const COMPARISONS: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
 
-/// Values under construction; equal ones are made once.
+/// Values under construction; equal values are computed once.
 struct Build<'f> {
     func: &'f ScalarFn,
     dtype: DType,
@@ -143,11 +145,12 @@ struct Build<'f> {
 
 type R<T> = Result<T, Box<Diagnostic>>;
 
-/// The instructions of a function on elements of a type.
+/// Returns the instructions of a function on elements of a type.
 ///
 /// # Errors
-/// E451: a type that does not compute, an operation of i32 that the core does not have, a number that is no i32, a
-/// parameter that the function does not have, or more instructions than [`LONGEST`].
+/// Returns E451 for a type that cannot be computed with, an operation of i32 that the core does not
+/// have, a number that is not an i32, a parameter that the function does not have, or more
+/// instructions than [`LONGEST`].
 pub fn chain(func: &ScalarFn, dtype: DType) -> Result<Chain, Diagnostic> {
     make(func, dtype).map_err(|d| *d)
 }
@@ -215,7 +218,7 @@ impl Build<'_> {
         Ok(Val::Id(self.node(Node::Vector(op, args))))
     }
 
-    /// A value in a register: numbers are filled in.
+    /// Returns a value in a register; a number is filled into one.
     fn id(&mut self, v: Val) -> R<usize> {
         match v {
             Val::Id(i) => Ok(i),
@@ -265,7 +268,7 @@ impl Build<'_> {
             .refused(format!("{v:?} is no i32"), "write a whole number of range, or convert the operands"))
     }
 
-    /// `a op b`. A number goes last where the operation has a form that gives the same bits.
+    /// Adds `a op b`. A number becomes the last operand if such a form gives the same bits.
     fn bin(&mut self, op: ScalarBin, a: Val, b: Val) -> R<Val> {
         if op == ScalarBin::Div && !self.float() {
             return Err(self.refused("the core does not divide integers", "convert to f32 first"));
@@ -282,7 +285,8 @@ impl Build<'_> {
             (ScalarBin::Max, ..) => self.vector(VecOp::Max, &[a, b]),
             (ScalarBin::Min, Val::Num(_), _) => self.vector(VecOp::Min, &[b, a]),
             (ScalarBin::Min, ..) => self.vector(VecOp::Min, &[a, b]),
-            // x - c is x + (-c), also for zeros; the instruction with a number takes it through a float.
+            // x - c is x + (-c), also for zeros. The subtraction with a number would convert it to
+            // a float.
             (ScalarBin::Sub, _, Val::Num(c)) => {
                 let c = self.negative(c);
                 self.vector(VecOp::Add, &[a, Val::Num(c)])
@@ -293,7 +297,8 @@ impl Build<'_> {
                 self.vector(VecOp::Add, &[minus, a])
             }
             (ScalarBin::Sub, ..) => self.vector(VecOp::Sub, &[a, b]),
-            // Division by a power of two is a product; by any other number the instruction would not be exact.
+            // Division by a power of two is a multiplication. By any other number, the instruction
+            // with a number would not be exact.
             (ScalarBin::Div, _, Val::Num(c)) if reciprocal(c).is_some() => {
                 self.vector(VecOp::Mul, &[a, Val::Num(1.0 / c)])
             }
@@ -308,7 +313,7 @@ impl Build<'_> {
         if self.float() { -c } else { f64::from((c as i32).wrapping_neg()) }
     }
 
-    /// Of two numbers, as an element would be computed.
+    /// Computes an operation of two numbers as for an element.
     fn fold(&self, op: ScalarBin, a: f64, b: f64) -> f64 {
         if self.float() {
             let (a, b) = (a as f32, b as f32);
@@ -330,7 +335,7 @@ impl Build<'_> {
             ScalarBin::Sub => a.wrapping_sub(b),
             ScalarBin::Mul => a.wrapping_mul(b),
             ScalarBin::Min => a.min(b),
-            // Division was refused.
+            // Division has been rejected before.
             ScalarBin::Max | ScalarBin::Div => a.max(b),
         })
     }
@@ -343,7 +348,7 @@ impl Build<'_> {
                 Val::Num(n) => Ok(Val::Num(n.abs())),
                 _ => self.vector(VecOp::Abs, &[a]),
             },
-            // There is no instruction for i32; the smallest one stays itself either way.
+            // i32 has no such instruction. The smallest i32 stays itself either way.
             (ScalarUn::Abs, false) => {
                 let other = self.bin(ScalarBin::Mul, a, minus)?;
                 self.bin(ScalarBin::Max, a, other)
@@ -353,7 +358,8 @@ impl Build<'_> {
                 Err(self.refused(why, "convert to f32 first"))
             }
             (ScalarUn::Sqrt, _) => self.function(VecOp::Sqrt, a),
-            // The instruction is an estimate; root and quotient give the bits of the rule.
+            // The `rsqrt` instruction is an estimate; square root and division give the bits of the
+            // rule.
             (ScalarUn::Rsqrt, _) => {
                 let root = self.function(VecOp::Sqrt, a)?;
                 self.bin(ScalarBin::Div, Val::Num(1.0), root)
@@ -406,14 +412,14 @@ fn holds(cmp: CompareOp, a: f64, b: f64) -> bool {
     }
 }
 
-/// 1/c where that and c are normal powers of two of f32.
+/// Returns 1/c if both 1/c and c are normal powers of two of f32.
 fn reciprocal(c: f64) -> Option<f64> {
     let r = 1.0 / c;
     let power = |v: f64| (v as f32).is_normal() && (v as f32).to_bits() & 0x007f_ffff == 0;
     (power(c) && power(r)).then_some(r)
 }
 
-/// A number as a value of a type, rounded once, nearest even (`docs/numbers.md`).
+/// Rounds a number to a value of a type, once, to nearest even (`docs/numbers.md`).
 pub fn round(v: f64, dtype: DType) -> f64 {
     let (bits, smallest, largest) = match dtype {
         DType::F16 => (11, -14, 65_504.0),
@@ -430,7 +436,8 @@ pub fn round(v: f64, dtype: DType) -> f64 {
     if n.abs() > largest { f64::INFINITY.copysign(v) } else { n }
 }
 
-/// Registers for values: a register is free after its value's last use, and a result may take an operand's.
+/// Assigns registers to values. A register is free after the last use of its value, and a result
+/// may take the register of an operand.
 fn allocate(nodes: &[Node], params: usize, result: usize) -> (Vec<Step>, Reg, usize) {
     let reads = |n: &Node| -> Vec<usize> {
         match n {
@@ -441,7 +448,7 @@ fn allocate(nodes: &[Node], params: usize, result: usize) -> (Vec<Step>, Reg, us
             Node::Select(_, ids) => ids.to_vec(),
         }
     };
-    // Values that the result is made of, and the last one that reads each.
+    // Values that the result depends on, each with the last node that reads it.
     let mut last: Vec<Option<usize>> = vec![None; nodes.len()];
     last[result] = Some(nodes.len());
     for i in (0..nodes.len()).rev().filter(|i| *i <= result) {

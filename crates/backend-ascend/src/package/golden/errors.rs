@@ -1,4 +1,4 @@
-//! What is known of the errors of the functions that a program uses.
+//! Table of the error bounds of the functions that a program uses.
 
 use super::super::python::quoted;
 use super::float;
@@ -7,7 +7,9 @@ use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::scalar::{Scalar, ScalarUn};
 use std::collections::BTreeSet;
 
-/// `{"exp": (1.0, 0.0, float("inf"))}`: what is known of the functions that a program uses.
+/// Prints the known error bounds of the functions that a program uses, such as `{"exp": (1.0, 0.0,
+/// float("inf"))}`: units in the last place, absolute error, and the range of arguments in which it
+/// holds.
 pub(super) fn errors(graph: &Graph) -> String {
     fn functions(e: &Scalar, out: &mut BTreeSet<ScalarUn>) {
         match e {

@@ -1,6 +1,7 @@
-//! Which definitions of a library in Python a text needs.
+//! Selection of the definitions of a Python library that a text needs.
 
-/// Definitions of a text of Python that another text needs, directly or not; they are two empty lines apart.
+/// Returns those definitions of a Python library that a text needs, directly or indirectly. The
+/// definitions of the library are separated by two empty lines.
 pub(super) fn needed(library: &str, text: &str) -> String {
     let blocks: Vec<&str> = library.split("\n\n\n").map(str::trim_end).collect();
     let mut keep = vec![false; blocks.len()];
@@ -18,7 +19,7 @@ pub(super) fn needed(library: &str, text: &str) -> String {
     kept.join("\n\n\n") + "\n"
 }
 
-/// Names that a block of Python defines at its top level.
+/// Returns the names that a block of Python defines at its top level.
 pub(super) fn defined(block: &str) -> impl Iterator<Item = &str> {
     block.lines().filter_map(|line| {
         let named = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "));
@@ -28,7 +29,8 @@ pub(super) fn defined(block: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a text of Python calls a function, or reads a constant; what is behind a dot is torch's.
+/// Checks whether a Python text calls a function or reads a constant. A name after a dot belongs to
+/// torch and does not count.
 fn uses(text: &str, name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let constant = name.starts_with(|c: char| c.is_ascii_uppercase());

@@ -1,16 +1,17 @@
-//! Inputs that number rows of tables: how large their elements may be.
+//! Limits for inputs that are row indices of tables: how large their elements may be.
 
 use super::super::{Program, python};
 use kbc_ir::graph::{OpId, OpKind};
 
-/// In the loop over inputs, where some number rows of tables.
+/// A line in the loop over inputs, for programs with row indices among the inputs.
 pub(super) const BELOW: &str =
     "        below = rows(nranks, count).get(k, max(2, moduli[k] if moduli is not None else 2))\n";
 
-/// A function that says which inputs number rows of tables, and of how many; nothing if there are none.
+/// Prints a function that returns the number of rows for every input that indexes a table; empty if
+/// there is no such input.
 pub(super) fn rows(program: &Program) -> String {
     let graph = &program.graph;
-    // A table is an input, on whatever ranks, or of a size of its own.
+    // A table is an input, in whatever placement, or a value with a size of its own.
     let of_table = |mut table: OpId| {
         let same = |kind: &OpKind| {
             matches!(kind, OpKind::Collective(_) | OpKind::Demand | OpKind::Cast(_) | OpKind::Map(_))

@@ -1,4 +1,4 @@
-//! Tile kernels in Python: what they mean with one tile a loop, statement by statement.
+//! Golden values of tile kernels: their meaning with one tile per loop, statement by statement.
 
 use super::{Elementwise, Names, Numbers, arguments, broken};
 use kbc_diag::Diagnostic;
@@ -8,7 +8,7 @@ use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A value of a kernel under its name.
+/// A value of a tile kernel and its Python name.
 #[derive(Clone)]
 struct Value {
     name: String,
@@ -21,7 +21,7 @@ struct Tiles<'a> {
     kernel: &'a TileKernel,
     args: &'a [String],
     numbers: Numbers,
-    /// Whether the ranks' parts of the result are added up.
+    /// Whether the ranks' parts of the result are summed.
     shared: bool,
     names: &'a mut Names,
     values: BTreeMap<u32, Option<Value>>,
@@ -29,10 +29,11 @@ struct Tiles<'a> {
     result: Option<String>,
 }
 
-/// Statements that compute a kernel's result, and its name.
+/// Returns the statements that compute the result of a tile kernel, and the name of the result.
 ///
 /// # Errors
-/// E457: parts of a narrow type that ranks add up, unless they are products as they are; operands that do not fit.
+/// Returns E457 if the ranks' parts have a narrow type and are summed, unless each of them is a
+/// single matmul; and if operands do not fit.
 pub(super) fn tiles(
     op: &Op,
     kernel: &TileKernel,
@@ -119,7 +120,8 @@ impl Tiles<'_> {
         Ok(())
     }
 
-    /// A part that is rounded on every rank before parts are added up: a product alone.
+    /// Prints a part that is rounded on every rank before the parts are summed: it must be a single
+    /// matmul.
     fn part(&mut self, is: &Tile, dtype: DType) -> Result<Value, Diagnostic> {
         let why = "parts of a narrow type that ranks add up have a bound where they are one product";
         let mut at = is;
@@ -142,7 +144,7 @@ impl Tiles<'_> {
         Ok(Value { name: self.named(self.kernel.result.name.as_str(), &text), dtype, index })
     }
 
-    /// The size of a dimension, of some operand that has it.
+    /// Prints the size of a dimension, read from some operand that has this dimension.
     fn size(&self, i: &Index) -> String {
         let of = |(side, index): (Option<u32>, &[Index])| {
             let at = index.iter().position(|j| j == i)?;
@@ -219,7 +221,7 @@ impl Tiles<'_> {
     }
 }
 
-/// What is added to a value.
+/// Collects the tiles that are added to a value.
 fn added<'k>(list: &'k [Stmt], value: u32, out: &mut Vec<&'k Tile>) {
     for s in list {
         match s {
@@ -230,7 +232,7 @@ fn added<'k>(list: &'k [Stmt], value: u32, out: &mut Vec<&'k Tile>) {
     }
 }
 
-/// Dimensions aligned from the right.
+/// Returns the dimensions of several values, aligned from the right.
 fn wider(all: impl Iterator<Item = Vec<Index>>) -> Vec<Index> {
     all.fold(vec![], |a, b| {
         let (mut long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };

@@ -1,4 +1,4 @@
-//! Reading operations.
+//! Parser of the operations of a kernel.
 
 use super::Reader;
 use crate::tile::*;
@@ -227,7 +227,7 @@ impl Reader<'_> {
         Ok(Op::Vector { op, dst, args, len })
     }
 
-    /// `$tile[ROWS, COLUMNS]`
+    /// Parses `$tile[ROWS, COLUMNS]`.
     fn block(&self, c: &mut Cur) -> R<(TileId, Expr, Expr)> {
         let tile = self.tile_of(c)?;
         c.expect("[")?;
@@ -264,7 +264,7 @@ impl Reader<'_> {
     }
 }
 
-/// `[EXPR]`
+/// Parses `[EXPR]`.
 pub(super) fn index(c: &mut Cur) -> R<Expr> {
     c.expect("[")?;
     let e = expr(c)?;
@@ -277,7 +277,7 @@ fn pipe(c: &mut Cur) -> R<Pipe> {
     c.one_of("pipe", parse, &Pipe::ALL.map(Pipe::name))
 }
 
-/// `FROM -> TO EVENT`
+/// Parses `FROM -> TO EVENT`.
 fn flag(c: &mut Cur) -> R<(Pipe, Pipe, u8)> {
     let from = pipe(c)?;
     c.expect("->")?;

@@ -1,6 +1,6 @@
-//! Kernels made ready for tracing: every name is a slot.
+//! Name resolution for traces: every name of a kernel becomes the number of a slot.
 //!
-//! Owns resolution of names, and which loops over tiles are affine in their position.
+//! The module also decides which loops over tiles are affine in their position and length.
 
 use super::super::*;
 use kbc_diag::Diagnostic;
@@ -8,7 +8,7 @@ use kbc_ir::expr::{BinOp, EvalError, UnOp};
 
 type R<T> = Result<T, Diagnostic>;
 
-/// An expression whose names are resolved.
+/// An expression with resolved names.
 pub(super) enum Code {
     Int(i64),
     Slot(usize),
@@ -18,7 +18,7 @@ pub(super) enum Code {
     Table(usize, Box<Code>),
 }
 
-/// A statement whose names are resolved.
+/// A statement with resolved names.
 pub(super) enum Step<'k> {
     Let(usize, Code),
     For { var: usize, lo: Code, hi: Code, body: Vec<Step<'k>> },
@@ -28,7 +28,7 @@ pub(super) enum Step<'k> {
     Op { op: &'k Op, codes: Vec<Code> },
 }
 
-/// Gives every name a slot.
+/// Resolves names: assigns a slot to every name.
 pub(super) struct Resolver<'k> {
     kernel: &'k Kernel,
     visible: Vec<(Name, usize)>,
@@ -40,7 +40,7 @@ impl<'k> Resolver<'k> {
         Resolver { kernel, visible: vec![], slots: 0 }
     }
 
-    /// Slots given so far.
+    /// Returns the number of slots assigned so far.
     pub fn slots(&self) -> usize {
         self.slots
     }
@@ -119,7 +119,8 @@ fn unknown(why: &str) -> Diagnostic {
     Diagnostic::error("E456", why.to_string())
 }
 
-/// The expressions of an operation, in the order in which [`Run::op`] reads their values.
+/// Returns the expressions of an operation, in the order in which [`Run::op`](super::Run::op) reads
+/// their values.
 fn numbers(op: &Op) -> Vec<&Expr> {
     match op {
         Op::Load { len, from: g, .. } | Op::Store { len, to: g, .. } => {
@@ -151,7 +152,8 @@ fn numbers(op: &Op) -> Vec<&Expr> {
     }
 }
 
-/// Whether every number of these steps is affine in the slots `moving`, and control flow does not depend on them.
+/// Checks whether every number of these steps is affine in the slots `moving`, and control flow
+/// does not depend on them.
 fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
     let mark = moving.len();
     let all = list.iter().all(|s| match s {

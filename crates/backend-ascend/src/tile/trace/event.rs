@@ -1,190 +1,192 @@
-//! What a trace is made of: operations with their numbers.
+//! Events of a trace: operations with concrete numbers.
 
 use super::super::text::print_op;
 use super::super::*;
 use kbc_ir::scalar::CompareOp;
 
-/// A place outside UB.
+/// A concrete place outside the core.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
-    /// Which memory.
+    /// The memory.
     pub object: Object,
     /// Slot of an area.
     pub slot: i64,
-    /// Element in it.
+    /// Number of the element in the slot or tensor.
     pub offset: i64,
-    /// Whose.
+    /// Rank whose window is meant; `None` means this rank's own memory.
     pub peer: Option<i64>,
 }
 
-/// An operation with its numbers.
+/// An operation with concrete numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// With [`Loops::Ends`]: a loop over tiles begins, of which the first and last ones follow.
+    /// With [`Loops::Ends`](super::Loops::Ends): the start of a loop over tiles, of which the first
+    /// and last tiles follow.
     Tiles {
-        /// All elements.
+        /// Number of all elements.
         total: i64,
         /// Elements of a full tile.
         step: u32,
     },
-    /// Elements into a tile.
+    /// Load into a tile.
     Load {
-        /// Written.
+        /// Destination.
         tile: TileId,
-        /// Elements.
+        /// Number of elements.
         len: i64,
-        /// Read.
+        /// Source.
         from: Place,
     },
-    /// Elements out of a tile.
+    /// Store of a tile.
     Store {
-        /// Written.
+        /// Destination.
         to: Place,
-        /// Read.
+        /// Source.
         tile: TileId,
-        /// Elements.
+        /// Number of elements.
         len: i64,
     },
-    /// A vector instruction.
+    /// Vector instruction.
     Vector {
-        /// Which.
+        /// The instruction.
         op: VecOp,
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Operands.
         args: Vec<VArg>,
-        /// Elements.
+        /// Number of elements.
         len: i64,
     },
-    /// A choice by a comparison.
+    /// Selection by a comparison.
     Select {
-        /// Comparison.
+        /// The comparison.
         cmp: CompareOp,
-        /// Destination, sides of the comparison, values to choose from, mask.
+        /// Destination, left and right side of the comparison, the two operands to select from,
+        /// mask.
         tiles: [TileId; 6],
-        /// Elements.
+        /// Number of elements.
         len: i64,
     },
-    /// A conversion of a whole tile.
+    /// Conversion of a whole tile.
     Convert {
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Source.
         src: TileId,
         /// Rounding.
         rounding: Rounding,
     },
-    /// A combination of a row.
+    /// Reduction of a row.
     Reduce {
-        /// Which.
+        /// The reduction.
         op: VecOp,
-        /// Written, read, worked in.
+        /// Destination, source, working space.
         tiles: [TileId; 3],
-        /// Elements.
+        /// Number of elements.
         len: i64,
     },
-    /// One element everywhere.
+    /// Spreading of one element over a tile.
     Spread {
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Source.
         src: TileId,
-        /// Elements.
+        /// Number of elements.
         len: i64,
     },
-    /// An integer everywhere.
+    /// Filling of a tile with an integer.
     Index {
-        /// Written.
+        /// Destination.
         dst: TileId,
         /// The integer.
         value: i64,
-        /// Elements.
+        /// Number of elements.
         len: i64,
     },
-    /// The row that is loaded next.
+    /// Choice of the row that is loaded next.
     Choose {
-        /// Read.
+        /// Tile of row indices.
         ids: TileId,
-        /// Which element.
+        /// Number of the element in the tile.
         index: i64,
-        /// The number of row 0.
+        /// Index of the first row of the table.
         first: i64,
     },
-    /// Elements of that row into a tile.
+    /// Load of elements of the chosen row.
     LoadRow {
-        /// Written, if there is such a row.
+        /// Destination, written if the table has this row.
         tile: TileId,
-        /// Elements.
+        /// Number of elements.
         len: i64,
-        /// Read: where they are in row 0.
+        /// Place of the elements in row 0.
         from: Place,
-        /// Elements from row to row, and rows.
+        /// Distance between consecutive rows in elements, and number of rows.
         table: [i64; 2],
     },
-    /// A block of a matrix into a tile.
+    /// Load of a block of a matrix.
     LoadBlock {
-        /// Written.
+        /// Destination.
         tile: TileId,
-        /// Rows and columns.
+        /// Numbers of rows and columns.
         size: [i64; 2],
-        /// Read.
+        /// Source.
         from: Place,
-        /// Elements from row to row.
+        /// Distance between consecutive rows in elements.
         pitch: i64,
     },
-    /// A block from tile to tile.
+    /// Move of a block from tile to tile.
     Move {
-        /// Written.
+        /// Destination.
         dst: TileId,
-        /// Read.
+        /// Source.
         src: TileId,
-        /// Rows and columns.
+        /// Numbers of rows and columns.
         size: [i64; 2],
     },
-    /// A product of tiles.
+    /// Matmul of tiles.
     Multiply {
-        /// Sums, left and right operand.
+        /// Sums, left operand, right operand.
         tiles: [TileId; 3],
-        /// Rows, columns, and elements added for one.
+        /// Numbers of rows, columns and terms of a sum.
         size: [i64; 3],
-        /// Whether it is added.
+        /// Whether the products are added to existing sums.
         add: bool,
     },
-    /// A block of sums into a matrix.
+    /// Store of a block of sums to a matrix.
     StoreBlock {
-        /// Written.
+        /// Destination.
         to: Place,
-        /// Elements from row to row.
+        /// Distance between consecutive rows in elements.
         pitch: i64,
-        /// Read.
+        /// Source.
         tile: TileId,
-        /// Rows and columns.
+        /// Numbers of rows and columns.
         size: [i64; 2],
     },
-    /// Adds 1 to a counter.
+    /// Addition of 1 to a counter.
     Notify {
-        /// Whose.
+        /// The rank of the counter.
         peer: i64,
-        /// The array.
+        /// The array of counters.
         signals: SignalsId,
-        /// Which counter.
+        /// Number of the counter in the array.
         index: i64,
     },
-    /// Until a counter has a value.
+    /// Wait until a counter has a value.
     Wait {
-        /// The array.
+        /// The array of counters.
         signals: SignalsId,
-        /// Which counter.
+        /// Number of the counter in the array.
         index: i64,
-        /// The value.
+        /// The value to wait for.
         value: i64,
     },
-    /// Fences, barriers, flags.
+    /// Fence, barrier or flag.
     Order(Op),
 }
 
 impl Event {
-    /// The event as an operation whose numbers are constants; none for the begin of a loop.
+    /// Returns the event as an operation with constant numbers; `None` for the start of a loop.
     pub fn op(&self) -> Option<Op> {
         let int = |v: &i64| Expr::Int(*v);
         let gm = |p: &Place| Gm {
@@ -254,7 +256,7 @@ impl Event {
         })
     }
 
-    /// The event as a line of the kernel's text.
+    /// Prints the event as a line of the kernel's text.
     pub fn print(&self, kernel: &Kernel) -> String {
         match (self, self.op()) {
             (Event::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),

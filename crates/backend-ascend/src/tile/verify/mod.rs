@@ -1,29 +1,39 @@
-//! The verifier of the tile level: whether a completed kernel is sound on a target, whoever made it.
+//! Verifier of the tile level: checks whether a completed kernel is sound on a target, whichever
+//! passes made it.
 //!
-//! Owns the rules and their messages. It reads a kernel and a profile and believes no pass.
+//! The module owns the rules and their messages. It reads a kernel and a profile and relies on no
+//! pass.
 //!
-//! * T1 (E450): every tile has an address that is a multiple of 32, lies in its memory as far as the profile grants it, is a
-//!   multiple of 32 bytes long and shares no byte with another tile of that memory.
-//! * T2 (E451): the core has every instruction, pipe and memory, for its element types: vector operations, comparisons,
-//!   conversions with their rounding, products, barriers; rows and columns of tiles of a cube core are multiples of 16. A number is the last operand and a value of the type.
-//! * T3 (E452): on every path, an access that meets an earlier one of which one writes starts after it: flags or barriers
-//!   order them. Loops may run no iteration.
-//! * T4 (E453): an event is set, then waited for, then set again only once that wait is over; it has the same state on all
-//!   ways to a place, and no event is left set. Its number is less than the profile's, its pipes differ.
-//! * T5 (E454): on every path, between the last load or store and a notify there are a barrier of all pipes and then a
-//!   `dsb`; and between a wait and a notify to another core of this rank.
-//! * T6 (E455): on every path, between a wait and the next operation of another pipe there is a barrier of all pipes.
-//! * T7 (E456): every name and id is declared, once; expressions read what is in scope; what the window's layout is made
-//!   of is the same on all ranks and in all calls.
-//! * T8 (E459): a length is that of the loop over tiles around it or a constant, and no larger than the tile; tiles of one
-//!   operation have one type and length; a transfer has the type of its memory; peers reach areas of peers alone; what is
-//!   only read is not written and an output is.
-//! * T9 (E449): no fence is left, signals and areas have their offsets. These (E459) are lines of 64 bytes that overlap
-//!   only within an arena.
-//! * T10 (E450): tensors, scalars and ranks within the profile's limits.
+//! * T1 (E450): every tile has an address that is a multiple of 32 bytes, lies within the part of
+//!   its memory that the profile grants, has a length that is a multiple of 32 bytes, and shares no
+//!   byte with another tile of that memory.
+//! * T2 (E451): the core has every instruction, pipe and memory that is used, for the element types
+//!   in use: vector operations, comparisons, conversions with their rounding, matmuls and barriers.
+//!   Rows and columns of the tiles of a cube core are multiples of 16 (E459). A number is the last
+//!   operand, and a value of the type.
+//! * T3 (E452): on every path, an access that conflicts with an earlier one, one of the two being a
+//!   write, starts after it: flags or barriers order them. A loop may run no iteration.
+//! * T4 (E453): an event is set, then waited for, and set again only once that wait has completed.
+//!   It has the same state on all paths to a place, and no event is left set. Its number is below
+//!   the profile's limit, and its two pipes differ.
+//! * T5 (E454): on every path, a barrier of all pipes and then a `dsb` stand between the last load
+//!   or store and a notify, and between a wait and a notify to another core of this rank.
+//! * T6 (E455): on every path, a barrier of all pipes stands between a wait and the next operation
+//!   of another pipe.
+//! * T7 (E456): every name and id is declared exactly once, and expressions read only what is in
+//!   scope. The expressions of the window's layout have the same values on all ranks and in all
+//!   calls.
+//! * T8 (E459): a length is that of a loop over tiles around it or a constant, and no larger than
+//!   the tile. The tiles of an operation have one type and one length. A transfer has the element
+//!   type of its memory. Peers reach only areas for peers. An input is not written, and an output
+//!   is.
+//! * T9 (E449): no fence is left, and signals and areas have their offsets. At these offsets
+//!   (E459), they are lines of 64 bytes that overlap only within an arena.
+//! * T10 (E450): tensors, scalars, cores and ranks are within the profile's limits.
 //!
-//! What it cannot see: whether an offset is inside its memory (the trace of a kernel at every size it claims is compared
-//! with that of the proven schedule), and accesses of other ranks (the schedule's checker has proven those).
+//! The verifier cannot see whether an offset is inside its memory, nor accesses of other ranks. For
+//! the former, the trace of a kernel at every size that it claims is compared with that of the
+//! proven schedule. The latter are proven by the checker of schedules.
 
 mod names;
 mod order;
@@ -37,16 +47,16 @@ use crate::args;
 use crate::profile::Profile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
-/// A violated rule.
+/// A violation of a rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
-    /// The statement, or nothing where a declaration or the end of the kernel is meant.
+    /// Path of the statement; empty if a declaration or the end of the kernel is meant.
     pub at: Path,
-    /// The words.
+    /// The message.
     pub diagnostic: Diagnostic,
 }
 
-/// Problems by place, as rules find them.
+/// Collector of the problems that the rules find.
 struct Sink<'k> {
     kernel: &'k Kernel,
     profile: &'k Profile,
@@ -58,15 +68,15 @@ impl Sink<'_> {
         self.found.push(Problem { at: at.to_vec(), diagnostic });
     }
 
-    /// A problem of an operation, which is quoted.
+    /// Adds a problem of an operation, with the operation as a note.
     fn op(&mut self, at: &[u32], op: &Op, diagnostic: Diagnostic) {
         let text = format!("the operation: `{}`", print_op(self.kernel, op));
         self.at(at, diagnostic.note(text));
     }
 }
 
-/// Everything that is wrong with a kernel: declarations first, then by place. Where names or ids are wrong the other
-/// rules are not asked.
+/// Returns all problems of a kernel: declarations first, then by place. If names or ids are wrong,
+/// the other rules are not checked.
 pub fn problems(kernel: &Kernel, profile: &Profile) -> Vec<Problem> {
     let mut sink = Sink { kernel, profile, found: vec![] };
     names::check(&mut sink);
@@ -80,15 +90,18 @@ pub fn problems(kernel: &Kernel, profile: &Profile) -> Vec<Problem> {
     sink.found
 }
 
-/// Whether a kernel is sound.
+/// Verifies a kernel.
+///
+/// # Errors
+/// Returns all problems of the kernel.
 pub fn verify(kernel: &Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     let list: Vec<Diagnostic> = problems(kernel, profile).into_iter().map(|p| p.diagnostic).collect();
     if list.is_empty() { Ok(()) } else { Err(Diagnostics { list }) }
 }
 
-/// The problems with their lines, for a kernel that was read from this text.
+/// Returns the problems of a kernel that was parsed from `text`, with the lines at which they are.
 pub fn in_text(kernel: &Kernel, problems: Vec<Problem>, text: &str, file: FileId) -> Diagnostics {
-    // A statement is a line of the body, comments and empty lines aside.
+    // A statement is one line of the body; comments and empty lines do not count.
     let mut lines = vec![];
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -111,7 +124,7 @@ pub fn in_text(kernel: &Kernel, problems: Vec<Problem>, text: &str, file: FileId
     out.finish()
 }
 
-/// T10.
+/// Checks T10.
 fn limits(sink: &mut Sink<'_>) {
     let (kernel, profile) = (sink.kernel, sink.profile);
     let counts = [

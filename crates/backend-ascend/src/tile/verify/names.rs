@@ -1,4 +1,4 @@
-//! T7: names and ids are declared, once, and expressions read what is in scope.
+//! Rule T7: names and ids are declared exactly once, and expressions read only what is in scope.
 
 use super::Sink;
 use crate::tile::path::Path;
@@ -49,7 +49,8 @@ fn declarations(sink: &mut Sink<'_>) {
     if !k.scalars.iter().any(|s| s == CALL) {
         sink.at(&[], problem(format!("`{CALL}` is no scalar")).help("declare it: every launch has a number"));
     }
-    // What the window is made of is the same on all ranks and in all calls, or one rank's offset is not another's.
+    // The layout of the window must be the same on all ranks and in all calls: a rank computes the
+    // offsets of its peers' areas with its own values.
     let window = k
         .signals
         .iter()
@@ -88,7 +89,7 @@ fn names_of(e: &Expr) -> BTreeSet<Name> {
     out
 }
 
-/// Tables that an expression reads and the kernel does not have.
+/// Returns the tables that an expression reads and the kernel does not have.
 fn tables(kernel: &Kernel, e: &Expr) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
     fn go(e: &Expr, f: &mut impl FnMut(&Name)) {
@@ -113,7 +114,7 @@ fn tables(kernel: &Kernel, e: &Expr) -> BTreeSet<Name> {
 
 struct Walk<'s, 'k> {
     sink: &'s mut Sink<'k>,
-    /// What every task knows.
+    /// Names that every task knows.
     outside: Vec<Name>,
     scope: Vec<Name>,
     path: Path,
@@ -166,7 +167,7 @@ impl Walk<'_, '_> {
                     self.block(other, then.len());
                 }
                 Stmt::Task { body, .. } => {
-                    // A kernel of its own: it sees none of the names around it.
+                    // A task is a kernel of its own, in which no names from outside are visible.
                     let seen = std::mem::replace(&mut self.scope, self.outside.clone());
                     self.block(body, 0);
                     self.scope = seen;

@@ -1,4 +1,5 @@
-//! T3 to T6, and of T9 that no fence is left: what the analysis of order finds, in words.
+//! Rules T3 to T6, and the part of T9 that no fence is left: reports the findings of the order
+//! analysis.
 
 use super::Sink;
 use crate::tile::hazard::{Event, Program, Touched};
@@ -18,7 +19,7 @@ pub(super) fn check(sink: &mut Sink<'_>) {
 
 fn one(sink: &mut Sink<'_>, task: &Task) {
     let kernel = &task.kernel;
-    // Places of the task's own kernel, as the whole kernel has them.
+    // Converts a path in the task's own kernel to one in the whole kernel.
     let whole =
         |at: &[u32]| -> Path { task.at.iter().map(|i| *i as u32).chain(at.iter().copied()).collect() };
     for (at, op) in path::ops(kernel) {
@@ -51,7 +52,7 @@ fn list(events: &[Event]) -> String {
     events.iter().map(named).collect::<Vec<_>>().join("; ")
 }
 
-/// Operations of places, quoted.
+/// Quotes the operations at these paths.
 fn quote(kernel: &Kernel, paths: &[Path]) -> String {
     let text = |p: &Path| match path::stmt(kernel, p) {
         Some(Stmt::Op(op)) => format!("`{}`", print_op(kernel, op)),

@@ -1,4 +1,4 @@
-//! T2 and T8: instructions, their element types, and lengths.
+//! Rules T2 and T8: instructions, their element types, and lengths.
 
 use super::Sink;
 use crate::tile::hazard::Touched;
@@ -21,7 +21,7 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     walk.block(&kernel.body, 0);
     let stored = walk.stored;
     for (i, t) in kernel.tensors.iter().enumerate() {
-        // One without elements has nothing to be written.
+        // An output without elements needs no write.
         if t.access == Access::Out && t.len != Expr::Int(0) && !stored.contains(&TensorId(i as u32)) {
             let d = Diagnostic::error("E459", format!("nothing writes {}, which is an output", t.name));
             sink.at(&[], d.note("an output is not copied in: its bytes would be anything"));
@@ -32,12 +32,12 @@ pub(super) fn check(sink: &mut Sink<'_>) {
 struct Walk<'s, 'k> {
     sink: &'s mut Sink<'k>,
     path: Path,
-    /// The core of the kernel, or of the task around this place.
+    /// Kind of core of the kernel, or of the task around this place.
     core: Core,
-    /// Loops over tiles around this place: length, elements of a full tile.
+    /// Loops over tiles around this place: name of the length, elements of a full tile.
     loops: Vec<(Name, u32)>,
     stored: BTreeSet<TensorId>,
-    /// Whether a row was chosen in front of this place, on every way to it.
+    /// Whether every path to this place chooses a row.
     chosen: bool,
 }
 
@@ -49,7 +49,8 @@ fn instruction(text: String) -> Diagnostic {
     Diagnostic::error("E451", text)
 }
 
-/// Whether a number is a value of a type; for floating-point types every number is rounded to one.
+/// Checks whether a number is a value of a type. For floating-point types, every number is rounded
+/// to one.
 fn holds(dtype: DType, n: f64) -> bool {
     let range = |lo: f64, hi: f64| n.fract() == 0.0 && (lo..=hi).contains(&n);
     match dtype {
@@ -101,11 +102,12 @@ impl Walk<'_, '_> {
             }
             self.path.pop();
         }
-        // A loop may run no iteration, and a branch not be taken.
+        // A loop may run no iteration, and a branch may not be taken.
         self.chosen = before;
     }
 
-    /// A loop whose tiles take turns: operations on tiles with two copies, and loops of these.
+    /// Checks the body of a loop whose tiles take turns: it has only operations on tiles with two
+    /// copies, and loops of such operations.
     fn turns(&mut self, body: &[Stmt]) {
         for (i, s) in (0..).zip(body) {
             self.path.push(i);
@@ -145,7 +147,7 @@ impl Walk<'_, '_> {
         self.sink.op(&self.path, op, d);
     }
 
-    /// The length of an operation on tiles.
+    /// Checks the length of an operation on tiles.
     fn len(&mut self, op: &Op, len: &Expr, tiles: &[TileId]) {
         let most = match len {
             Expr::Int(n) if *n > 0 => *n,
@@ -170,7 +172,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tiles of one operation are alike: instructions take one type and one static length.
+    /// Checks that the tiles of an operation are alike: an instruction takes one type and one
+    /// static length.
     fn alike(&mut self, op: &Op, tiles: &[TileId]) {
         let k = self.sink.kernel;
         let first = k.tile(tiles[0]);
@@ -197,7 +200,7 @@ impl Walk<'_, '_> {
         self.memory(op, gm, write);
     }
 
-    /// The memory of a transfer.
+    /// Checks the memory of a transfer.
     fn memory(&mut self, op: &Op, gm: &Gm, write: bool) {
         let k = self.sink.kernel;
         match gm.object {
@@ -397,7 +400,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tiles of a cube core are whole boxes.
+    /// Checks that tiles of UB have one row, and that tiles of a cube core are whole boxes of 16 by
+    /// 16.
     fn declarations(&mut self) {
         for t in &self.sink.kernel.tiles {
             if t.space == Space::Ub && t.rows != 1 {
@@ -411,7 +415,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the core has the operation's pipes, and the operation's tiles are in the memories it takes.
+    /// Checks that the core has the operation's pipes, and that its tiles are in the memories that
+    /// it takes.
     fn legal(&mut self, op: &Op) {
         let pipes = match op {
             Op::SetFlag { from, to, .. } | Op::WaitFlag { from, to, .. } => vec![*from, *to],
@@ -450,7 +455,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Rows and columns of an operation on a block.
+    /// Checks the rows and columns of an operation on a block.
     fn size(&mut self, op: &Op, tile: TileId, rows: &Expr, cols: &Expr) {
         let t = self.sink.kernel.tile(tile);
         for (e, most, what) in [(rows, t.rows, "rows"), (cols, t.elements, "columns")] {

@@ -1,9 +1,10 @@
-//! T1 and T9: addresses of tiles, and the window's layout.
+//! Rules T1 and T9: addresses of tiles, and the layout of the window.
 //!
-//! Offsets are expressions, and whether two of them overlap for all sizes is not decided in general: they are evaluated
-//! on a grid of sizes. A size at which an expression has no value (a table without entries for it), or at which there
-//! are fewer than no slots, counters or elements (`nranks / 2 - 1` with one rank), is none of the kernel's and passed over; a
-//! kernel without any size is reported.
+//! Offsets are expressions, and whether two of them overlap at any size is not decided in general:
+//! they are evaluated on a grid of sizes. A size is skipped if an expression has no value there (a
+//! table without entries for it), or if a number of slots, counters or elements is negative
+//! (`nranks / 2 - 1` with one rank): such a size is not one of the kernel's. A kernel without any
+//! size is reported.
 
 use super::Sink;
 use crate::passes::layout::area_bytes;
@@ -16,7 +17,7 @@ use kbc_ir::name::Name;
 const RANKS: [i64; 6] = [1, 2, 3, 5, 16, 64];
 const COUNTS: [i64; 7] = [0, 1, 15, 64, 1000, 4097, 65_536];
 
-/// Checks T1 and T9 but for fences.
+/// Checks T1, and T9 except for fences.
 pub(super) fn check(sink: &mut Sink<'_>) {
     tiles(sink);
     let missing: Vec<String> = {
@@ -106,10 +107,11 @@ impl Env for Sizes<'_> {
     }
 }
 
-/// A part of the window: bytes from, to, arena (none for signals), name.
+/// A part of the window: first byte, one past the last byte, arena (`None` for signals), name.
 type Part<'k> = (i64, i64, Option<u32>, &'k Name);
 
-/// A part as expressions: slots or counters, bytes from, bytes of all of it, arena, name.
+/// A part of the window as expressions: number of slots or counters, first byte, size in bytes,
+/// arena, name.
 type Row<'k> = (&'k Expr, &'k Expr, Expr, Option<u32>, &'k Name);
 
 fn window(sink: &mut Sink<'_>) {
@@ -153,7 +155,7 @@ fn window(sink: &mut Sink<'_>) {
     }
 }
 
-/// What is wrong with the parts of a window.
+/// Returns what is wrong with the layout of these parts, if anything.
 fn overlap(parts: &[Part<'_>]) -> Option<String> {
     for (i, (from, to, arena, name)) in parts.iter().enumerate() {
         if *from < 0 || from % 64 != 0 {

@@ -1,4 +1,5 @@
-//! The host of a rank, as the adversary has it: what it fills when a call begins, and what it finds when one is over.
+//! Host of a rank in the adversarial executor: what it fills when a call begins, and what it checks
+//! when a call is over.
 
 use super::World;
 use crate::adversary::{Difference, Trouble};
@@ -31,7 +32,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The host reads and compares the results of a call.
+    /// Reads and compares the results of a call.
     pub(super) fn call_over(&mut self, t: usize, call: i64) -> Result<(), Trouble> {
         if self.flow.threads[t].stream != self.program.host {
             return Ok(());
@@ -41,7 +42,7 @@ impl World<'_> {
         self.finish(t, |f| f.complete)?;
         let rank = self.flow.threads[t].rank;
         self.reads[rank as usize] = 0;
-        // Where the host has a program, its reads were compared when they happened.
+        // If the host has a program, its reads were compared when they happened.
         let results = if self.program.schedule.host.is_none() { self.host.results(rank)? } else { vec![] };
         for (k, (b, bounds, n)) in results.into_iter().enumerate() {
             let run = Run { mem: Mem::Buffer(b.0), start: 0, len: n };
@@ -63,7 +64,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// `host.read`: what the host sees, compared with what it saw in peace.
+    /// Performs `host.read`: compares what the host sees with its value in the undisturbed run.
     pub(super) fn host_read(&mut self, t: usize, b: BufferId, span: Span) -> Result<(), Trouble> {
         let (rank, call) = (self.flow.threads[t].rank, self.flow.threads[t].call);
         let dims = self.program.dims(b, rank).map_err(|f| f.diagnostic(|r| self.show(r)))?;

@@ -1,9 +1,10 @@
-//! kernbench `topology.yaml` as it is: SIPs, cubes and PEs as `package(..)` (TOPO-2, TOPO-3).
+//! kernbench `topology.yaml` files: SIPs, cubes and PEs as `package(..)` (TOPO-2, TOPO-3).
 //!
-//! Owns its keys. What says how many there are of a thing stands at fixed places; link and component blocks are nested
-//! differently in every version of that file, so bandwidths, overheads, positions and lengths are read by the name of the
-//! key and the component it stands under. A key that is not known is kept, not used, and warned about. What such a
-//! machine is belongs to [`kbc_machine::topology`].
+//! This module owns the keys of such a file. Keys that give the number of components are at fixed
+//! places. Blocks of links and components are nested differently in every version of the format. So
+//! bandwidths, overheads, positions and lengths are recognised by the name of the key and the
+//! component that contains it. An unknown key is ignored with a warning. [`kbc_machine::topology`]
+//! defines the machine itself.
 
 mod names;
 mod walk;
@@ -16,12 +17,12 @@ use kbc_machine::topology::{Compute, Dimension, Quantity, SettingValue, Shape};
 use names::{Part, SECTIONS, Says};
 use walk::{Found, Walk, ill};
 
-/// Whether the keys of a file are those of such a machine.
+/// Returns whether the keys of a file are those of such a machine.
 pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
     keys.iter().any(|(k, _)| SECTIONS.contains(&k.name.as_str()))
 }
 
-/// Reads the keys that are none of kbc's own into a machine.
+/// Reads the keys that are not kbc's own into a machine.
 pub(super) fn read(
     reader: &Reader<'_>,
     keys: &[&(Key, Node)],
@@ -38,16 +39,17 @@ pub(super) fn read(
     let shape = file.shape(&mut out.warnings, found);
     file.memory(&leaves, shape.as_ref(), out, found);
     file.settings(&leaves, out, found);
-    // Arithmetic and vector work of a PE share one slot, and its DMA has a channel each way (HARDWARE.md 1.3).
+    // In the kernbench machine, the arithmetic and vector work of a PE share one slot, and its DMA
+    // has one channel per direction (docs/machine.md).
     out.settings.compute.get_or_insert(Compute::Shared);
     out.settings.dma.get_or_insert(1);
     out.shape = shape.map(|s| Spanned::new(s, file.at("system.sips.count")));
 }
 
-/// Bytes of a burst where the file does not say (HARDWARE.md 1.1).
+/// The size of a burst in bytes if the file does not give it (docs/machine.md).
 const BURST: f64 = 256.0;
 
-/// The file with its keys at fixed places.
+/// The file, with its keys at fixed places.
 struct File<'r, 't> {
     reader: &'r Reader<'t>,
     fixed: Vec<(&'static str, Node)>,
@@ -59,12 +61,12 @@ impl File<'_, '_> {
         self.fixed.iter().find(|f| f.0 == path).map(|f| &f.1)
     }
 
-    /// Where a key stands, or the file begins.
+    /// Returns the place of a key, or of the whole file if the key is absent.
     fn at(&self, path: &str) -> Span {
         self.node(path).map_or(self.root, |n| self.reader.0.span(n.number))
     }
 
-    /// A whole number from 1 on.
+    /// Returns the value of a key that is a whole number of at least 1.
     fn count(&self, path: &str, found: &mut Diagnostics) -> Option<u32> {
         let node = self.node(path)?;
         let value = match &node.kind {
@@ -77,7 +79,7 @@ impl File<'_, '_> {
         value
     }
 
-    /// A number that is not negative.
+    /// Returns the value of a key that is a non-negative number.
     fn number(&self, path: &str, found: &mut Diagnostics) -> Option<f64> {
         let node = self.node(path)?;
         let value = match &node.kind {
@@ -183,7 +185,7 @@ impl File<'_, '_> {
         Some(if name == NAMES[1] { Shape::Torus(sides) } else { Shape::Mesh(sides) })
     }
 
-    /// Slices of HBM: how many there are and how large, which a machine that has HBM must say.
+    /// Reads the number and the size of the HBM slices, which a machine with HBM must give.
     fn memory(
         &self,
         leaves: &[Found],
@@ -230,7 +232,7 @@ impl File<'_, '_> {
         if let Some(v) = self.number("system.ns_per_mm", found) {
             self.set(out, found, "ns_per_mm", &[SettingValue::Number(v)], self.at("system.ns_per_mm"));
         }
-        // One value each; a second one must be the same.
+        // Each of these settings has one value. If it is given twice, both values must be equal.
         let one = |part: Part, says: Says, found: &mut Diagnostics| -> Option<&Found> {
             let mut all = leaves.iter().filter(|l| l.part == part && l.says == says);
             let first = all.next()?;
@@ -318,7 +320,8 @@ impl File<'_, '_> {
         }
     }
 
-    /// Wires as straight lines between positions in a cube, where their lengths are not said.
+    /// Sets the lengths of wires to the distances between positions in a cube, where the lengths
+    /// are not given.
     fn positions(&self, leaves: &[Found], out: &mut MachineFile, found: &mut Diagnostics) {
         let placed = |part: Part| leaves.iter().filter(move |l| l.part == part && l.place.is_some());
         let router = placed(Part::Router).find(|l| l.cube).and_then(|l| l.place);
@@ -371,7 +374,7 @@ impl File<'_, '_> {
         at: Span,
     ) {
         let values: Vec<Spanned<SettingValue>> = values.iter().map(|v| Spanned::new(v.clone(), at)).collect();
-        // kbc's own keys in the file come before it, and win.
+        // kbc's own keys in the file take precedence, and have already been read.
         let mut own = kbc_machine::topology::Settings::default();
         match own.set(&Spanned::new(name.to_owned(), at), &values) {
             Ok(()) => out.settings = out.settings.over(&own),

@@ -1,11 +1,12 @@
-//! Names of keys in `topology.yaml`: components, what a key of one says, and what stands at a fixed place.
+//! Names of keys in `topology.yaml`: components, the quantity that a key gives, and keys at fixed
+//! places.
 //!
-//! Owns the tables and how a key is taken apart. Reading values is [`super`]'s.
+//! This module owns the tables and the analysis of key names. [`super`] reads the values.
 
-/// Keys that such a file begins with.
+/// The top-level sections of such a file.
 pub(super) const SECTIONS: [&str; 3] = ["system", "sip", "cube"];
 
-/// Keys at fixed places.
+/// The keys at fixed places.
 pub(super) const FIXED: [&str; 11] = [
     "system.sips.count",
     "system.sips.topology",
@@ -20,26 +21,26 @@ pub(super) const FIXED: [&str; 11] = [
     "cube.memory_map.hbm_slices_per_cube",
 ];
 
-/// What a key may stand under, or begin with.
+/// The component that contains a key or that its name begins with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     Pe,
-    /// Its way out, passed as well.
+    /// The DMA of a PE. Messages pass it, too.
     Dma,
     Router,
     Hbm,
     Sram,
     Port,
     Io,
-    /// Between SIPs.
+    /// A link between SIPs.
     Sip,
-    /// One of the HBM's pseudo-channels.
+    /// A pseudo-channel of the HBM.
     Channel,
     /// A unit inside a PE that messages do not pass.
     Inside,
 }
 
-/// Names of components; a unit of a PE that is none of these is [`Part::Inside`].
+/// The names of components. A unit of a PE that is none of these is [`Part::Inside`].
 pub(super) const PARTS: [(&str, Part); 35] = [
     ("pe", Part::Pe),
     ("pes", Part::Pe),
@@ -83,7 +84,7 @@ pub(super) fn part(name: &str) -> Option<Part> {
     known.or_else(|| name.starts_with("pe_").then_some(Part::Inside))
 }
 
-/// What a key of a component says.
+/// The quantity that a key of a component gives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Says {
     Bandwidth,
@@ -96,7 +97,7 @@ pub(super) enum Says {
     Penalty,
 }
 
-/// Keys of components: the whole name, or what it ends with.
+/// The keys of components: the whole name, or the end of the name.
 pub(super) const LEAVES: [(&str, Says); 15] = [
     ("bw_gbs", Says::Bandwidth),
     ("bandwidth_gbs", Says::Bandwidth),
@@ -115,14 +116,15 @@ pub(super) const LEAVES: [(&str, Says); 15] = [
     ("switch_penalty_ns", Says::Penalty),
 ];
 
-/// Words before the end of a component's key that say nothing more.
+/// Words before the end of a component's key that carry no information.
 const GENERIC: [&str; 3] = ["link", "wire", "node"];
 
-/// Keys that only group others, or name an implementation.
+/// Keys that only group others, or that name an implementation.
 pub(super) const PLAIN: [&str; 9] =
     ["components", "attrs", "links", "nodes", "bandwidth", "impl", "sips", "pe_layout", "memory_map"];
 
-/// What a key says, and of which component: named before it, or the innermost it stands under.
+/// Returns the quantity that a key gives and its component. The component is named at the beginning
+/// of the key, or is the innermost one that contains the key.
 pub(super) fn leaf(name: &str, path: &[String]) -> Option<(Says, Part)> {
     let above = || path[..path.len() - 1].iter().rev().find_map(|p| part(p));
     let whole = LEAVES.iter().find(|l| l.0 == name).map(|l| ("", l.1));
@@ -132,7 +134,7 @@ pub(super) fn leaf(name: &str, path: &[String]) -> Option<(Says, Part)> {
     let found = match before.split_once("_to_") {
         _ if before.is_empty() || GENERIC.contains(&before) => above(),
         _ if part(before).is_some() => part(before),
-        // Of a link with a router the other end.
+        // For a link between a router and another component, the other component counts.
         Some((a, b)) => match (part(a)?, part(b)?) {
             (Part::Router, other) | (other, Part::Router) => Some(other),
             (a, _) => Some(a),

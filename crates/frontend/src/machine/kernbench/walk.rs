@@ -1,6 +1,7 @@
-//! Walking `topology.yaml`: every key is known by its name and what it stands under, or kept with a warning.
+//! Traversal of `topology.yaml`: recognises every key by its name and the keys that contain it, or
+//! keeps it with a warning.
 //!
-//! Owns the walk. Names are [`super::names`]', what becomes of them [`super`]'s.
+//! [`super::names`] owns the names, and [`super`] uses the collected values.
 
 use super::super::Reader;
 use super::super::yaml::{Key, Kind, Node};
@@ -8,19 +9,19 @@ use super::names::{FIXED, LEAVES, PARTS, PLAIN, Part, SECTIONS, Says, leaf, part
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
-/// A component's key and what stands there.
+/// A key of a component, with its value.
 pub(super) struct Found {
     pub part: Part,
     pub says: Says,
     pub value: f64,
-    /// Of a position.
+    /// The position, if the key gives one.
     pub place: Option<[f64; 2]>,
-    /// Whether it stands in the section `cube`, whose positions have one origin.
+    /// Whether the key is in the section `cube`, in which all positions have the same origin.
     pub cube: bool,
     pub span: Span,
 }
 
-/// Collects the keys of a tree.
+/// The collector of the keys of a tree.
 pub(super) struct Walk<'r, 't> {
     pub reader: &'r Reader<'t>,
     pub found: &'r mut Diagnostics,
@@ -30,7 +31,7 @@ pub(super) struct Walk<'r, 't> {
 }
 
 impl Walk<'_, '_> {
-    /// Whether anything was known in what stands under a key.
+    /// Visits a key. Returns whether anything in it was recognised.
     pub fn key(&mut self, key: &Key, node: &Node, path: &mut Vec<String>) -> bool {
         path.push(key.name.clone());
         let known = self.known(key, node, path);
@@ -42,7 +43,7 @@ impl Walk<'_, '_> {
         let full = path.join(".");
         if let Some(fixed) = FIXED.iter().find(|f| **f == full) {
             self.fixed.push((fixed, node.clone()));
-            // Corners may be named, with their positions.
+            // The corners may be listed by name, with their positions.
             self.inside(node, path);
             return true;
         }
@@ -69,7 +70,7 @@ impl Walk<'_, '_> {
         let before = self.warnings.len();
         let any = self.inside(node, path);
         if !any && !PLAIN.contains(&name) && part(name).is_none() && !SECTIONS.contains(&full.as_str()) {
-            // Nothing in it means anything: it is this key that is not known.
+            // Nothing in it is recognised, so only this key is reported as unknown.
             self.warnings.truncate(before);
             self.unknown(key, node, path);
             return false;
@@ -133,10 +134,10 @@ impl Walk<'_, '_> {
         self.found.push(ill(&format!("`{}` is {wanted}", key.name), node, span));
     }
 
-    /// E466
+    /// Warns with E466 about an unknown key.
     fn unknown(&mut self, key: &Key, node: &Node, path: &[String]) {
         let name = key.name.as_str();
-        // Keys beside it first: they are the likelier ones.
+        // Keys of the same section come first, because they are more likely.
         let parent = path[..path.len() - 1].join(".");
         let beside = FIXED.iter().filter_map(|f| f.strip_prefix(&parent)?.strip_prefix('.'));
         let beside = beside.filter_map(|f| f.split('.').next());
@@ -167,12 +168,12 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The key that differs least, of any distance.
+/// Returns the key with the smallest edit distance, however large.
 fn closest<'a>(name: &str, all: &[&'a str]) -> Option<&'a str> {
     all.iter().copied().min_by_key(|k| kbc_diag::nearest::distance(name, k))
 }
 
-/// E462
+/// Returns E462 for a value of the wrong kind.
 pub(super) fn ill(wanted: &str, node: &Node, span: Span) -> Diagnostic {
     let is = match &node.kind {
         Kind::Scalar(text) => format!("`{text}`"),

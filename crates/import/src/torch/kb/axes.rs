@@ -1,6 +1,7 @@
-//! The mesh of a world: axes in the order of ranks, the last one fastest, such that every group is some of them.
+//! Mesh of a set of programs: axes that cut the order of the ranks, the last one fastest, such that
+//! every group is a range of axes.
 //!
-//! Owns how sizes and strides of groups become axes, and their names.
+//! This module owns the derivation of axes from the sizes and strides of groups, and their names.
 
 use super::print::word;
 use crate::torch::groups::{World, words};
@@ -12,32 +13,34 @@ use std::ops::Range;
 /// An axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// `tp`
+    /// Name, such as `tp`.
     pub name: String,
-    /// Its ranks.
+    /// Number of ranks.
     pub size: u64,
-    /// From one of them to the next.
+    /// Distance between the numbers of neighbouring ranks.
     pub stride: u64,
 }
 
-/// Axes of a world, the slowest first.
+/// The axes of a mesh, slowest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axes {
-    /// One or more.
+    /// One axis or more.
     pub list: Vec<Axis>,
 }
 
-/// A group as size and stride, if its members lie so and in their order.
+/// Returns size and stride of a group; none if its members are not evenly spaced in increasing
+/// order or do not begin at an axis's origin.
 fn regular(members: &[u64]) -> Option<(u64, u64)> {
     let n = members.len() as u64;
     let [a, b, ..] = members else { return Some((n, 1)) };
     let stride = b.checked_sub(*a).filter(|s| *s > 0)?;
     let even = members.windows(2).all(|w| w[1].checked_sub(w[0]) == Some(stride));
-    // the first of them is at 0 on the axis
+    // The first member must have coordinate 0 on the axis.
     (even && (a / stride).is_multiple_of(n)).then_some((n, stride))
 }
 
-/// Sizes and strides that cut a world's order; none where they do not.
+/// Returns the strides at which groups of these sizes and strides cut the order of the ranks; none
+/// if they do not fit together.
 fn cut(world: u64, groups: &[(u64, u64)]) -> Option<Vec<u64>> {
     let mut marks = BTreeSet::from([1, world]);
     for (n, stride) in groups {
@@ -47,18 +50,20 @@ fn cut(world: u64, groups: &[(u64, u64)]) -> Option<Vec<u64>> {
     marks.windows(2).all(|w| w[1].is_multiple_of(w[0])).then_some(marks)
 }
 
-/// The axes of a world, from the groups of its collectives and, where they fit, the named groups of its tables.
+/// Returns the axes that follow from the groups of collectives and, if they fit, from the named
+/// groups of the tables.
 ///
 /// # Errors
-/// E551: groups that are no axes.
+/// Returns E551 for groups that are not axes.
 pub fn axes(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
     of(world, met, false)
 }
 
-/// The same with all groups of its tables, where they fit: a collective that is missing has a group, too.
+/// Returns the axes that follow from all groups of the tables, as far as they fit, and from those
+/// of collectives. A missing collective has a group too, so checks need these axes.
 ///
 /// # Errors
-/// E551: groups that are no axes.
+/// Returns E551 for groups that are not axes.
 pub fn all(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
     of(world, met, true)
 }
@@ -79,7 +84,7 @@ fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
             return Err(refused(&m.members, &why).primary(p.span(m.at.1), "used here"));
         }
     }
-    // names of axes, and axes that nothing of this program uses
+    // Names of axes, and axes that this program does not use.
     let mut named: Vec<((u64, u64), &str)> = vec![];
     let mut all = used;
     for (groups, names) in world.groups.iter().zip(&world.axes) {
@@ -123,7 +128,7 @@ fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
         let name = said.or_else(|| usual.get(i).map(|n| (*n).to_owned())).unwrap_or_else(|| format!("a{i}"));
         axis.name = word(&name);
     }
-    // a name by the rule that is also said of another axis
+    // A name by the default rule may already be taken by another axis.
     for i in 1..list.len() {
         while list[..i].iter().any(|a| a.name == list[i].name) {
             list[i].name.push('_');
@@ -138,7 +143,7 @@ fn refused(members: &[u64], why: &str) -> Diagnostic {
 }
 
 impl Axes {
-    /// The axes that a group of these members is.
+    /// Returns the range of axes that a group of these members corresponds to.
     pub fn of(&self, members: &[u64]) -> Option<Range<usize>> {
         let (n, stride) = regular(members)?;
         let last = self.list.iter().position(|a| a.stride == stride)?;
@@ -152,7 +157,7 @@ impl Axes {
         None
     }
 
-    /// `tp`, or `(dp, tp)`.
+    /// Returns the text of a range of axes: `tp`, or `(dp, tp)`.
     pub fn over(&self, range: &Range<usize>) -> String {
         let names: Vec<&str> = self.list[range.clone()].iter().map(|a| a.name.as_str()).collect();
         match &names[..] {

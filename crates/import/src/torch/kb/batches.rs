@@ -1,14 +1,16 @@
-//! Dimensions that were put together for an operation of two or three dimensions, apart again.
+//! Reshape sinking: separates dimensions that an export merged for an operation of two or
+//! three dimensions.
 //!
-//! Export makes a product of `[B, H, S, D]` one of `[B * H, S, D]`, and that of `[B, S, D]` with a matrix one of
-//! `[B * S, D]`. Where a dimension in the middle is split over ranks, only the first form has a placement. Reshapes go
-//! behind operations that work on the other dimensions; what they undo is gone then.
+//! An export turns the matmul of `[B, H, S, D]` into one of `[B * H, S, D]`, and that of
+//! `[B, S, D]` with a matrix into one of `[B * S, D]`. If a dimension in the middle is split over
+//! ranks, only the unmerged form has a placement. This pass moves reshapes behind operations that
+//! work on other dimensions, where they cancel with the reshapes that undo them.
 
 use super::graph::{Graph, NodeId, Op, Operand};
 use super::lift::Lifted;
 use std::collections::BTreeMap;
 
-/// The same program with reshapes as late as possible.
+/// Returns the same program with reshapes as late as possible.
 pub fn apart(it: Lifted) -> Lifted {
     let mut g = Graph { constants: it.graph.constants, ..Graph::default() };
     let mut now: Vec<NodeId> = vec![];
@@ -40,7 +42,8 @@ pub fn apart(it: Lifted) -> Lifted {
     Lifted { graph: g, inputs: it.inputs, outputs, names, placed: it.placed }
 }
 
-/// The dimensions of `from` that each of `to` is, if neighbours were put together and nothing else.
+/// Returns, for each dimension of `to`, the dimensions of `from` that it merges; none if the
+/// reshape does anything else than merge neighbours.
 fn merged(from: &[i64], to: &[i64]) -> Option<Vec<Vec<usize>>> {
     let mut out = vec![];
     let mut next = 0;
@@ -60,7 +63,7 @@ fn merged(from: &[i64], to: &[i64]) -> Option<Vec<Vec<usize>>> {
 }
 
 impl Graph {
-    /// What a reshape is of.
+    /// Returns the operand of a reshape; none for another node.
     fn before(&self, x: NodeId) -> Option<NodeId> {
         match (&self.nodes[x].op, self.nodes[x].args.first()) {
             (Op::Reshape, Some(Operand::Node(y))) => Some(*y),
@@ -87,14 +90,14 @@ impl Graph {
         }
         let (sb, sy) = (size(self, b), y.map(|y| size(self, y)));
         let (x, by) = match (sb.len(), y, sy) {
-            // a matrix for all of a batch
+            // One matrix for the whole batch.
             (2, ..) if ra == 2 => (x, b),
             (rb, y, sy) if ra > 2 && rb == ra && sa[..ra - 2] == sb[..rb - 2] && sa[ra - 2] == sx[rx - 2] => {
                 let same =
                     |s: &[i64]| s.len() == rx && s[..rx - 2] == sx[..rx - 2] && s[rx - 2..] == sb[rb - 2..];
                 match (y, &sy) {
                     (Some(y), Some(s)) if same(s) => (x, y),
-                    // the form with fewer dimensions is that of both
+                    // The form with fewer dimensions serves for both.
                     (Some(_), Some(s))
                         if s.len() < rx && s.len() > rb && s[s.len() - 2..] == sb[rb - 2..] =>
                     {
@@ -114,7 +117,8 @@ impl Graph {
         Some(self.reshape(m, sizes))
     }
 
-    /// An elementwise operation of what all was reshaped alike, or does not reach the dimensions that were.
+    /// Moves reshapes behind an elementwise operation. All operands must have been reshaped alike,
+    /// or not reach the reshaped dimensions.
     fn each(
         &mut self,
         op: &Op,
@@ -125,7 +129,7 @@ impl Graph {
         let of = |o: &Operand| if let Operand::Node(n) = o { Some(*n) } else { None };
         let first = args.iter().filter_map(of).find_map(|n| Some((n, self.before(n)?)))?;
         let (from, to) = (self.nodes[first.1].sizes.clone(), self.nodes[first.0].sizes.clone());
-        // dimensions at the end that are as before
+        // The number of trailing dimensions that the reshape leaves unchanged.
         let same = from.iter().rev().zip(to.iter().rev()).take_while(|(a, b)| a == b).count();
         let mut moved = vec![];
         for a in args {

@@ -1,8 +1,10 @@
-//! The programs of all ranks beside the unsharded model: both evaluated in f64 on the same inputs, and every result of the
-//! ranks, put together by its placement, held against the model's.
+//! Comparison with the unsharded model: evaluates the ranks' programs and the model in f64
+//! on the same inputs. Each result of the ranks is assembled by its placement and compared
+//! with the model's.
 //!
-//! Owns which input of the ranks is which of the model, how parts are cut and put together, and which operation is the
-//! first whose value no operation of the model has.
+//! This module owns the matching of the ranks' inputs with those of the model, the cutting
+//! and assembly of parts, and the search for the first operation whose value no operation of
+//! the model has.
 
 use super::axes::{Axes, Axis};
 use super::eval::{Values, evaluate, members};
@@ -16,41 +18,42 @@ use crate::torch::model::Role;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
 
-/// The largest difference that is none, of the largest element: values are exact but for the rounding of f64.
+/// Greatest difference that counts as equal, relative to the largest element. Values are exact
+/// except for the rounding of f64.
 const SAME: f64 = 1e-7;
 
-/// Inputs of programs by their numbers, where there is data.
+/// Inputs of a program by index; none for an input without data.
 pub type Given = Vec<Option<Values>>;
 
-/// Inputs of the model, those of all ranks, and where they come from.
+/// Inputs of the model, inputs of all ranks, and where they come from (as [`Agreed::from`]).
 type Inputs = (Vec<Values>, Vec<Vec<Values>>, [bool; 3]);
 
-/// How a comparison went that found no difference.
+/// Statistics of a comparison that found no difference.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreed {
-    /// Results.
+    /// Number of results.
     pub results: usize,
-    /// Their elements.
+    /// Number of their elements.
     pub elements: usize,
-    /// The largest difference, of the largest element of its result.
+    /// Largest difference, relative to the largest element of its result.
     pub largest: f64,
-    /// Where the inputs come from: beside the programs, beside the model, made.
+    /// Sources of the inputs: beside the programs, beside the model, generated.
     pub from: [bool; 3],
 }
 
-/// The ranks' programs, and the model.
+/// The ranks' programs and the model.
 pub struct Sides<'a> {
-    /// The world of the ranks.
+    /// The programs of the ranks.
     pub world: &'a World,
-    /// Their graphs, with the places of values.
+    /// Their graphs, with the placements of values.
     pub graphs: &'a Graphs,
     /// Data of the inputs of each rank.
     pub given: &'a [Given],
-    /// The world of the model, of one program.
+    /// The model, as a world of one program.
     pub model: &'a World,
     /// Data of its inputs.
     pub data: &'a Given,
-    /// Its name for messages.
+    /// Its name in messages.
     pub name: &'a str,
 }
 
@@ -59,10 +62,10 @@ fn cannot(why: impl std::fmt::Display) -> Diagnostic {
 }
 
 impl Sides<'_> {
-    /// Compares them.
+    /// Compares both sides.
     ///
     /// # Errors
-    /// E566: what differs first, or why nothing can be compared.
+    /// Returns E566 with the first difference, or with the reason why nothing can be compared.
     pub fn compare(&self) -> Result<Agreed, Diagnostic> {
         let one = Axes { list: vec![Axis { name: "one".into(), size: 1, stride: 1 }] };
         let model = lift(self.model, 0, &one, &Counts::new(), Mode::default())
@@ -107,14 +110,14 @@ impl Sides<'_> {
         Ok(agreed)
     }
 
-    /// The places of a node by axis, where all of them are known.
+    /// Returns the placements of a node, one per axis, if all of them are known.
     fn by(&self, n: NodeId) -> Option<Vec<Place>> {
         let by: Option<Vec<Place>> = self.graphs.places.iter().map(|f| f.get(n).copied().flatten()).collect();
         let plain = |p: &Place| !matches!(p, Place::Unknown | Place::Within(..));
         by.filter(|by| by.iter().all(plain) && by.len() == self.graphs.axes.list.len())
     }
 
-    /// Places that make parts of one size the whole of another.
+    /// Returns placements by which parts of one shape form a value of another shape.
     fn fitting(&self, part: &[i64], whole: &[i64]) -> Option<Vec<Place>> {
         if part.len() != whole.len() {
             return None;
@@ -134,7 +137,8 @@ impl Sides<'_> {
         (now == whole).then_some(out)
     }
 
-    /// Parts of all ranks as one value; what is whole has to be the same on all ranks.
+    /// Assembles the parts of all ranks into one value. Fails if a value that should be whole
+    /// differs between ranks.
     fn joined(&self, of: &[&Values], by: &[Place]) -> Result<Values, String> {
         let mut parts: Vec<Values> = of.iter().map(|v| (*v).clone()).collect();
         for (a, place) in self.graphs.axes.list.iter().zip(by).rev() {
@@ -155,7 +159,7 @@ impl Sides<'_> {
         parts.pop().ok_or_else(|| "no parts".into())
     }
 
-    /// The part of a value that a rank has.
+    /// Returns the part of a value that a rank owns.
     fn cut(&self, v: &Values, by: &[Place], rank: usize) -> Values {
         let mut out = v.clone();
         for (axis, (a, place)) in self.graphs.axes.list.iter().zip(by).enumerate() {
@@ -172,7 +176,7 @@ impl Sides<'_> {
         out
     }
 
-    /// Inputs of the model and of all ranks, the same ones; where they come from.
+    /// Chooses equal inputs for the model and all ranks. Also returns where they come from.
     fn inputs(&self, first: &Lifted, model: &Lifted) -> Result<Inputs, Diagnostic> {
         let wanted = live(model);
         let used: Vec<bool> = (0..model.inputs.len())
@@ -298,7 +302,7 @@ impl Sides<'_> {
         Ok((theirs, ranks, from))
     }
 
-    /// Whether what the ranks have for an input adds up to what the model has, as shares of a bias do.
+    /// Checks whether the ranks' data of an input adds up to the model's, as with shares of a bias.
     fn shares(&self, i: usize, whole: &Values) -> bool {
         let of: Option<Vec<&Values>> = self.given.iter().map(|g| g.get(i)?.as_ref()).collect();
         let sums = vec![Place::Partial("sum"); self.graphs.axes.list.len()];
@@ -306,7 +310,8 @@ impl Sides<'_> {
         sum.is_some_and(|s| s.sizes == whole.sizes && worst(&s, whole).0 <= SAME)
     }
 
-    /// The message of a result that differs, with the first operation whose value is none of the model's.
+    /// Makes the message for a result that differs. It names the first operation whose value occurs
+    /// nowhere in the model.
     fn differs(
         &self,
         result: NodeId,
@@ -351,7 +356,8 @@ impl Sides<'_> {
         d
     }
 
-    /// The first operation from which on no value up to a result is one of the model.
+    /// Returns the first operation from which on no value on the path to a result
+    /// occurs in the model.
     fn first_wrong(
         &self,
         result: NodeId,
@@ -382,7 +388,8 @@ impl Sides<'_> {
         })
     }
 
-    /// Whether the ranks' values of a node are some value of the model: whole, in parts, or as a sum.
+    /// Checks whether the ranks' values of a node form some value of the model: whole,
+    /// split or as a sum.
     fn known(&self, n: NodeId, values: &[Vec<Values>], model: &[&Values]) -> bool {
         let of: Vec<&Values> = values.iter().map(|v| &v[n]).collect();
         let mut tried: BTreeMap<Vec<u8>, Option<Values>> = BTreeMap::new();
@@ -413,7 +420,7 @@ impl Sides<'_> {
     }
 }
 
-/// The largest difference, of the largest element, and where it is.
+/// Returns the largest difference, relative to the largest element, and the index of its element.
 fn worst(a: &Values, b: &Values) -> (f64, usize) {
     if a.data.len() != b.data.len() {
         return (f64::INFINITY, 0);
@@ -429,7 +436,7 @@ fn worst(a: &Values, b: &Values) -> (f64, usize) {
     each.fold((0.0, 0), |w, (i, x)| if x > w.0 { (x, i) } else { w })
 }
 
-/// Whether a few elements are about the same, which almost no other value's are.
+/// Compares a few elements only. Almost all different values already fail this test.
 fn near(a: &Values, b: &Values) -> bool {
     let n = b.data.len();
     let few = |i: usize| {
@@ -439,13 +446,13 @@ fn near(a: &Values, b: &Values) -> bool {
     a.data.len() == n && (n == 0 || (0..8).filter(|i| !few(*i)).count() <= 4)
 }
 
-/// Numbers of an element by dimension.
+/// Returns the index of an element in each dimension.
 fn index(at: usize, sizes: &[i64]) -> Vec<i64> {
     let steps = super::consts::strides(sizes);
     (0..sizes.len()).map(|d| at as i64 / steps[d].max(1) % sizes[d].max(1)).collect()
 }
 
-/// Data for an input that has none: small whole numbers, or fractions of both signs.
+/// Generates data for an input without data: small integers, or fractions of both signs.
 fn invented(sizes: &[i64], dtype: DType, input: usize) -> Values {
     let n = sizes.iter().product::<i64>().max(0) as u64;
     let mixed = |i: u64| {

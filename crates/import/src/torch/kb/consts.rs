@@ -1,38 +1,39 @@
-//! Tensors that are known at import: what they hold, and how operations on them are evaluated.
+//! Constant tensors: their contents at import, and constant folding.
 //!
-//! Owns the arithmetic of folding: in f64, rounded to the element type after every operation. Which operation is which
-//! function is the table's.
+//! This module owns the arithmetic of folding: f64, rounded to the element type after every
+//! operation. The table of operations decides which function an operation applies.
 
 use crate::torch::dtype::DType;
 use half::{bf16, f16};
 
-/// Elements of a constant that are kept one by one; one value everywhere may have any number.
+/// Greatest number of elements of a constant that are stored individually. A constant with one
+/// repeated value may have any number of elements.
 const MOST: i64 = 1 << 24;
 
-/// Whole numbers are exact in f64 up to here.
+/// Integers are exact in f64 up to this bound.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What a constant holds.
+/// The contents of a constant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Held {
-    /// The same everywhere.
+    /// The same value in every element.
     One(f64),
     /// Each element, in row-major order.
     Each(Vec<f64>),
 }
 
-/// A tensor that is known.
+/// A constant tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Const {
-    /// Of an element.
+    /// Element type.
     pub dtype: DType,
-    /// One a dimension.
+    /// One size per dimension.
     pub sizes: Vec<i64>,
-    /// Its elements.
+    /// Contents.
     pub held: Held,
 }
 
-/// A number as an element type holds it; none where a whole number is beyond what f64 holds.
+/// Rounds a number to an element type; none for an integer that f64 does not represent exactly.
 pub fn rounded(dtype: DType, x: f64) -> Option<f64> {
     Some(match dtype {
         DType::F64 => x,
@@ -45,7 +46,7 @@ pub fn rounded(dtype: DType, x: f64) -> Option<f64> {
     })
 }
 
-/// Steps of the dimensions of a tensor in row-major order.
+/// Returns the strides of a tensor in row-major order.
 pub fn strides(sizes: &[i64]) -> Vec<i64> {
     let mut out = vec![1i64; sizes.len()];
     for d in (1..sizes.len()).rev() {
@@ -61,13 +62,13 @@ fn elements(sizes: &[i64]) -> Result<usize, String> {
 }
 
 impl Const {
-    /// The same everywhere.
+    /// Makes a constant with one repeated value.
     pub fn one(dtype: DType, sizes: &[i64], x: f64) -> Result<Const, String> {
         let x = rounded(dtype, x).ok_or_else(|| format!("{x} as {}", dtype.name()))?;
         Ok(Const { dtype, sizes: sizes.to_vec(), held: Held::One(x) })
     }
 
-    /// Of elements in row-major order; one value everywhere is noticed.
+    /// Makes a constant from elements in row-major order. A repeated value is detected.
     pub fn each(dtype: DType, sizes: &[i64], list: Vec<f64>) -> Result<Const, String> {
         let list = list
             .into_iter()
@@ -78,7 +79,7 @@ impl Const {
         Ok(Const { dtype, sizes: sizes.to_vec(), held })
     }
 
-    /// The value that it has everywhere.
+    /// Returns the repeated value, if all elements are equal.
     pub fn uniform(&self) -> Option<f64> {
         match &self.held {
             Held::One(x) => Some(*x),
@@ -86,7 +87,7 @@ impl Const {
         }
     }
 
-    /// All elements, in row-major order.
+    /// Returns all elements, in row-major order.
     pub fn elements(&self) -> Result<Vec<f64>, String> {
         match &self.held {
             Held::One(x) => Ok(vec![*x; elements(&self.sizes)?]),
@@ -94,7 +95,8 @@ impl Const {
         }
     }
 
-    /// The elements that a walk over it meets: `sizes` of the result, the step of each of its dimensions, the first.
+    /// Gathers a strided view: `sizes` of the result, the stride in this constant for each of its
+    /// dimensions, and the index of the first element.
     pub fn walked(&self, sizes: &[i64], steps: &[i64], first: i64) -> Result<Const, String> {
         let Held::Each(list) = &self.held else {
             return Ok(Const { sizes: sizes.to_vec(), ..self.clone() });
@@ -117,7 +119,8 @@ impl Const {
         Const::each(self.dtype, sizes, out)
     }
 
-    /// The same in larger sizes: dimensions of one element and missing ones are repeated.
+    /// Broadcasts the constant to larger sizes. Dimensions of length 1 and missing
+    /// dimensions are repeated.
     pub fn broadcast(&self, sizes: &[i64]) -> Result<Const, String> {
         let own = strides(&self.sizes);
         let new = sizes.len().checked_sub(self.sizes.len()).ok_or("a constant with more dimensions")?;
@@ -127,17 +130,17 @@ impl Const {
         self.walked(sizes, &steps, 0)
     }
 
-    /// The same elements in other sizes.
+    /// Returns the same elements in another shape.
     pub fn viewed(self, sizes: &[i64]) -> Const {
         Const { sizes: sizes.to_vec(), ..self }
     }
 
-    /// As another type.
+    /// Converts the constant to another type.
     pub fn cast(&self, dtype: DType) -> Result<Const, String> {
         Const::map(dtype, &self.sizes, &[self], |x| x[0])
     }
 
-    /// A function of the elements of several constants, broadcast to `sizes`.
+    /// Applies a function to the elements of several constants, broadcast to `sizes`.
     pub fn map(
         dtype: DType,
         sizes: &[i64],
@@ -153,7 +156,7 @@ impl Const {
         Const::each(dtype, sizes, out)
     }
 
-    /// Combines along dimensions, which stay as 1.
+    /// Reduces along dimensions, which remain with length 1.
     pub fn reduced(
         &self,
         dtype: DType,

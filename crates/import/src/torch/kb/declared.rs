@@ -1,6 +1,8 @@
-//! What is declared of a program's placements, and what has to be declared or follow from places to be believed.
+//! Declared placements, and placements that are not trusted without a declaration.
 //!
-//! Owns the words of groups.json about inputs and results, results that are split, constants of a rank's own.
+//! This module owns the interpretation of placements of inputs and results in `groups.json`, and
+//! two checks of inferred placements: results that are split without a declaration, and constants
+//! that differ between ranks.
 
 use super::axes::Axes;
 use super::consts::Const;
@@ -14,7 +16,7 @@ use crate::torch::model::{Placement, Role};
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
 
-/// What tables declare of inputs, by their numbers.
+/// Returns the placements that tables declare for inputs, by index of the input.
 pub(super) fn declared(
     world: &World,
     it: &Lifted,
@@ -61,7 +63,7 @@ pub(super) fn declared(
     Ok(out)
 }
 
-/// A placement of PyTorch as that of a search.
+/// Converts a placement of PyTorch into one of the search.
 pub(super) fn place_of(p: &Placement) -> Place {
     match p {
         Placement::Replicated => Place::Whole,
@@ -75,7 +77,8 @@ pub(super) fn place_of(p: &Placement) -> Place {
     }
 }
 
-/// Results that are split where nothing says that they may be: no declaration, no input that is split alike.
+/// Reports results that are split although nothing confirms it: neither a declaration nor an input
+/// that is split in the same way.
 pub(super) fn undeclared(
     world: &World,
     it: &Lifted,
@@ -95,7 +98,7 @@ pub(super) fn undeclared(
             let sizes = &it.graph.nodes[*n].sizes;
             let alike = inputs().any(|(m, node, input)| {
                 let same = f[m] == Some(Place::Split(d)) && node.sizes.len() == sizes.len();
-                // rows that come in, or a weight that is changed
+                // Either rows that come in and go out, or a weight that the program updates.
                 same && (input.role == Role::User && node.sizes[d] == sizes[d] || node.sizes == *sizes)
             });
             if !alike {
@@ -109,7 +112,8 @@ pub(super) fn undeclared(
     out
 }
 
-/// Constants of a rank's own that follow from their places on each rank, and put together do not: a first number is wrong.
+/// Reports constants that differ between ranks and follow a formula on each rank, but not once they
+/// are assembled. Typically the first value on some rank is wrong.
 pub(super) fn irregular(
     world: &World,
     all: &[Lifted],

@@ -1,6 +1,7 @@
-//! What operations make of placements over one axis: the rule of each.
+//! Placement rules: the placements that each operation allows for its result over one axis.
 //!
-//! Owns the difference between what no program means ([`wrong`]) and what kbc has no rule for ([`no_rule`]).
+//! This module distinguishes operations that no program can mean ([`wrong`]) from those for which
+//! kbc has no rule ([`no_rule`]).
 
 use super::graph::{Coll, Layer, Node, NodeId, Op, Operand};
 use super::places::{Fault, Place, Search, no_rule, wrong};
@@ -9,13 +10,13 @@ use std::ops::Range;
 
 use Place::{Partial, Split, Unknown, Whole, Within};
 
-/// What a node may be, the likeliest first.
+/// The placements that a node may have, most likely first.
 type May = Result<Vec<Place>, Fault>;
 
-/// The places of an operand that broadcasts, as dimensions of the result.
+/// An operand that broadcasts, with its placement; dimensions are mapped to those of the result.
 struct Seen {
     place: Place,
-    /// The first dimension of the result that it has.
+    /// First dimension of the result that the operand has.
     lead: usize,
     sizes: Vec<i64>,
 }
@@ -25,7 +26,7 @@ fn one(p: Place) -> May {
 }
 
 impl Search<'_> {
-    /// What a node may be where its operands are what they are.
+    /// Returns the placements that a node may have, given those of its operands.
     pub(super) fn effect(&self, n: NodeId) -> May {
         let node = &self.of.g.nodes[n];
         let x = node.args.first().and_then(|o| self.place(o));
@@ -45,7 +46,7 @@ impl Search<'_> {
             (Op::Constant(k), _) if self.of.g.constants[*k].1.uniform().is_none() => one(Whole),
             (Op::Iota(_), _) => one(Whole),
             (Op::Numbered(d), _) => one(Split(*d)),
-            // the same wherever it is cut
+            // A repeated value is the same however it is split.
             (Op::Full(_) | Op::Constant(_), _) => {
                 Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect())
             }
@@ -55,7 +56,7 @@ impl Search<'_> {
             (Op::Call("embedding"), _) => self.embedding(node),
             (Op::Owned, _) => self.owned(node),
             (Op::Call(name @ ("argmax" | "cumsum")), Some(p)) => self.along_last(node, name, p),
-            // what rounds the parts rounds about the sum
+            // Rounding the parts gives about the rounded sum.
             (Op::Cast, Some(Partial("sum"))) if node.dtype.class() == 2 => one(Partial("sum")),
             (Op::Select(_), _) if self.chosen_part(node) => one(Partial("sum")),
             (Op::Call(_) | Op::Select(_) | Op::Cast, _) => self.together(n),
@@ -122,7 +123,8 @@ impl Search<'_> {
             ('+' | '-', Some(Partial(a)), Some(Partial(b))) if a == "sum" && b == "sum" => {
                 one(Partial("sum"))
             }
-            // the greatest of what is moved by the same is moved so
+            // If the same value is added to all parts of a maximum, the maximum moves
+            // by that value.
             ('+' | '-', Some(p @ Partial("max" | "min")), None | Some(Whole)) => one(p),
             ('+', None | Some(Whole), Some(p @ Partial("max" | "min"))) => one(p),
             ('+' | '-', Some(Partial(how)), _) | ('+' | '-', _, Some(Partial(how))) => wrong(format!(
@@ -138,19 +140,19 @@ impl Search<'_> {
             (_, Some(Partial(_)), _) | (_, _, Some(Partial(_))) => {
                 wrong(format!("`{op}` of a part of a reduction, before the parts are combined"))
             }
-            // a share of what every rank has is a part of it
+            // A share of a whole value is a part of a sum.
             _ if self.share(node) => Ok(vec![Whole, Partial("sum")]),
             _ => self.together(n),
         }
     }
 
-    /// Whether a node divides what every rank has by the number of ranks.
+    /// Checks whether a node divides a whole value by the number of ranks.
     pub(super) fn share(&self, node: &Node) -> bool {
         let whole = |o: &Operand| self.place(o) == Some(Whole);
         share_of(node, self.of.size).is_some_and(|x| whole(&Operand::Node(x)))
     }
 
-    /// Whether a choice takes a part of a sum or nothing, by what every rank has.
+    /// Checks whether a `select` on whole operands takes a part of a sum or 0.
     fn chosen_part(&self, node: &Node) -> bool {
         let [a, b, x, y] = &node.args[..] else { return false };
         let known = |o: &Operand| matches!(self.place(o), None | Some(Whole));
@@ -159,7 +161,8 @@ impl Search<'_> {
         known(a) && known(b) && (part(x) || part(y)) && [x, y].iter().all(|o| part(o) || none(o))
     }
 
-    /// An operation with numbers that ranks have of their own: shares of a whole, if they are factors.
+    /// Returns the placement of an operation with numbers that differ between ranks. If they are
+    /// factors, the results are shares of a whole.
     fn own_numbers(&self, n: NodeId, node: &Node) -> May {
         let places: Vec<Place> = node.args.iter().filter_map(|a| self.place(a)).collect();
         match (&node.op, &places[..]) {
@@ -202,8 +205,10 @@ impl Search<'_> {
         }
     }
 
-    /// A reshape where PyTorch wrote it. A dimension of length 1 that is put in is not the split one; where one is left out
-    /// that may number what each rank has of its own, there is no rule; one that undoes another restores its places.
+    /// Returns the placements of a reshape that stays where PyTorch wrote it. An inserted
+    /// dimension of length 1 is not the split one. There is no rule for removing a dimension of
+    /// length 1 that may number the ranks' own parts. A reshape that undoes an earlier one
+    /// restores its placement.
     fn as_written(
         &self,
         n: NodeId,
@@ -229,7 +234,8 @@ impl Search<'_> {
         }
     }
 
-    /// The dimension of a batch that was split before an earlier reshape put the batch together, which this one undoes.
+    /// Returns the batch dimension that was split before an earlier reshape merged the batch, if
+    /// this reshape undoes that one.
     fn before_merge(&self, n: NodeId, d: usize) -> Option<usize> {
         let nodes = &self.of.g.nodes;
         let of = |n: NodeId| match nodes[n].args.first() {
@@ -270,7 +276,8 @@ impl Search<'_> {
         }
     }
 
-    /// Elementwise operations: who is split is so along one dimension of the result, which the others lack or have once.
+    /// Rule of elementwise operations: all split operands are split along the same dimension of the
+    /// result, which the other operands lack or have with length 1.
     fn together(&self, n: NodeId) -> May {
         let node = &self.of.g.nodes[n];
         let rank = node.sizes.len();
@@ -302,7 +309,8 @@ impl Search<'_> {
         if seen.iter().all(fits) {
             one(Place::parts((d, blocks)))
         } else if self.of.written.is_some() && node.sizes[d] > 1 && seen.iter().all(single) {
-            // a number of the rank's own, for a dimension that all have
+            // The operand may be a number that differs between ranks, for a dimension that every
+            // rank has whole.
             no_rule(format!("each rank has one element along dimension {d} for all of another operand"))
         } else {
             wrong(format!("an operand is split along dimension {d}, and another whole"))
@@ -317,7 +325,8 @@ impl Search<'_> {
         };
         let (x, y, rank) = (sizes(0), sizes(1), node.sizes.len());
         let (ra, rb) = (x.len(), y.len());
-        // the batch dimension of the result, and whether the other operand has it only once
+        // The batch dimension of the result, and whether the other operand lacks it or has it
+        // with length 1.
         let batch = |d: usize, own: usize| (d + 2 < own).then(|| d + rank - own);
         let lacks = |e: usize, s: &[i64]| e < rank - s.len() || s[e + s.len() - rank] == 1;
         match (a, b) {
@@ -357,7 +366,8 @@ impl Search<'_> {
         }
     }
 
-    /// Rows of a table of which each rank has some, and nothing for those of others.
+    /// Rule of `Op::Owned`: each rank has some rows of a table and yields zeros for the rows
+    /// of other ranks.
     fn owned(&self, node: &Node) -> May {
         let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
         match (at(0), at(1)) {
@@ -382,7 +392,7 @@ impl Search<'_> {
             (Coll::ReduceScatter(_, d), Unknown) => one(Split(*d)),
             (Coll::Dims(..) | Coll::Rows(_), Unknown) => one(Unknown),
             (Coll::AllReduce(how), Partial(op)) if *how == op => one(Whole),
-            // an average is a sum and a division
+            // An average is a sum and a division.
             (Coll::AllReduce("avg"), Partial("sum")) => one(Whole),
             (Coll::AllReduce("avg" | "max" | "min") | Coll::Broadcast(_), Whole) => one(Whole),
             (Coll::AllReduce("sum"), Whole) if self.divided(n) => one(Whole),
@@ -416,13 +426,13 @@ impl Search<'_> {
         }
     }
 
-    /// Whether every use of a collective's result divides it by the number of ranks.
+    /// Checks whether every use of a collective's result divides it by the number of ranks.
     fn divided(&self, n: NodeId) -> bool {
         divided(self.of.g, self.of.live, n, self.of.size)
     }
 }
 
-/// Whether every use of a collective's result divides it by the number of ranks.
+/// Checks whether every use of a collective's result divides it by the number of ranks.
 pub(super) fn divided(g: &super::graph::Graph, live: &[bool], n: NodeId, size: u64) -> bool {
     let mut some = false;
     let all = (0..g.nodes.len()).filter(|u| live[*u] && g.nodes[*u].uses().any(|x| x == n)).all(|u| {
@@ -432,7 +442,7 @@ pub(super) fn divided(g: &super::graph::Graph, live: &[bool], n: NodeId, size: u
     some && all
 }
 
-/// What a node divides by the number of ranks.
+/// Returns the operand that a node divides by the number of ranks.
 pub(super) fn share_of(node: &Node, size: u64) -> Option<NodeId> {
     let (n, part) = (size as f64, 1.0 / size as f64);
     match (&node.op, &node.args[..]) {
@@ -446,8 +456,9 @@ pub(super) fn share_of(node: &Node, size: u64) -> Option<NodeId> {
     }
 }
 
-/// What a reshape makes of parts of a dimension, in blocks: what comes before the part of a rank stays before it, and a part
-/// of length 1 may go to either side.
+/// Returns where a reshape can put a dimension that is split within blocks, as pairs of dimension
+/// and number of blocks. Elements before a rank's part stay before it. A part of length 1 may move
+/// to either side.
 fn regrouped(from: &[i64], to: &[i64], (d, blocks): (usize, i64)) -> Vec<(usize, i64)> {
     let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
     let (first, length) = (before(from, d) * blocks, from[d] / blocks);
@@ -458,7 +469,7 @@ fn regrouped(from: &[i64], to: &[i64], (d, blocks): (usize, i64)) -> Vec<(usize,
         let b = before(to, e);
         let outer = first / b.max(1);
         let fits = b > 0 && first % b == 0 && (1..=to[e]).contains(&outer) && to[e] % outer == 0;
-        // behind all of a dimension is before the next
+        // A position after all of a dimension is a position before the next one.
         let last = outer == to[e] && to[e] > 1;
         (fits && (!last || length == 1)).then_some((e, outer))
     };
@@ -467,12 +478,12 @@ fn regrouped(from: &[i64], to: &[i64], (d, blocks): (usize, i64)) -> Vec<(usize,
     list
 }
 
-/// Without a dimension.
+/// Returns the sizes without a dimension.
 fn without(sizes: &[i64], d: usize) -> Vec<i64> {
     sizes.iter().enumerate().filter(|(e, _)| *e != d).map(|(_, n)| *n).collect()
 }
 
-/// A collective over other axes.
+/// Rule of a collective over other axes than the one searched.
 fn beside(c: &Coll, p: Place) -> May {
     let dims: &[usize] = match c {
         Coll::AllGather(d) | Coll::ReduceScatter(_, d) => &[*d],

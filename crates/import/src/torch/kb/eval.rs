@@ -1,7 +1,8 @@
-//! The programs of all ranks evaluated in f64, in lock-step: what they mean as formulas, without the rounding of their types.
+//! Evaluator of the programs of all ranks, in step and in f64: computes them as formulas, without
+//! the rounding of their types.
 //!
-//! Owns the value of each operation. It is there to compare a sharded program with an unsharded one, and shares nothing
-//! with what compiles and executes them.
+//! This module owns the value of each operation. It exists to compare a sharded program with an
+//! unsharded one, and shares no code with compilation or execution.
 
 use super::axes::Axes;
 use super::consts::strides;
@@ -13,16 +14,16 @@ use std::ops::Range;
 /// A tensor.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Values {
-    /// One a dimension.
+    /// One size per dimension.
     pub sizes: Vec<i64>,
-    /// In row-major order.
+    /// Elements in row-major order.
     pub data: Vec<f64>,
 }
 
-/// The most elements of all values of all ranks.
+/// Greatest number of elements of all values of all ranks together.
 const MOST: i64 = 1 << 26;
 
-/// A value, or why there is none.
+/// A value, or the reason why there is none.
 type Found = Result<Values, String>;
 
 fn count(sizes: &[i64]) -> usize {
@@ -34,7 +35,8 @@ impl Values {
         Values { sizes: sizes.to_vec(), data }
     }
 
-    /// The elements that a walk over it meets: sizes of the result, the step of each of its dimensions, the first.
+    /// Gathers a strided view: sizes of the result, the stride for each of its dimensions, and the
+    /// index of the first element.
     fn walked(&self, sizes: &[i64], steps: &[i64], first: i64) -> Values {
         let mut data = Vec::with_capacity(count(sizes));
         let mut at = vec![0i64; sizes.len()];
@@ -52,7 +54,8 @@ impl Values {
         Values::new(sizes, data)
     }
 
-    /// The same in larger sizes: dimensions of one element and missing ones are repeated.
+    /// Broadcasts the tensor to larger sizes. Dimensions of length 1 and missing
+    /// dimensions are repeated.
     fn wide(&self, sizes: &[i64]) -> Values {
         if self.sizes == sizes {
             return self.clone();
@@ -63,7 +66,7 @@ impl Values {
         self.walked(sizes, &(0..sizes.len()).map(step).collect::<Vec<_>>(), 0)
     }
 
-    /// Elements `from..to` of a dimension.
+    /// Returns elements `from..to` of a dimension.
     pub fn slice(&self, dim: usize, from: i64, to: i64) -> Values {
         let steps = strides(&self.sizes);
         let mut sizes = self.sizes.clone();
@@ -71,10 +74,10 @@ impl Values {
         self.walked(&sizes, &steps, from * steps[dim])
     }
 
-    /// One after another along a dimension.
+    /// Concatenates tensors along a dimension.
     ///
     /// # Errors
-    /// Parts of other sizes.
+    /// Returns a sentence if the sizes of the parts do not fit.
     pub fn concat(parts: &[&Values], dim: usize) -> Found {
         let first = parts.first().ok_or("nothing to put together")?;
         let rest =
@@ -95,7 +98,7 @@ impl Values {
         Ok(Values::new(&sizes, data))
     }
 
-    /// Combined along a dimension, which stays as one element.
+    /// Reduces along a dimension, which remains with length 1.
     fn reduced(&self, dim: usize, start: f64, f: impl Fn(f64, f64) -> f64) -> Values {
         let mut sizes = self.sizes.clone();
         let n = std::mem::replace(&mut sizes[dim], 1) as usize;
@@ -113,10 +116,10 @@ impl Values {
         Values::new(&self.sizes, self.data.iter().zip(&other.data).map(|(a, b)| f(*a, *b)).collect())
     }
 
-    /// The sum of several of the same sizes, and so on.
+    /// Combines several tensors of the same shape by the reduction `how`.
     ///
     /// # Errors
-    /// A combination that is none.
+    /// Returns a sentence if the reduction is unknown or the shapes differ.
     pub fn combined(how: &str, parts: &[&Values]) -> Found {
         let mut out = (*parts.first().ok_or("nothing to combine")?).clone();
         for p in &parts[1..] {
@@ -136,10 +139,10 @@ impl Values {
     }
 }
 
-/// The value of every live node on every rank: of nodes that do nothing there is none.
+/// Returns the value of every live node on every rank; nodes that are not live have no value.
 ///
 /// # Errors
-/// What has no value, in words; values that are too many.
+/// Returns a sentence about an operation that has no value, or about too many elements.
 pub fn evaluate(
     all: &[&Graph],
     live: &[bool],
@@ -177,7 +180,7 @@ pub fn evaluate(
     Ok(out)
 }
 
-/// What a collective gives a rank.
+/// Returns the result of a collective on one rank.
 fn exchanged(c: &Coll, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Values]) -> Found {
     let (ranks, me) = members(axes, over, at);
     let parts: Vec<&Values> = ranks.iter().filter_map(|r| of.get(*r).copied()).collect();
@@ -212,7 +215,7 @@ fn exchanged(c: &Coll, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Value
     }
 }
 
-/// The ranks that are members of a group over some axes, in their order, and the place of one of them.
+/// Returns the ranks of a group over some axes, in order, and the position of rank `at` among them.
 pub fn members(axes: &Axes, over: &Range<usize>, at: usize) -> (Vec<usize>, usize) {
     let mut base = at as u64;
     let mut size = 1;
@@ -234,7 +237,7 @@ pub fn members(axes: &Axes, over: &Range<usize>, at: usize) -> (Vec<usize>, usiz
     (ranks, me)
 }
 
-/// The value of an operation of one rank.
+/// Returns the value of an operation on one rank.
 fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
     let node = &g.nodes[n];
     let arg = |i: usize| match node.args.get(i) {

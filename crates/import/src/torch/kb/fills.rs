@@ -1,6 +1,8 @@
-//! Constants that follow from their place: `full`, `iota` and comparisons of two of them in the place of data.
+//! Recognition of regular constants: replaces data by `full`, `iota` and comparisons
+//! of two of these.
 //!
-//! Owns which constants are some: those that the formula gives bit for bit. What is none stays data.
+//! This module decides which constants have a formula. A formula must give the same bits; any other
+//! constant stays data.
 
 use super::consts::{Const, Held, rounded, strides};
 use super::graph::{Graph, NodeId, Op, Operand};
@@ -9,41 +11,42 @@ use crate::torch::dtype::DType;
 
 use Operand::{Node, Num};
 
-/// A formula of places.
+/// A formula for elements by their indices.
 #[derive(Clone, PartialEq, Debug)]
 enum Formula {
     /// `start + step * i` along a dimension, the only one with several elements.
     Line { dim: usize, start: f64, step: f64 },
-    /// One value where it holds, another elsewhere.
+    /// The value `yes` where the condition holds, `no` elsewhere.
     Choice { holds: Holds, yes: f64, no: f64 },
 }
 
-/// Which places.
+/// A condition on the indices of an element.
 #[derive(Clone, PartialEq, Debug)]
 enum Holds {
-    /// Index along a dimension at most so much.
+    /// The index along a dimension is at most this number.
     First(usize, i64),
-    /// Index along the first at most that along the second and so much.
+    /// The index along the first dimension is at most the index along the second plus this number.
     UpTo(usize, usize, i64),
-    /// Both the same.
+    /// The indices along both dimensions are equal.
     Diagonal(usize, usize),
 }
 
-/// Fewer elements are numbers rather than a rule.
+/// A constant with fewer elements counts as a list of numbers, not as a formula.
 const FEW: usize = 3;
 
 impl Const {
-    /// Whether its elements follow from their places, as one value, a line, or two values by a comparison of places.
+    /// Checks whether the elements follow from their indices: one repeated value, a line, or two
+    /// values selected by a comparison of indices.
     pub(super) fn regular(&self) -> bool {
         self.uniform().is_some() || self.formula().is_some()
     }
 
-    /// Its formula, if it has one.
+    /// Returns the formula of the constant, if it has one.
     fn formula(&self) -> Option<Formula> {
         let Held::Each(list) = &self.held else { return None };
         let wide: Vec<usize> = (0..self.sizes.len()).filter(|d| self.sizes[*d] > 1).collect();
         let exact = |x: f64| rounded(self.dtype, x).is_some_and(|y| y.to_bits() == x.to_bits());
-        // indices are numbers of the type, too
+        // The indices must be exact in the element type too.
         if list.len() < FEW || wide.iter().any(|d| !exact((self.sizes[*d] - 1) as f64)) {
             return None;
         }
@@ -59,7 +62,7 @@ impl Const {
             }
         }
         let yes = list[0];
-        // bit for bit: a zero has a sign
+        // Compared bit for bit, because zeros have a sign.
         let same = |x: f64, y: f64| x.to_bits() == y.to_bits();
         let no = *list.iter().find(|x| !same(**x, yes))?;
         if yes.is_nan() || no.is_nan() || list.iter().any(|x| !same(*x, yes) && !same(*x, no)) {
@@ -67,7 +70,7 @@ impl Const {
         }
         let own = strides(&self.sizes);
         let index = |i: usize, d: usize| i as i64 / own[d] % self.sizes[d];
-        // of the first dimension, how many are `yes` at the beginning
+        // Number of leading elements along a dimension that are equal to `yes`.
         let run = |d: usize| {
             (0..self.sizes[d]).take_while(|k| same(list[(k * own[d]) as usize], yes)).count() as i64
         };
@@ -93,7 +96,8 @@ impl Const {
 }
 
 impl Graph {
-    /// A constant as operations that make it, if it has a formula; its sizes are those of the constant.
+    /// Builds the operations that compute a constant, if it has a formula. The result has the shape
+    /// of the constant.
     pub(super) fn formed(&mut self, c: &Const) -> Option<NodeId> {
         if self.plain || c.sizes.is_empty() || c.sizes.contains(&0) {
             return None;
@@ -110,7 +114,7 @@ impl Graph {
             Formula::Choice { holds, yes, no } => {
                 let [yes, no] = [yes, no].map(|x| match x.is_finite() {
                     true => Num(x),
-                    // the language has no such number
+                    // The language has no literal for infinity.
                     false => Node(self.infinite(c.dtype, x)),
                 });
                 let Compared { how, sides: [a, b], .. } = self.held(c, &holds);
@@ -123,7 +127,7 @@ impl Graph {
         }
     }
 
-    /// A known truth value of one of these forms as a comparison in an element type.
+    /// Turns a constant truth value with a formula into a comparison in the given element type.
     pub(super) fn formed_mask(&mut self, c: &Const, dtype: DType) -> Option<Compared> {
         let c = Const { dtype, ..c.clone() };
         if self.plain {
@@ -146,7 +150,8 @@ impl Graph {
             Holds::First(d, n) => ("<=", [along(*d), Num(*n as f64)]),
             Holds::Diagonal(a, b) => ("==", [along(*a), along(*b)]),
             Holds::UpTo(a, b, 0) => ("<=", [along(*a), along(*b)]),
-            // an index may be as large as the type holds: the smaller side gets the addend
+            // An index may be as large as the type allows, so the addend goes to the side that
+            // stays smaller.
             Holds::UpTo(a, b, n) if *n > 0 => {
                 let (a, b) = (along(*a), along(*b));
                 ("<=", [self.infix('-', a, Num(*n as f64)), b])
@@ -159,7 +164,7 @@ impl Graph {
         Compared { how, sides, not: false, sizes: c.sizes.clone() }
     }
 
-    /// A fill; one that is there already is used again.
+    /// Returns a fill; an existing equal one is reused.
     fn fill(&mut self, op: Op, dtype: DType, sizes: Vec<i64>) -> NodeId {
         let key = match op {
             Op::Full(x) => (None, x.to_bits(), dtype, sizes),
@@ -192,7 +197,7 @@ mod tests {
         let found = each(DType::F32, &[5], line(2.0, -3.0)).formula();
         assert_eq!(found, Some(Formula::Line { dim: 0, start: 2.0, step: -3.0 }));
         assert_eq!(each(DType::F32, &[5], line(0.5, 1.0)).formula(), None);
-        // 257 is no bf16: data
+        // 257 is not representable in bf16, so this stays data.
         assert_eq!(each(DType::Bf16, &[300], line(0.0, 1.0)).formula(), None);
         assert_eq!(each(DType::F32, &[2], line(4.0, 5.0)).formula(), None);
         for (dtype, k) in [(DType::F32, 0), (DType::I32, 2), (DType::F32, -1), (DType::F16, -3)] {

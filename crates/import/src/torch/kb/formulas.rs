@@ -1,6 +1,8 @@
-//! Operations that become several of kbc's: norms, softmax, losses, attention, and the backward ones.
+//! Operations that become several of kbc's: norms, softmax, losses, attention, and
+//! backward operations.
 //!
-//! Formulas are those of `torch/_decomp/decompositions.py` (PyTorch 2.10), computed in f32 for half types as there.
+//! The formulas are those of `torch/_decomp/decompositions.py` (PyTorch 2.10). As there, they are
+//! computed in f32 for half-precision types.
 
 use super::consts::Const;
 use super::graph::{Coll, Graph, Layer, NodeId, Op, Operand};
@@ -19,23 +21,23 @@ fn node(o: Operand) -> Found<NodeId> {
 }
 
 impl Graph {
-    /// The square of a tensor.
+    /// Returns the square of a tensor.
     fn square(&mut self, x: Operand) -> Operand {
         self.infix('*', x, x)
     }
 
-    /// exp(x - max) / sum, or the logarithm of it, as the library has them: in f32, whatever the type.
+    /// Builds exp(x - max) / sum or its logarithm as a library program; always in f32.
     fn softmax(&mut self, x: NodeId, dim: usize, log: bool) -> NodeId {
         let (dtype, sizes) = (self.nodes[x].dtype, self.nodes[x].sizes.clone());
         let layer = if log { Layer::LogSoftmax(dim) } else { Layer::Softmax(dim) };
         self.push(Op::Layer(layer), vec![Node(x)], dtype, sizes)
     }
 
-    /// The derivative of gelu at x.
+    /// Returns the derivative of gelu at x.
     fn gelu_slope(&mut self, x: Operand, tanh: bool) -> Operand {
         let xx = self.square(x);
         if !tanh {
-            // 0.5 (1 + erf(x / sqrt 2)) + x exp(-x^2 / 2) / sqrt(2 pi)
+            // `0.5 (1 + erf(x / sqrt 2)) + x exp(-x^2 / 2) / sqrt(2 pi)`
             let scaled = self.infix('*', x, Num(std::f64::consts::FRAC_1_SQRT_2));
             let e = self.call("erf", &[scaled]);
             let e = self.infix('+', e, Num(1.0));
@@ -67,11 +69,11 @@ impl Graph {
 }
 
 impl Step<'_> {
-    /// Norms, softmax, losses and so on.
+    /// Translates norms, softmax, losses and similar operations.
     pub fn formula(&mut self, rule: Rule) -> Found<Vec<Val>> {
         match rule {
             Rule::Softmax | Rule::SoftmaxTo => {
-                // of half types that become f32 the operand does first
+                // If a half-precision operand becomes f32, it is converted first.
                 let up = self.first()?.0 == DType::F32;
                 let x = self.tensor("self", up)?;
                 let dim = self.dim(self.int("dim")?, self.g.nodes[x].sizes.len())?;
@@ -122,7 +124,7 @@ impl Step<'_> {
                         self.g.infix('*', Node(grad), slope)
                     }
                     "aten.silu_backward.default" => {
-                        // s (1 + x (1 - s)), s the sigmoid
+                        // `s (1 + x (1 - s))`, where s is the sigmoid
                         let s = self.g.call("sigmoid", &[Node(x)]);
                         let rest = self.g.infix('-', Num(1.0), s);
                         let rest = self.g.infix('*', Node(x), rest);
@@ -142,7 +144,7 @@ impl Step<'_> {
         }
     }
 
-    /// One number of a whole tensor.
+    /// Reduces a whole tensor to one number.
     pub fn total(&mut self, x: NodeId, how: &'static str) -> NodeId {
         if self.g.nodes[x].sizes.is_empty() {
             return x;
@@ -152,15 +154,16 @@ impl Step<'_> {
         self.g.reduce(how, flat, 0, false)
     }
 
-    /// `mean` over dimensions that stay.
+    /// Builds the mean over dimensions, which are kept.
     fn mean(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
         self.g.reduce_all("mean", x, dims, true)
     }
 
-    /// (x - mean) / sqrt(variance + eps), times weight, plus bias; the mean; 1 / sqrt(variance + eps).
+    /// Builds (x - mean) / sqrt(variance + eps), times weight, plus bias; also the mean and 1 /
+    /// sqrt(variance + eps).
     fn norm(&mut self) -> Found<Vec<Val>> {
         let over = self.ints("normalized_shape")?.len();
-        // the library's, where nobody asks for the statistics
+        // The library program serves if nothing uses the statistics.
         if over == 1 && self.has("weight") && !self.node.outputs.iter().skip(1).any(|v| self.used[*v]) {
             let x = self.tensor("input", false)?;
             let mut args = vec![Node(x), Node(self.tensor("weight", false)?)];
@@ -194,7 +197,7 @@ impl Step<'_> {
         let mut out = vec![self.give(node(y)?, 0)?];
         if self.node.outputs.len() == 3 {
             for (i, n) in [mean, node(r)?].into_iter().enumerate() {
-                // statistics that nothing uses have no record
+                // Statistics that nothing uses have no record.
                 out.push(self.give(n, i + 1)?);
             }
         }
@@ -229,7 +232,7 @@ impl Step<'_> {
         [dx, dw, db].into_iter().enumerate().map(|(i, n)| self.give(n, i)).collect()
     }
 
-    /// softmax(q k^T scale + mask) v.
+    /// Builds softmax(q k^T scale + mask) v.
     fn attention(&mut self) -> Found<Vec<Val>> {
         if self.flag("enable_gqa") || self.number("dropout_p")? != 0.0 {
             return Err("attention with groups of heads or dropout: export after run_decompositions()".into());
@@ -267,7 +270,7 @@ impl Step<'_> {
         Ok(vec![self.give(out, 0)?])
     }
 
-    /// A collective, and what is waited for.
+    /// Translates a collective, whose result is pending until a wait.
     pub fn collective(
         &mut self,
         rule: Rule,
@@ -288,7 +291,7 @@ impl Step<'_> {
         for (i, v) in self.list(first)?.into_iter().enumerate() {
             let (dtype, sizes) = self.meta(i)?;
             let mut x = self.g.whole(&v, super::values::kept(dtype)?)?;
-            // a group of one rank has its own value, but for the dimension that a number gets
+            // In a group of one rank the result is the operand; only a number gains a dimension.
             let Some(over) = over else {
                 x = self.g.reshape(x, &sizes);
                 out.push(Val::Node(x));
@@ -318,7 +321,7 @@ impl Step<'_> {
         Ok(out)
     }
 
-    /// What is waited for; a second wait is none.
+    /// Translates a wait. A second wait does nothing.
     pub fn waited(&mut self) -> Found<Vec<Val>> {
         let first = self.node.op.params[0].name;
         let each = self.list(first)?.into_iter().map(|v| match v {

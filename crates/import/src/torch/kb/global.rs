@@ -1,4 +1,5 @@
-//! Graphs of DTensors as global programs: placements of each mesh dimension as cuts of types.
+//! Graphs of DTensors as global programs: the placements over each mesh dimension become
+//! cuts of types.
 
 use super::axes::{Axes, Axis};
 use super::lift::{Counts, Mode, lift};
@@ -10,10 +11,10 @@ use crate::torch::model::{Placement, Program};
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::BTreeMap;
 
-/// A type with placements, one a dimension of the mesh: `f32[8@dp, 16] partial(sum@tp)`.
+/// Prints a type with placements, one per mesh dimension: `f32[8@dp, 16] partial(sum@tp)`.
 ///
 /// # Errors
-/// kbc has no such placement.
+/// Returns a sentence about a placement that kbc does not have.
 pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -> Result<String, String> {
     if places.len() != axes.list.len() {
         return Err(format!(
@@ -71,10 +72,11 @@ pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -
     Ok(out)
 }
 
-/// The text of a graph of DTensors on a mesh; `name` is that of the program and of its data files.
+/// Writes the text of a graph of DTensors on a mesh; `name` is the name of the program and of
+/// its data files.
 ///
 /// # Errors
-/// E550 to E553: what cannot be expressed.
+/// Returns E550 to E553 for what cannot be expressed.
 pub fn write(
     program: Program,
     mesh: &[(String, u64)],

@@ -1,26 +1,27 @@
-//! A program in kbc's own operations, before it is text.
+//! Operation graph: a program in kbc's own operations, before it becomes text.
 //!
-//! Owns nodes, and that a node is well typed by the way it is made: elementwise operations broadcast, numbers take the
-//! type of what they meet. What PyTorch's operations become is [`super::table`]'s.
+//! This module owns the nodes and guarantees that they are well typed: elementwise operations
+//! broadcast, and numbers take the type of the tensor that they meet. [`super::table`] defines the
+//! translation of PyTorch's operations.
 
 use super::consts::Const;
 use crate::torch::dtype::DType;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Number of a node.
+/// Index of a node.
 pub type NodeId = usize;
 
-/// An operand: a number takes the type of the tensor it meets.
+/// An operand. A number takes the type of the tensor that it meets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Operand {
-    /// Written.
+    /// A literal.
     Num(f64),
     /// A node.
     Node(NodeId),
 }
 
-/// A collective, on the part that a rank has.
+/// A collective on the part that a rank has.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Coll {
     /// `all_reduce(x, sum)`
@@ -29,7 +30,7 @@ pub enum Coll {
     AllGather(usize),
     /// `reduce_scatter(x, sum, dim: 0)`
     ReduceScatter(&'static str, usize),
-    /// `all_to_all(x, counts: [[..], ..])`: rows of dimension 0.
+    /// `all_to_all(x, counts: [[..], ..])`: exchanges rows of dimension 0.
     Rows(Vec<Vec<i64>>),
     /// `all_to_all(x, from: 0, to: 1)`
     Dims(usize, usize),
@@ -37,23 +38,23 @@ pub enum Coll {
     Broadcast(u64),
 }
 
-/// A program of the library that means what an operation of PyTorch does.
+/// A library program with the meaning of one PyTorch operation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Layer {
-    /// Along a dimension.
+    /// Softmax along a dimension.
     Softmax(usize),
-    /// Along a dimension.
+    /// Logarithm of softmax along a dimension.
     LogSoftmax(usize),
-    /// `layer_norm`, of the last dimension, with this addend to the variance.
+    /// `layer_norm` of the last dimension, with this epsilon added to the variance.
     Norm(f64),
 }
 
-/// What a node is.
+/// The operation of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
-    /// An input of the program, by its number.
+    /// An input of the program, by its index.
     Input(usize),
-    /// A constant with data, by its number.
+    /// A constant with data, by its index.
     Constant(usize),
     /// `full([4, 6], 0.5)`
     Full(f64),
@@ -61,13 +62,13 @@ pub enum Op {
     Iota(usize),
     /// `a + b`
     Infix(char),
-    /// A function, elementwise: `exp(x)`, `max(a, b)`, `pow_int(x, 3)`.
+    /// An elementwise function: `exp(x)`, `max(a, b)`, `pow_int(x, 3)`.
     Call(&'static str),
     /// `select(a < b, x, y)`
     Select(&'static str),
     /// `matmul(a, b)`
     Matmul,
-    /// A program of the library: `softmax(x, dim: 1)`.
+    /// A library program: `softmax(x, dim: 1)`.
     Layer(Layer),
     /// `sum(x, dim: 0, keep: true)`
     Reduce(&'static str, usize, bool),
@@ -81,65 +82,68 @@ pub enum Op {
     Concat(usize),
     /// `f32(x)`
     Cast,
-    /// A collective over some axes; pending.
+    /// A collective over some axes; its result is pending.
     Collective(Coll, Range<usize>),
     /// `wait(x)`
     Wait,
-    /// The same value in another placement, which an annotation says.
+    /// The same value in another placement, given by a type annotation.
     Placed,
-    /// `iota` along a dimension of the whole, of which a rank has its part.
+    /// An `iota` along a dimension of the whole value, of which each rank has its part.
     Numbered(usize),
-    /// `embedding` by numbers of the whole table, of which a rank has its rows: nothing for others.
+    /// An `embedding` by row numbers of the whole table, of which a rank has some rows; zeros for
+    /// the rows of other ranks.
     Owned,
-    /// What kbc cannot express, of these operands: of a check alone.
+    /// An operation on these operands that kbc cannot express; occurs only in checks.
     Opaque,
 }
 
 /// A node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The operation.
     pub op: Op,
-    /// In order.
+    /// Operands, in order.
     pub args: Vec<Operand>,
-    /// Element type of what comes out.
+    /// Element type of the result.
     pub dtype: DType,
-    /// Its sizes.
+    /// Sizes of the result.
     pub sizes: Vec<i64>,
-    /// The node of PyTorch's program that it is for.
+    /// The node of PyTorch's program from which it was translated.
     pub of: usize,
 }
 
 impl Node {
-    /// The nodes it uses.
+    /// Returns the nodes that the operands refer to.
     pub fn uses(&self) -> impl Iterator<Item = NodeId> {
         self.args.iter().filter_map(|a| if let Operand::Node(n) = a { Some(*n) } else { None })
     }
 }
 
-/// What tells a fill from others.
+/// Key of a `full` or `iota`: the dimension (for `iota`), the bits of the number,
+/// element type, sizes.
 pub type Fill = (Option<usize>, u64, DType, Vec<i64>);
 
 /// Nodes in an order of execution, and constants with data.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Graph {
-    /// Each uses earlier ones alone.
+    /// The nodes; each uses only earlier ones.
     pub nodes: Vec<Node>,
-    /// Constants with data.
+    /// Constants with data, with their names.
     pub constants: Vec<(String, Const)>,
-    /// Of collectives: the node that waits for each.
+    /// For each collective, the node that waits for it.
     pub waits: BTreeMap<NodeId, NodeId>,
-    /// `full`s and `iota`s: the dimension, the bits of the number, element type, sizes.
+    /// Existing `full`s and `iota`s, by key.
     pub fills: BTreeMap<Fill, NodeId>,
-    /// The node of PyTorch's program that is translated.
+    /// The node of PyTorch's program that is being translated.
     pub at: usize,
-    /// Whether constants stay what they are, so that ranks with other ones have the same operations.
+    /// Whether constants are kept as they are, so that ranks with different constants have the
+    /// same operations.
     pub plain: bool,
-    /// Whether a reshape of a reshape stays one.
+    /// Whether a reshape of a reshape remains two operations.
     pub written: bool,
 }
 
-/// Sizes of operands together.
+/// Returns the sizes of two operands after broadcasting.
 pub fn broadcast(a: &[i64], b: &[i64]) -> Vec<i64> {
     let n = a.len().max(b.len());
     let at = |s: &[i64], i: usize| (i + s.len()).checked_sub(n).map_or(1, |i| s[i]);
@@ -153,7 +157,7 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    /// A constant as an argument with data; one that is there already is used again.
+    /// Appends a constant as an argument with data; an existing equal one is reused.
     pub fn constant(&mut self, name: &str, c: Const) -> NodeId {
         let (dtype, sizes) = (c.dtype, c.sizes.clone());
         let at = match self.constants.iter().position(|k| k.1 == c) {
@@ -169,7 +173,7 @@ impl Graph {
         }
     }
 
-    /// An elementwise operation; of numbers alone there is none.
+    /// Appends an elementwise operation. If all operands are numbers, the result is NaN.
     pub fn elementwise(&mut self, op: Op, args: &[Operand]) -> Operand {
         let mut sizes = vec![];
         let mut dtype = None;
@@ -185,7 +189,7 @@ impl Graph {
         }
     }
 
-    /// `a + b` and so on; what changes nothing is left out.
+    /// Appends `a + b` or another operator; an operation without effect is left out.
     pub fn infix(&mut self, op: char, a: Operand, b: Operand) -> Operand {
         match (op, a, b) {
             (_, Operand::Num(x), Operand::Num(y)) => Operand::Num(match op {
@@ -199,12 +203,12 @@ impl Graph {
         }
     }
 
-    /// `f(x)`
+    /// Appends `f(x)`.
     pub fn call(&mut self, f: &'static str, args: &[Operand]) -> Operand {
         self.elementwise(Op::Call(f), args)
     }
 
-    /// `sum(x, dim: d)` and so on.
+    /// Appends `sum(x, dim: d)` or another reduction.
     pub fn reduce(&mut self, how: &'static str, x: NodeId, dim: usize, keep: bool) -> NodeId {
         let n = &self.nodes[x];
         let (dtype, mut sizes) = (n.dtype, n.sizes.clone());
@@ -216,7 +220,7 @@ impl Graph {
         self.push(Op::Reduce(how, dim, keep), vec![Operand::Node(x)], dtype, sizes)
     }
 
-    /// Over several dimensions.
+    /// Appends a reduction over several dimensions.
     pub fn reduce_all(&mut self, how: &'static str, mut x: NodeId, dims: &[usize], keep: bool) -> NodeId {
         let mut dims = dims.to_vec();
         dims.sort_unstable();
@@ -226,7 +230,7 @@ impl Graph {
         x
     }
 
-    /// The same elements in other sizes; a reshape of a reshape is one.
+    /// Appends a reshape. A reshape of a reshape becomes one, unless [`Graph::written`] is set.
     pub fn reshape(&mut self, x: NodeId, sizes: &[i64]) -> NodeId {
         if self.nodes[x].sizes == sizes {
             return x;
@@ -240,7 +244,7 @@ impl Graph {
         }
     }
 
-    /// Dimension i of the result is dimension `order[i]`.
+    /// Appends a transpose; dimension i of the result is dimension `order[i]` of the operand.
     pub fn transpose(&mut self, x: NodeId, order: &[usize]) -> NodeId {
         if let (Op::Transpose(inner), Some(Operand::Node(y))) =
             (&self.nodes[x].op, self.nodes[x].args.first())
@@ -256,7 +260,7 @@ impl Graph {
         self.push(Op::Transpose(order.to_vec()), vec![Operand::Node(x)], dtype, sizes)
     }
 
-    /// Elements `from..to` of a dimension.
+    /// Appends a slice with elements `from..to` of a dimension.
     pub fn slice(&mut self, x: NodeId, dim: usize, from: i64, to: i64) -> NodeId {
         let n = &self.nodes[x];
         if from == 0 && to == n.sizes[dim] {
@@ -267,7 +271,8 @@ impl Graph {
         self.push(Op::Slice(dim, from, to), vec![Operand::Node(x)], dtype, sizes)
     }
 
-    /// One after another along a dimension. Slices that follow one another of what they were cut from are that.
+    /// Appends a concatenation along a dimension. If the operands are all slices of one value, in
+    /// order, the result is that value.
     pub fn concat(&mut self, list: &[NodeId], dim: usize) -> NodeId {
         if let [one] = list {
             return *one;
@@ -283,7 +288,7 @@ impl Graph {
         self.push(Op::Concat(dim), list.iter().map(|n| Operand::Node(*n)).collect(), dtype, sizes)
     }
 
-    /// The value whose parts along a dimension these are, all of them in order.
+    /// Returns the value and the dimension of which the operands are all the parts, in order.
     pub fn pieces(&self, list: &[NodeId]) -> Option<(NodeId, usize)> {
         let mut next = 0;
         let mut whole = None;
@@ -302,7 +307,7 @@ impl Graph {
         whole.filter(|(x, d)| self.nodes[*x].sizes[*d] == next)
     }
 
-    /// `matmul(a, b)`
+    /// Appends `matmul(a, b)`.
     pub fn matmul(&mut self, a: NodeId, b: NodeId) -> NodeId {
         let (x, y) = (&self.nodes[a], &self.nodes[b]);
         let (m, n) = (x.sizes.len() - 2, y.sizes.len() - 2);
@@ -312,7 +317,7 @@ impl Graph {
         self.push(Op::Matmul, vec![Operand::Node(a), Operand::Node(b)], dtype, sizes)
     }
 
-    /// What a pending value is once it is there; a second wait is none.
+    /// Appends a wait for a pending value. A second wait does nothing.
     pub fn wait(&mut self, x: NodeId) -> NodeId {
         if let Some(known) = self.waits.get(&x) {
             return *known;
@@ -323,7 +328,7 @@ impl Graph {
         n
     }
 
-    /// As another element type.
+    /// Appends a conversion to another element type.
     pub fn cast(&mut self, x: NodeId, to: DType) -> NodeId {
         if self.nodes[x].dtype == to {
             return x;

@@ -1,6 +1,7 @@
-//! The program of a rank as a graph of kbc's operations.
+//! Translation of one rank's program into a graph of kbc's operations.
 //!
-//! Owns the walk through it, what becomes of inputs and results, and what is simplified when all of it is there.
+//! This module owns the traversal of the program, the treatment of inputs and results, and the
+//! simplifications of the finished graph.
 
 use super::axes::Axes;
 use super::global;
@@ -20,9 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Input {
     /// Its name in PyTorch's program.
     pub name: String,
-    /// What it is.
+    /// Its role.
     pub role: Role,
-    /// Its number among the inputs that are tensors.
+    /// Its index among the inputs that are tensors.
     pub number: usize,
     /// Its value.
     pub value: ValueId,
@@ -33,20 +34,20 @@ pub struct Input {
 pub struct Lifted {
     /// Its operations.
     pub graph: Graph,
-    /// Inputs, by the numbers in `Op::Input`.
+    /// Inputs, indexed as in `Op::Input`.
     pub inputs: Vec<Input>,
-    /// Results, with their places in PyTorch's list.
+    /// Results, with their positions in PyTorch's list.
     pub outputs: Vec<(NodeId, usize)>,
-    /// Names that PyTorch's program gives to nodes.
+    /// Names of nodes in PyTorch's program.
     pub names: BTreeMap<NodeId, String>,
-    /// Types with placements, of a global program.
+    /// For a global program, types with placements.
     pub placed: BTreeMap<NodeId, String>,
 }
 
-/// Rows that the members of each all_to_all send to each other, by program and node.
+/// Numbers of rows that the members of each all_to_all send to each other, by program and node.
 pub type Counts = BTreeMap<(usize, usize), Vec<Vec<i64>>>;
 
-/// The matrices of all_to_all collectives: a row a sender.
+/// Returns the row counts of all_to_all collectives, one matrix row per sender.
 pub fn counts(world: &World, met: &[Met]) -> Counts {
     let mut out = Counts::new();
     for m in met {
@@ -61,7 +62,7 @@ pub fn counts(world: &World, met: &[Met]) -> Counts {
                 _ => vec![],
             }
         };
-        // in the order of the group, which may be another one than that of programs
+        // In the order of the group, which may differ from that of the programs.
         let of = |rank: &u64| m.all.iter().find(|a| world.programs[a.0].rank == *rank);
         let matrix: Vec<Vec<i64>> = m.members.iter().filter_map(of).map(row).collect();
         for at in &m.all {
@@ -71,18 +72,19 @@ pub fn counts(world: &World, met: &[Met]) -> Counts {
     out
 }
 
-/// How a program is translated.
+/// Options of a translation.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Mode {
-    /// Constants stay what they are, so that ranks with other ones have the same operations.
+    /// Keeps constants as they are, so that ranks with different constants have the
+    /// same operations.
     pub plain: bool,
-    /// What cannot be expressed is an operation that nothing is known of.
+    /// Turns operations that cannot be expressed into `Op::Opaque`.
     pub opaque: bool,
-    /// Reshapes stay those that PyTorch's program has.
+    /// Keeps reshapes as they are in PyTorch's program.
     pub written: bool,
 }
 
-/// The inputs of a program that are tensors.
+/// Returns the inputs of a program that are tensors.
 pub fn inputs(p: &Program) -> Vec<Input> {
     let named = p.written.inputs.iter().flat_map(|(arg, role)| arg.values().map(move |name| (name, role)));
     let tensors = named.enumerate().filter(|(value, _)| p.meta(*value).is_some()).enumerate();
@@ -99,7 +101,7 @@ pub fn inputs(p: &Program) -> Vec<Input> {
 /// Translates the program of a rank.
 ///
 /// # Errors
-/// E550: operations that cannot be expressed, all of them.
+/// Returns E550 for every operation that cannot be expressed.
 pub fn lift(
     world: &World,
     at: usize,
@@ -136,7 +138,7 @@ pub fn lift(
     }
     for (i, node) in p.nodes.iter().enumerate() {
         g.at = i;
-        // what follows from an operation that is missing is not told
+        // Errors that follow from an earlier failed operation are not reported.
         if node.args.iter().flat_map(Arg::values).any(|v| lost.contains(v)) {
             lost.extend(&node.outputs);
             continue;
@@ -203,7 +205,7 @@ pub fn lift(
     Ok(out)
 }
 
-/// The results of an operation that cannot be expressed.
+/// Returns results for an operation that cannot be expressed.
 fn opaque(p: &Program, node: &Node, g: &mut Graph, env: &[Option<Val>]) -> Vec<Val> {
     let known = |v: &ValueId| match &env[*v] {
         Some(Val::Node(n) | Val::Wide(n, _)) => vec![*n],
@@ -223,7 +225,7 @@ fn node_of(o: &Operand) -> Option<NodeId> {
     if let Operand::Node(n) = o { Some(*n) } else { None }
 }
 
-/// PyTorch's name of a value; that of the operation for a part of its result.
+/// Returns PyTorch's name of a value; for a part of a list, that of the operation.
 fn name_of(p: &Program, node: usize, v: ValueId) -> String {
     let name = &p.values[v].name;
     let op = p.nodes[node].op.name.split('.').nth(1).unwrap_or("");
@@ -247,7 +249,7 @@ fn results(
             let Some(v) = ids.next().filter(|v| !lost.contains(v)) else { continue };
             let node = match (&env[*v], p.meta(*v)) {
                 (Some(val), Some(m)) => kept(m.dtype).and_then(|d| g.whole(val, d)),
-                // sizes are no results of a program of tensors
+                // Sizes are not results of a program of tensors.
                 _ if matches!(p.values[*v].kind, Kind::Int(_) | Kind::Bool) => continue,
                 _ => Err("nothing gives it".into()),
             };
@@ -266,7 +268,7 @@ fn results(
     out
 }
 
-/// How often nodes are used by those that do something, results included.
+/// Counts the uses of each node by live nodes, results included.
 pub fn uses(it: &Lifted) -> Vec<usize> {
     let live = live(it);
     let mut out = vec![0; it.graph.nodes.len()];
@@ -281,7 +283,8 @@ fn ranks(axes: &Axes, over: &std::ops::Range<usize>) -> i64 {
     axes.list[over.clone()].iter().map(|a| a.size as i64).product()
 }
 
-/// `concat` along k of the parts along 0 of what was gathered along 0: gathered along k.
+/// Rewrites the `concat` along k of the parts along 0 of an all_gather along 0 into an
+/// all_gather along k.
 fn gathers(it: &mut Lifted, axes: &Axes) {
     let count = uses(it);
     for c in 0..it.graph.nodes.len() {
@@ -311,7 +314,8 @@ fn gathers(it: &mut Lifted, axes: &Axes) {
     }
 }
 
-/// `reduce_scatter` along 0 of the parts along k put one after another along 0: scattered along k.
+/// Rewrites a `reduce_scatter` along 0 of parts along k that are concatenated along 0 into a
+/// reduce_scatter along k.
 fn scatters(g: &mut Graph, axes: &Axes) {
     for n in 0..g.nodes.len() {
         let Op::Collective(Coll::ReduceScatter(how, 0), over) = &g.nodes[n].op else { continue };
@@ -332,7 +336,7 @@ fn scatters(g: &mut Graph, axes: &Axes) {
     }
 }
 
-/// Which nodes do something: what results come from, and collectives.
+/// Returns which nodes are live: those that results depend on, and collectives.
 pub fn live(it: &Lifted) -> Vec<bool> {
     let mut out = vec![false; it.graph.nodes.len()];
     for (n, _) in &it.outputs {

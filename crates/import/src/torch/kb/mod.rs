@@ -1,7 +1,8 @@
-//! Worlds of PyTorch programs as `.kb` text (docs/adr/032-torch-as-kb.md).
+//! Translation of PyTorch programs into `.kb` text (`docs/adr/032-torch-as-kb.md`).
 //!
-//! [`lift`] makes a graph of a rank's program by the [`table`] of meanings, [`print`] its text; ranks with the same text
-//! share a part. Files are the driver's: it says what arrays there are, and writes what has to be written.
+//! [`lift`] translates a rank's program into a graph, using the [`table`] of meanings. [`print`]
+//! produces its text. Ranks with the same text share a part. The driver reads and writes files: it
+//! passes the arrays that exist, and writes those that are requested.
 
 mod axes;
 mod batches;
@@ -46,21 +47,22 @@ pub use whole::Joined;
 /// Element type and sizes of an array of a data file.
 pub type Array = (DType, Vec<i64>);
 
-/// Data that is there beside the programs.
+/// The data that exists beside the programs.
 #[derive(Clone, Default, Debug)]
 pub struct Given {
-    /// The path of the ranks' data files as the text says it, `*` for the rank.
+    /// Path of the ranks' data files as written in the text, with `*` for the rank.
     pub path: String,
-    /// Arrays in them, by program.
+    /// Arrays in these files, by program.
     pub arrays: Vec<BTreeMap<String, Array>>,
     /// Weights that can be written, by program and their names in the model.
     pub weights: Vec<BTreeMap<String, Array>>,
-    /// What tells arrays and weights from others, by program and key.
+    /// Fingerprints of arrays and weights, by program and key.
     pub prints: Vec<BTreeMap<String, Print>>,
 }
 
 impl Given {
-    /// The array that an input has in a data file of its rank, or the weight that it is: `true` of the latter.
+    /// Returns the array for an input in its rank's data file, or the weight that the input is. The
+    /// flag is `true` for a weight.
     fn stored(
         &self,
         at: usize,
@@ -70,7 +72,7 @@ impl Given {
     ) -> Option<(String, &Array, bool)> {
         let mut keys = vec![format!("in__{}", input.name)];
         keys.extend(called(input, stored).map(|n| format!("in__{n}")));
-        // `L_x_`, as a graph of DTensors calls x
+        // A graph of DTensors calls an input `x` `L_x_`.
         keys.extend(aliases(&input.name).into_iter().map(|n| format!("in__{n}")));
         if let Role::Weight(w) = &input.role {
             keys.push(w.clone());
@@ -88,58 +90,61 @@ impl Given {
     }
 }
 
-/// What tells an array from others.
+/// Fingerprint of an array.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Print {
-    /// The same where arrays are, bit for bit.
+    /// Hash; equal for arrays that are equal bit for bit.
     pub hash: u64,
-    /// The number that it has everywhere, if there are elements and it has.
+    /// The value of all elements, if there are any and they are equal.
     pub uniform: Option<f64>,
 }
 
-/// Where an array that is written comes from.
+/// Source of an array that has to be written.
 #[derive(Clone, PartialEq, Debug)]
 pub enum From {
-    /// The array of that name in the rank's data file.
+    /// The array with that name in the rank's data file.
     Array(String),
-    /// The weight of that name.
+    /// The weight with that name.
     Weight(String),
 }
 
-/// An array that has to be written for the text.
+/// An array that the text needs and that has to be written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wanted {
-    /// The place of its program.
+    /// Index of its program.
     pub program: usize,
     /// Its name.
     pub key: String,
-    /// Where it comes from.
+    /// Its source.
     pub from: From,
     /// Its element type.
     pub dtype: DType,
-    /// Of a global program: how the arrays of all ranks become one, that of the program.
+    /// For a global program: how the arrays of all ranks are assembled into one.
     pub joined: Option<Joined>,
 }
 
-/// A world as text, with what belongs beside it.
+/// A translated world: its text, and the data files that it needs.
 #[derive(Clone, Debug)]
 pub struct Kb {
-    /// The text, before it is formatted.
+    /// The text, before formatting.
     pub text: String,
     /// Constants for `NAME.npz`.
     pub constants: Vec<(String, Const)>,
     /// Arrays for `NAME.rank*.npz`.
     pub arrays: Vec<Wanted>,
-    /// What the names of these files begin with: that of the program, unless a file of the user's is called so.
+    /// Prefix of the names of these files: the name of the program, unless a file of the user
+    /// has that name.
     pub stem: String,
-    /// Of the names of these files: `npz`, or `safetensors` where there is bf16, which numpy has no name for.
+    /// Extension of these files: `npz`, or `safetensors` if there is bf16, for which
+    /// numpy has no type.
     pub ending: &'static str,
 }
 
-/// The text of a world of programs that were checked; `name` is that of the program and of its data files.
+/// Translates programs that have been checked into text; `name` is the name of the program and of
+/// its data files.
 ///
 /// # Errors
-/// E550 to E553: what cannot be expressed; E535: ranks without a program.
+/// Returns E550 to E553 for what cannot be expressed, and E535 for ranks without a program.
 pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
     if !world.is_whole() {
         return Err(Diagnostic::error("E535", "a program is made of the programs of all ranks")
@@ -160,7 +165,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
                     None => parts.push((text, vec![p.rank])),
                 }
             }
-            // what several ranks have alike is said once
+            // An error that several ranks have in common is reported once.
             Err(d) => {
                 for d in d.list {
                     match lost.iter_mut().find(|l| l.0.title == d.title && l.1.last() != Some(&p.rank)) {
@@ -183,14 +188,14 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     Ok(out.kb(whole(world, name, &axes, &parts)))
 }
 
-/// Topology and mesh.
+/// Returns the declarations of topology and mesh.
 fn machine(axes: &Axes) -> String {
     let list: Vec<String> = match &axes.list[..] {
         [one] => vec![one.name.clone()],
         more => more.iter().map(|a| format!("{}: {}", a.name, a.size)).collect(),
     };
     let devices: u64 = axes.list.iter().map(|a| a.size).product();
-    // The program names none; what the reader has to know of this one stands beside it.
+    // The program names no machine, so the text contains a comment about the assumed one.
     let assumed = "// assumed; no `device`: computing takes no time";
     format!(
         "topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }}  {assumed}\nmesh m = sys[{}]\n",
@@ -198,7 +203,7 @@ fn machine(axes: &Axes) -> String {
     )
 }
 
-/// The file around the parts.
+/// Returns the file around the parts.
 fn whole(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -> String {
     let version = &world.programs[0].written.torch;
     let by = if version.is_empty() { "PyTorch".into() } else { format!("PyTorch {version}") };
@@ -233,7 +238,7 @@ fn ranks(n: u64) -> String {
     if n == 1 { "one rank".into() } else { format!("{n} ranks") }
 }
 
-/// `0..2, 3..4`
+/// Prints rank numbers as ranges: `0..2, 3..4`.
 fn ranges(of: &[u64]) -> String {
     let mut list: Vec<(u64, u64)> = vec![];
     for r in of {
@@ -245,7 +250,7 @@ fn ranges(of: &[u64]) -> String {
     list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the data of each input of a program is, if there is any.
+/// Returns the source of the data of each input of a program, if there is any.
 pub fn sources(world: &World, at: usize, given: &Given) -> Vec<Option<From>> {
     let p = &world.programs[at];
     let stored = world.args.get(at).map_or(&[][..], Vec::as_slice);
@@ -256,17 +261,17 @@ pub fn sources(world: &World, at: usize, given: &Given) -> Vec<Option<From>> {
     lift::inputs(p).iter().map(one).collect()
 }
 
-/// What is collected while parts are written.
+/// State while parts are written.
 struct Out<'a> {
-    /// What names of data files begin with.
+    /// Prefix of the names of data files.
     stem: String,
     given: &'a Given,
     axes: &'a Axes,
     constants: Vec<(String, Const)>,
     arrays: Vec<Wanted>,
-    /// Of data files.
+    /// Extension of data files.
     ending: &'static str,
-    /// Of a global program: how the ranks' arrays become those of its nodes.
+    /// For a global program: how the ranks' arrays are assembled into those of its nodes.
     joined: Option<BTreeMap<NodeId, Joined>>,
     found: Diagnostics,
 }
@@ -277,7 +282,7 @@ impl<'a> Out<'a> {
             |p: &Program| (0..p.values.len()).any(|v| p.meta(v).is_some_and(|m| m.dtype == DType::Bf16));
         let ending = if programs.iter().any(half) { "safetensors" } else { "npz" };
         let found = Diagnostics::new();
-        // beside the ranks' own data a file of constants must not be in its place
+        // A file of constants must not overwrite the ranks' own data files.
         let (before, after) = given.path.rsplit('/').next().unwrap_or("").split_once('*').unwrap_or(("", ""));
         let file = format!("{name}.{ending}");
         let theirs = match before {
@@ -292,7 +297,7 @@ impl<'a> Out<'a> {
         Kb { text, constants: self.constants, arrays: self.arrays, stem: self.stem, ending: self.ending }
     }
 
-    /// A part behind its ranks.
+    /// Writes the part of a rank.
     fn part(&mut self, at: usize, p: &Program, stored: &[String], it: Lifted) -> String {
         let live = lift::live(&it);
         let mut taken = Names::default();
@@ -333,7 +338,7 @@ impl<'a> Out<'a> {
         format!("(\n{}\n    ) -> {types} {{\n{body}    }}{expect}", args.join(",\n"))
     }
 
-    /// A constant's name in its file: one that is there already, or a new one.
+    /// Returns the name of a constant in its file; an existing equal constant is reused.
     fn constant(&mut self, hint: &str, c: &Const) -> String {
         if let Some((key, _)) = self.constants.iter().find(|k| k.1 == *c) {
             return key.clone();
@@ -354,7 +359,7 @@ impl<'a> Out<'a> {
         key
     }
 
-    /// Where the value of an input is; nowhere is fine.
+    /// Returns the location of the data of an input; the input may have none.
     fn data(
         &mut self,
         at: usize,
@@ -386,7 +391,7 @@ impl<'a> Out<'a> {
         Some(format!("\"{}.rank*.{}\":{}", self.stem, self.ending, quoted(name)))
     }
 
-    /// The stored results, if all of them are there.
+    /// Returns the `expect` clause for the stored results, if all of them exist.
     fn expect(&mut self, at: usize, p: &Program, it: &Lifted) -> Option<String> {
         let none = BTreeMap::new();
         let arrays = self.given.arrays.get(at).unwrap_or(&none);
@@ -431,13 +436,14 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Names of a weight in files of weights: that of the model, and those of the input that it is.
+/// Returns the possible names of a weight in weight files: its name in the model, and
+/// those of its input.
 pub fn names(weight: &str, input: &str) -> Vec<String> {
     vec![weight.to_owned(), input.to_owned(), format!("in__{input}")]
 }
 
-/// Whether stored data of a type may be meant for a value of another: numbers with a fraction are rounded, whole ones have
-/// to fit, and 16-bit integers may be the bits of bf16.
+/// Checks whether stored data of one type may be used for a value of another type. Floating-point
+/// data is rounded, integers have to fit, and 16-bit integers may be the bits of bf16.
 fn suits(data: DType, value: DType) -> bool {
     match (data, value) {
         (DType::I16 | DType::U16, DType::Bf16) => true,
@@ -445,24 +451,25 @@ fn suits(data: DType, value: DType) -> bool {
     }
 }
 
-/// The type of a node, with its placement if it has one.
+/// Prints the type of a node, with its placement if it has one.
 fn typed(it: &Lifted, n: NodeId) -> String {
     let node = &it.graph.nodes[n];
     it.placed.get(&n).cloned().unwrap_or_else(|| type_of(node.dtype, &node.sizes))
 }
 
-/// The name that a table has for an input: by its own if the table has any input's, otherwise by its place.
+/// Returns the name of an input in a table: by its own name if the table has the name of any input,
+/// and otherwise by position.
 fn called<'n>(input: &lift::Input, stored: &'n [String]) -> Option<&'n str> {
     let own = aliases(&input.name);
     if own.is_empty() {
-        // a graph that has lost its names
+        // The graph has lost its names.
         return stored.get(input.number).map(String::as_str);
     }
     stored.iter().find(|n| own.contains(n)).map(String::as_str)
 }
 
-/// What else an input of a traced graph is called, the shortest last: `x` of `L_x_`, `fc1.weight` and `fc1_weight` of
-/// `L_self_modules_fc1_parameters_weight_`.
+/// Returns other names of an input of a traced graph, shortest last: `x` for `L_x_`; `fc1.weight`
+/// and `fc1_weight` for `L_self_modules_fc1_parameters_weight_`.
 fn aliases(name: &str) -> Vec<String> {
     let Some(bare) = name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
     else {
@@ -487,7 +494,7 @@ fn aliases(name: &str) -> Vec<String> {
     out
 }
 
-/// A key as the language reads it: a name, or in quotes.
+/// Prints a key as the language reads it: as a name, or in quotes.
 fn quoted(key: &str) -> String {
     if word(key) == key { key.to_owned() } else { format!("\"{key}\"") }
 }

@@ -1,6 +1,8 @@
-//! Elementwise functions that kbc has not by one name, whole quotients, and lookups of one element a row.
+//! Elementwise functions that kbc composes from several operations, integer quotients, and lookups
+//! of one element per row.
 //!
-//! Formulas are those of `torch/_decomp/decompositions.py` and `torch/_refs` (PyTorch 2.10), in f32 for half types.
+//! The formulas are those of `torch/_decomp/decompositions.py` and `torch/_refs` (PyTorch 2.10),
+//! computed in f32 for half-precision types.
 
 use super::consts::Const;
 use super::graph::{Graph, NodeId, Op, Operand};
@@ -10,16 +12,16 @@ use crate::torch::dtype::DType;
 
 use Operand::{Node, Num};
 
-/// Most slices that a reversed dimension is made of.
+/// Greatest number of slices that build a reversed dimension.
 const REVERSED: i64 = 64;
 
-/// `a < b` and so on, as the choice of one of two operands.
+/// Chooses one of two operands by a comparison such as `a < b`.
 fn choose(g: &mut Graph, how: &'static str, sides: [Operand; 2], yes: Operand, no: Operand) -> Operand {
     g.elementwise(Op::Select(how), &[sides[0], sides[1], yes, no])
 }
 
 impl Step<'_> {
-    /// Functions of one element by several operations; none for another name.
+    /// Translates elementwise functions that need several operations; none for another name.
     pub fn composed(&mut self, name: &str) -> Option<Found<Val>> {
         let numbers = |s: &Self, names: [&str; 3]| names.map(|n| s.number(n).unwrap_or(1.0));
         let x = match self.val("self") {
@@ -108,7 +110,7 @@ impl Step<'_> {
         })
     }
 
-    /// Dimensions with their elements in the other order.
+    /// Reverses dimensions.
     fn flipped(&mut self, x: &Val) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let mut n = self.g.whole(x, kept(dtype)?)?;
@@ -125,7 +127,7 @@ impl Step<'_> {
         Ok(Val::Node(n))
     }
 
-    /// Each dimension so many times one after another: copies of it along a dimension of their own.
+    /// Repeats each dimension, by copies along a dimension of their own.
     fn repeated(&mut self, x: &Val) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let times = self.ints("repeats")?;
@@ -144,7 +146,8 @@ impl Step<'_> {
         Ok(Val::Node(self.g.reshape(n, &sizes)))
     }
 
-    /// Elements `from`, `from + step`, .. of a dimension: the first of every `step`, and one that has not as many behind it.
+    /// Takes elements `from`, `from + step`, .. of a dimension: the first of every `step` elements.
+    /// A last element with fewer than `step - 1` elements after it is taken separately.
     pub fn stepped(&mut self, n: NodeId, dim: usize, from: i64, count: i64, step: i64) -> Found<NodeId> {
         let sizes = self.g.nodes[n].sizes.clone();
         let full = if from + count * step <= sizes[dim] { count } else { count - 1 };
@@ -165,7 +168,8 @@ impl Step<'_> {
         if parts.is_empty() { Err("a slice without elements".into()) } else { Ok(self.g.concat(&parts, dim)) }
     }
 
-    /// Where an index is the number of the element along a dimension, and the operand, cut to the sizes of the index.
+    /// Returns where an index equals the position of an element along a dimension, the operand cut
+    /// to the sizes of the index, and the dimension.
     fn marked(&mut self) -> Found<(Val, Val, usize)> {
         let x = self.val("self")?;
         let index = self.val("index")?;
@@ -186,7 +190,7 @@ impl Step<'_> {
         Ok((Val::Compared(hit), x, dim))
     }
 
-    /// `gather` of one element a row: the sum over the row of what is marked.
+    /// Translates a `gather` of one element per row: the sum over the row of the marked elements.
     pub fn gathered(&mut self) -> Found<Val> {
         let dtype = self.first()?.0;
         let keep = kept(dtype)?;
@@ -197,7 +201,7 @@ impl Step<'_> {
         self.give(n, 0)
     }
 
-    /// `scatter` of one number to one place a row.
+    /// Translates a `scatter` of one number to one position per row.
     pub fn put(&mut self) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let (hit, x, _) = self.marked()?;
@@ -206,7 +210,7 @@ impl Step<'_> {
         self.g.of(out, dtype, &sizes)
     }
 
-    /// Whole quotients rounded down or toward zero, and what is left of the first.
+    /// Translates integer quotients, rounded down or toward zero, and remainders.
     pub fn quotient(&mut self, name: &str, list: &[Val; 2]) -> Found<Val> {
         let down = name != "div" || self.word("rounding_mode") == "floor";
         let rest = name == "remainder";
@@ -220,7 +224,7 @@ impl Step<'_> {
             if rest { v[0] - q * v[1] } else { q }
         };
         self.apply(list, false, fold, |g, o| {
-            // rounded toward zero
+            // kbc's quotient is rounded toward zero.
             let q = g.infix('/', o[0], o[1]);
             if !down {
                 return q;
@@ -234,7 +238,7 @@ impl Step<'_> {
                     if matches!(below, Num(_)) { Num(1.0) } else { below }
                 }
             };
-            // what is left has the sign of the divisor, or is nothing
+            // The remainder must be 0 or have the sign of the divisor.
             let wrong = g.infix('*', left, sign);
             let (yes, no) = match rest {
                 true => (g.infix('+', left, o[1]), left),
@@ -244,7 +248,7 @@ impl Step<'_> {
         })
     }
 
-    /// Gradients by the result of the operation.
+    /// Translates gradients that are computed from the result of the operation.
     pub fn by_output(&mut self) -> Found<Val> {
         let (grad, out) = (self.tensor("grad_output", true)?, self.tensor("output", true)?);
         let n = match self.node.op.name {
@@ -258,7 +262,7 @@ impl Step<'_> {
                 let slope = self.g.infix('*', rest, Node(out));
                 self.g.infix('*', Node(grad), slope)
             }
-            // of log_softmax
+            // Backward operation of log_softmax.
             _ => {
                 let dim = self.dim(self.int("dim")?, self.g.nodes[out].sizes.len())?;
                 let sum = self.g.reduce("sum", grad, dim, true);
@@ -274,19 +278,19 @@ impl Step<'_> {
     }
 }
 
-/// exp(x) - 1
+/// Builds `exp(x) - 1`.
 fn less_one(g: &mut Graph, x: Operand) -> Operand {
     let e = g.call("exp", &[x]);
     g.infix('-', e, Num(1.0))
 }
 
-/// A positive number to the power x.
+/// Builds a positive number to the power of x.
 pub fn power_of(g: &mut Graph, base: f64, x: Operand) -> Operand {
     let y = g.infix('*', x, Num(base.ln()));
     g.call("exp", &[y])
 }
 
-/// (exp(x) + exp(-x)) / 2, or the difference.
+/// Builds `(exp(x) + exp(-x)) / 2`, or the difference instead of the sum.
 fn hyperbolic(g: &mut Graph, op: char, x: Operand) -> Operand {
     let minus = g.call("-", &[x]);
     let (a, b) = (g.call("exp", &[x]), g.call("exp", &[minus]));

@@ -1,4 +1,4 @@
-//! Operations that move elements, of nodes and of constants.
+//! Operations that move elements, applied to nodes and to constants.
 
 use super::consts::{Const, strides};
 use super::graph::{NodeId, Op, Operand};
@@ -7,11 +7,11 @@ use super::values::{Val, kept};
 use crate::torch::dtype::DType;
 use crate::torch::rules::Rule;
 
-/// The most operands of a concat.
+/// Greatest number of operands of a concat.
 const MOST: usize = 255;
 
 impl Step<'_> {
-    /// Views, slices, splits.
+    /// Translates views, slices and splits.
     pub fn moved(&mut self, rule: Rule) -> Found<Vec<Val>> {
         match rule {
             Rule::Cat | Rule::Stack => return self.joined(rule),
@@ -106,7 +106,7 @@ impl Step<'_> {
         Ok(vec![one])
     }
 
-    /// A value that is no constant, with all its elements.
+    /// Returns the node with all elements of a value that is not a constant.
     fn node_of(&mut self, v: &Val) -> Found<NodeId> {
         let dtype = match v {
             Val::Node(n) | Val::Wide(n, _) => self.g.nodes[*n].dtype,
@@ -116,13 +116,13 @@ impl Step<'_> {
         self.g.whole(v, dtype)
     }
 
-    /// Where a slice begins.
+    /// Returns the first index of a slice.
     fn begin(&self, n: i64) -> Found<i64> {
         let start = if self.has("start") { self.int("start")? } else { 0 };
         Ok(if start < 0 { (start + n).max(0) } else { start.min(n) })
     }
 
-    /// Elements `from..to` of a dimension.
+    /// Returns elements `from..to` of a dimension.
     fn cut(&mut self, x: &Val, dim: usize, from: i64, to: i64) -> Found<Val> {
         if let Val::Const(c) = x {
             let steps = strides(&c.sizes);
@@ -134,14 +134,14 @@ impl Step<'_> {
         Ok(Val::Node(self.g.slice(n, dim, from, to)))
     }
 
-    /// `cat` and `stack`.
+    /// Translates `cat` and `stack`.
     fn joined(&mut self, rule: Rule) -> Found<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
         let mut list = vec![];
         for v in self.list("tensors")? {
             let mut own = self.g.sizes(&v).to_vec();
-            // PyTorch ignores empty vectors here
+            // PyTorch ignores empty vectors here.
             if rule == Rule::Cat && own == [0] && sizes.len() != 1 {
                 continue;
             }
@@ -168,7 +168,7 @@ impl Step<'_> {
         self.chain(&nodes, dim).map(|n| vec![Val::Node(n)])
     }
 
-    /// One after another, in several steps if there are many.
+    /// Concatenates nodes, in several steps if there are more than [`MOST`].
     fn chain(&mut self, nodes: &[NodeId], dim: usize) -> Found<NodeId> {
         let mut rest = nodes.to_vec();
         while rest.len() > MOST {
@@ -177,7 +177,8 @@ impl Step<'_> {
         if rest.is_empty() { Err("nothing to put together".into()) } else { Ok(self.g.concat(&rest, dim)) }
     }
 
-    /// `constant_pad_nd`: two numbers a dimension from the last one on; negative ones cut off.
+    /// Translates `constant_pad_nd`: two numbers per dimension, starting with the last dimension.
+    /// Negative numbers remove elements.
     fn padded(&mut self) -> Found<Vec<Val>> {
         let (dtype, _) = self.first()?;
         let keep = kept(dtype)?;
@@ -218,7 +219,7 @@ impl Step<'_> {
         Ok(vec![x])
     }
 
-    /// `slice_scatter`: a tensor with a part of it replaced.
+    /// Translates `slice_scatter`, which replaces a part of a tensor.
     pub fn scattered(&mut self) -> Found<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
@@ -240,7 +241,7 @@ impl Step<'_> {
         self.chain(&nodes, dim).map(|n| vec![Val::Node(n)])
     }
 
-    /// Elements below or above a diagonal.
+    /// Translates `tril` and `triu`: the elements below or above a diagonal.
     pub fn triangle(&mut self, upper: bool) -> Found<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let x = self.val("self")?;
@@ -263,7 +264,7 @@ impl Step<'_> {
         Ok(vec![self.g.of(out, dtype, &sizes)?])
     }
 
-    /// `one_hot`, of numbers that are known or not.
+    /// Translates `one_hot`, of constant or computed numbers.
     pub fn one_hot(&mut self) -> Found<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let n = *sizes.last().ok_or("no classes")?;
@@ -286,7 +287,7 @@ impl Step<'_> {
     }
 }
 
-/// Constants one after another.
+/// Concatenates constants.
 pub(super) fn together(dtype: DType, sizes: &[i64], dim: usize, list: &[Const]) -> Found<Const> {
     let inner: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
     let outer: usize = sizes[..dim].iter().product::<i64>() as usize;

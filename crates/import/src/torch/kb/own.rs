@@ -1,6 +1,7 @@
-//! What ranks have of their own in programs that are otherwise the same: numbers, slices, constants.
+//! Differences between ranks whose programs are otherwise the same: numbers, slices and constants.
 //!
-//! Owns the comparison of the ranks' graphs, and what of it is so over one axis of the mesh.
+//! This module owns the comparison of the ranks' graphs, and the restriction of the differences to
+//! one axis of the mesh.
 
 use super::axes::Axis;
 use super::graph::{Graph, Node, NodeId, Op, Operand};
@@ -9,27 +10,29 @@ use crate::torch::groups::{World, words};
 use kbc_diag::Diagnostic;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What ranks have of their own over one axis.
+/// The differences between ranks over one axis.
 #[derive(Clone, Default, Debug)]
 pub struct Own {
-    /// Nodes whose numbers differ, with what they are.
+    /// Nodes whose numbers differ, with a text that shows the numbers.
     pub numbers: BTreeMap<NodeId, String>,
-    /// Of those the sum over the ranks of the axis, where all lines of the mesh have the same.
+    /// For each of these nodes, the sum of its numbers over the ranks of the axis, if it is the
+    /// same on all lines of the mesh along that axis.
     pub sums: BTreeMap<NodeId, f64>,
-    /// Slices that differ: whether they are the parts of the dimension, in the order of the ranks.
+    /// Slices that differ. The flag is set if they are the parts of the dimension in the
+    /// order of the ranks.
     pub slices: BTreeMap<NodeId, bool>,
     /// Constants that differ.
     pub constants: BTreeSet<NodeId>,
 }
 
-/// What the programs of all ranks have of their own, by rank.
+/// The differences between the programs of all ranks, by node and rank.
 #[derive(Clone, Default, Debug)]
 pub struct Differing {
     /// Numbers among the operands.
     pub numbers: BTreeMap<NodeId, Vec<Vec<f64>>>,
-    /// First elements of slices of one length.
+    /// First elements of slices that have the same length.
     pub slices: BTreeMap<NodeId, Vec<i64>>,
-    /// The numbers of constants.
+    /// Indices of constants.
     pub constants: BTreeMap<NodeId, Vec<usize>>,
 }
 
@@ -37,7 +40,7 @@ fn numbers(n: &Node) -> Vec<f64> {
     n.args.iter().filter_map(|o| if let Operand::Num(x) = o { Some(*x) } else { None }).collect()
 }
 
-/// An operation without what ranks may have of their own.
+/// Returns an operation without what may differ between ranks.
 fn bare(op: &Op) -> Op {
     match op {
         Op::Slice(d, from, to) => Op::Slice(*d, 0, to - from),
@@ -46,7 +49,8 @@ fn bare(op: &Op) -> Op {
     }
 }
 
-/// Whether two graphs do the same at a node, but for what ranks may have of their own.
+/// Checks that two graphs have the same operation at a node, apart from what may differ
+/// between ranks.
 fn similar(a: &Graph, b: &Graph, n: NodeId) -> Result<(), String> {
     let (x, y) = (&a.nodes[n], &b.nodes[n]);
     let nodes = |n: &Node| {
@@ -61,16 +65,17 @@ fn similar(a: &Graph, b: &Graph, n: NodeId) -> Result<(), String> {
     Ok(())
 }
 
-/// The most sums that some ranks make and others do not.
+/// Greatest number of sums that [`completed`] makes equal.
 const ADDED: usize = 64;
 
-/// Makes a sum of all ranks of one that some ranks make alone, as of a bias that rank 0 adds: the others add no part of it.
+/// Makes all ranks perform a sum that only some of them perform, such as a bias that rank 0 adds.
+/// The added operand is multiplied by 1 on the ranks that perform the sum, and by 0 on the others.
 pub fn completed(all: &mut [Lifted]) {
     for _ in 0..ADDED {
         let shortest = all.iter().map(|l| l.graph.nodes.len()).min().unwrap_or(0);
         let same = |n: usize| all[1..].iter().all(|l| similar(&all[0].graph, &l.graph, n).is_ok());
         let Some(at) = (0..shortest).find(|n| !same(*n)) else { return };
-        // who adds, and what: the operands are those of all
+        // The sum and its operands, which every rank has.
         let sum = |l: &Lifted| match (&l.graph.nodes[at].op, &l.graph.nodes[at].args[..]) {
             (Op::Infix('+'), [Operand::Node(x), Operand::Node(y)]) => Some((*x, *y)),
             _ => None,
@@ -90,7 +95,7 @@ pub fn completed(all: &mut [Lifted]) {
                 let args = vec![Operand::Node(x), Operand::Node(at)];
                 let sum = Node { op: Op::Infix('+'), args, of, ..whole.clone() };
                 inserted(it, at, vec![part, sum]);
-                // what was taken as it was is taken with the sum
+                // Uses of the other operand become uses of the sum.
                 for node in &mut it.graph.nodes[at + 2..] {
                     for a in node.args.iter_mut().filter(|a| **a == Operand::Node(x)) {
                         *a = Operand::Node(at + 1);
@@ -102,7 +107,7 @@ pub fn completed(all: &mut [Lifted]) {
     }
 }
 
-/// Puts nodes in a place; those from there on have other numbers then.
+/// Inserts nodes at a position; later nodes are renumbered.
 fn inserted(it: &mut Lifted, at: NodeId, nodes: Vec<Node>) {
     let by = nodes.len();
     let moved = |n: NodeId| if n >= at { n + by } else { n };
@@ -117,10 +122,10 @@ fn inserted(it: &mut Lifted, at: NodeId, nodes: Vec<Node>) {
 }
 
 impl Differing {
-    /// Of the programs of all ranks.
+    /// Compares the programs of all ranks.
     ///
     /// # Errors
-    /// The first operation that is another one, the program that has it, and in words what is different.
+    /// Returns the first difference between operations: the program, the node, and a description.
     pub fn of(all: &[Lifted]) -> Result<Differing, (usize, NodeId, String)> {
         let first = &all[0];
         let mut out = Differing::default();
@@ -164,7 +169,7 @@ impl Differing {
         Ok(out)
     }
 
-    /// What of it is so over an axis.
+    /// Restricts the differences to one axis.
     pub fn over(&self, all: &[Lifted], axis: &Axis) -> Own {
         let mut out = Own::default();
         for (n, by) in &self.numbers {
@@ -206,7 +211,7 @@ impl Differing {
     }
 }
 
-/// The first two neighbours on an axis that have different things.
+/// Returns the first two neighbours on an axis whose values differ.
 fn differ<'a, T: PartialEq>(by: &'a [T], axis: &Axis) -> Option<(&'a T, &'a T)> {
     (0..by.len())
         .filter(|at| !(*at as u64 / axis.stride + 1).is_multiple_of(axis.size))
@@ -214,12 +219,12 @@ fn differ<'a, T: PartialEq>(by: &'a [T], axis: &Axis) -> Option<(&'a T, &'a T)> 
         .find(|(a, b)| a != b)
 }
 
-/// Where ranks have different programs, in words and with the line of the rank's program.
+/// Makes the message about ranks with different programs, with the line of the rank's program.
 pub fn unlike(world: &World, all: &[Lifted], (at, n, what): &(usize, NodeId, String)) -> Diagnostic {
     let (p, first) = (&world.programs[*at], &world.programs[0]);
     let title = format!("ranks {} have {what}", words(&[first.rank, p.rank]));
     let mut d = Diagnostic::error("E562", title);
-    // what one of them has more than the other
+    // An operation that one of them has and the other lacks.
     let node = match all[*at].graph.nodes.get(*n) {
         Some(node) => Some((p, node)),
         None => all[0].graph.nodes.get(*n).map(|node| (first, node)),

@@ -1,4 +1,4 @@
-//! Elements by their numbers and numbers of elements: `index`, the numbers of the largest, running sums.
+//! Operations with element numbers: `index`, the positions of largest elements, and running sums.
 
 use super::consts::Const;
 use super::graph::{Op, Operand};
@@ -10,7 +10,8 @@ use crate::torch::model::Arg;
 
 use Operand::{Node, Num};
 
-/// Dimensions with one and the last exchanged: the same order leads back.
+/// Returns the order of dimensions that exchanges dimension `d` and the last one. Applying it twice
+/// restores the order.
 fn swapped(rank: usize, d: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rank).collect();
     if rank > 0 {
@@ -20,7 +21,8 @@ fn swapped(rank: usize, d: usize) -> Vec<usize> {
 }
 
 impl Step<'_> {
-    /// `index`: rows of what has the dimensions that lists of numbers are for first, by one number each.
+    /// Translates `index`. The indexed dimensions are moved to the front and merged, so that one
+    /// number selects each row.
     pub(super) fn indexed(&mut self) -> Found<Val> {
         let lists = match self.node.arg("indices") {
             Arg::Tensors(l) => l.iter().copied().map(Some).collect(),
@@ -39,7 +41,7 @@ impl Step<'_> {
         for d in &at {
             let v = self.known(lists[*d].unwrap_or_default())?;
             let v = match &v {
-                // numbers from the end on
+                // Negative numbers count from the end.
                 Val::Const(c) => {
                     let size = own[*d] as f64;
                     Val::Const(Const::map(c.dtype, &c.sizes, &[c], |x| {
@@ -70,14 +72,14 @@ impl Step<'_> {
             self.g.push(Op::Call("embedding"), vec![Node(table), Node(ids)], dtype, [by, &[width]].concat());
         let rest: Vec<i64> = rest.iter().map(|d| own[*d]).collect();
         let rows = self.g.reshape(rows, &[by, &rest[..]].concat());
-        // the numbers' dimensions go to the place of the first that they are for
+        // The dimensions of the numbers go to the place of the first dimension that they index.
         let back: Vec<usize> =
             (many..many + place).chain(0..many).chain(many + place..result.len()).collect();
         let rows = self.g.transpose(rows, &back);
         self.give(rows, 0)
     }
 
-    /// Running sums: of what is known at once, otherwise the library's.
+    /// Translates running sums. Those of constants are folded; others call the library program.
     pub(super) fn cumsum(&mut self) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
@@ -88,7 +90,7 @@ impl Step<'_> {
             let x = self.g.cast(x, work);
             let x = self.g.transpose(x, &order);
             let turned = self.g.nodes[x].sizes.clone();
-            // Rows of a matrix, also of what has no other dimension.
+            // The rows of a matrix; a value with only one dimension is one row.
             let n = turned.get(last).copied().unwrap_or(1);
             let x = self.g.reshape(x, &[turned.iter().product::<i64>() / n.max(1), n]);
             let matrix = self.g.nodes[x].sizes.clone();
@@ -107,7 +109,8 @@ impl Step<'_> {
         Const::each(dtype, &sizes, list).map(Val::Const)
     }
 
-    /// The number of the largest element, of a dimension or of all; `min.dim` takes that of the negatives.
+    /// Translates the index of the largest element, of a dimension or of the whole tensor.
+    /// `min.dim` is that of the negated elements.
     pub(super) fn largest(&mut self) -> Found<Val> {
         let mut x = self.tensor("self", false)?;
         let own = self.g.nodes[x].sizes.clone();
@@ -123,7 +126,7 @@ impl Step<'_> {
         let mut rest = self.g.nodes[x].sizes.clone();
         rest.pop();
         let mut at = self.g.push(Op::Call("argmax"), vec![Node(x)], DType::I32, rest.clone());
-        // The last dimension came to the place of the one that is gone.
+        // The last dimension took the place of the removed one.
         if let Some(d) = dim.filter(|d| d + 1 < own.len()) {
             let mut order: Vec<usize> = (0..rest.len()).filter(|i| *i != d).collect();
             order.push(d);

@@ -1,33 +1,39 @@
-//! Where the parts of a local program's values are, for one axis of the mesh: which placements of its inputs make every
-//! collective a change of placement (docs/adr/036-lift.md).
+//! Placement search: finds placements of the values of a local program over one axis of the mesh,
+//! such that every collective is a change of placement (`docs/adr/036-lift.md`).
 //!
-//! Owns the search. What an operation makes of placements is [`super::effects`]'s. A value is whole, split along a
-//! dimension, or a part of a reduction over the axis; sizes are those of a rank.
+//! A value is whole, split along a dimension, or a part of a reduction over the axis. Sizes
+//! are those of a rank. This module owns the search. [`super::effects`] owns the rules of
+//! the operations.
+//!
+//! The search is a depth-first search with backtracking: it assigns placements to nodes in order of
+//! execution, tries the candidates of each node from most to least likely, and returns to an
+//! earlier node if an operation has no placement left.
 
 use super::graph::{Graph, NodeId, Op, Operand};
 use super::own::Own;
 use crate::torch::rules::Rule;
 use std::collections::BTreeMap;
 
-/// Where a value's parts are.
+/// Placement of a value over one axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Every rank has it.
+    /// Every rank has the whole value.
     Whole,
-    /// Each has a part of a dimension, all of the same length.
+    /// Each rank has a part of a dimension; all parts have the same length.
     Split(usize),
-    /// Of a dimension that others were put together to, each has a part of every block: the dimension, and its blocks.
+    /// A dimension into which other dimensions were merged, as dimension and number of blocks: each
+    /// rank has a part of every block.
     Within(usize, i64),
-    /// What each has is combined.
+    /// The values of the ranks have yet to be combined by this reduction.
     Partial(&'static str),
-    /// No rule tells: of a lenient search alone.
+    /// No rule determines the placement; occurs only in a lenient search.
     Unknown,
 }
 
 use Place::{Partial, Split, Unknown, Whole, Within};
 
 impl Place {
-    /// `split along 0`
+    /// Describes the placement, such as `split along 0`.
     pub fn words(self) -> String {
         match self {
             Whole => "whole".into(),
@@ -38,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The dimension of which each rank has a part, and in how many blocks.
+    /// Returns the split dimension and the number of blocks within which it is split.
     pub(super) fn cut(self) -> Option<(usize, i64)> {
         match self {
             Split(d) => Some((d, 1)),
@@ -47,89 +53,92 @@ impl Place {
         }
     }
 
-    /// Parts of a dimension, in blocks.
+    /// Makes the placement that splits a dimension within a number of blocks.
     pub(super) fn parts((d, blocks): (usize, i64)) -> Place {
         if blocks == 1 { Split(d) } else { Within(d, blocks) }
     }
 }
 
-/// Steps of a search.
+/// Greatest number of steps of a search.
 const MOST: usize = 200_000;
 
-/// What an input may be, the likeliest first.
+/// The placements that each input may have, most likely first.
 pub type Candidates = Vec<Vec<Place>>;
 
-/// Why an operation has no placement where its operands are what they are.
+/// The reason why an operation has no placement, given those of its operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// In words.
+    /// A description.
     pub why: String,
-    /// Whether no program means that; otherwise kbc has no rule.
+    /// Whether no program can mean the operation; otherwise kbc has no rule for it.
     pub wrong: bool,
 }
 
-/// What no program means.
+/// Fails because no program can mean the operation.
 pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Fault> {
     Err(Fault { why: why.into(), wrong: true })
 }
 
-/// What kbc has no rule for.
+/// Fails because kbc has no rule for the operation.
 pub(super) fn no_rule<T>(why: impl Into<String>) -> Result<T, Fault> {
     Err(Fault { why: why.into(), wrong: false })
 }
 
-/// A search that found nothing: how far it came, and why no further.
+/// A failed search: the furthest node that it reached, and why it ended there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stuck {
     /// The node.
     pub at: NodeId,
-    /// Why it has no placement.
+    /// Why the node has no placement.
     pub why: String,
-    /// Whether that is the place of a result.
+    /// Whether the reason is the placement of a result.
     pub result: bool,
-    /// Whether a rule was missing on some path, or the search was too long.
+    /// Whether a rule was missing on some path, or the search took too many steps.
     pub lacks: bool,
 }
 
-/// What is searched.
+/// The problem that a search solves.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The program of each rank.
     pub g: &'a Graph,
-    /// Which nodes do something.
+    /// Which nodes are live.
     pub live: &'a [bool],
-    /// The axis of the mesh.
+    /// Index of the mesh axis.
     pub axis: usize,
-    /// Its ranks.
+    /// Number of ranks of the axis.
     pub size: u64,
-    /// What inputs may be.
+    /// The placements that inputs may have.
     pub candidates: &'a Candidates,
-    /// What ranks of the axis have of their own.
+    /// Differences between the ranks of the axis.
     pub own: &'a Own,
-    /// Results, which are no parts of a reduction, or what they are said to be.
+    /// Results with their declared placements. A result without one may be anything but a part
+    /// of a reduction.
     pub results: &'a [(NodeId, Option<Place>)],
-    /// Whether an operation without a rule has a result that is not known, and the search goes on.
+    /// Whether the result of an operation without a rule is [`Place::Unknown`], so that the
+    /// search continues.
     pub lenient: bool,
-    /// Whether the graph is as PyTorch wrote it: dimensions that were put together have placements, and what may be one
-    /// rank's own has none. Which operations of PyTorch left out or put in a dimension of length 1.
+    /// Present if the graph has reshapes as PyTorch wrote them: the operations of PyTorch that
+    /// removed or inserted a dimension of length 1. Merged dimensions then have placements, and a
+    /// value that may belong to one rank alone has none.
     pub written: Option<&'a BTreeMap<NodeId, Rule>>,
 }
 
 pub(super) struct Search<'a> {
     pub(super) of: Asked<'a>,
-    /// Nodes in the order they are placed: an input just before its first use.
+    /// Nodes in the order in which they are placed; an input comes just before its first use.
     order: Vec<NodeId>,
     pub(super) places: Vec<Option<Place>>,
     steps: usize,
     stuck: Stuck,
-    /// How many nodes were placed when that was found.
+    /// Number of placed nodes when `stuck` was recorded.
     depth: usize,
 }
 
-/// Places of all live nodes.
+/// Finds placements of all live nodes.
 ///
 /// # Errors
-/// There are none; of the paths tried, where the one that came furthest ended.
+/// Returns the end of the path that reached furthest, if there are no such placements.
 pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
     let (g, live) = (of.g, of.live);
     let mut order = vec![];
@@ -144,7 +153,7 @@ pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
             }
         }
     }
-    // results that are inputs
+    // Results that are inputs.
     order.extend((0..g.nodes.len()).filter(|n| live[*n] && !seen[*n]));
     let stuck = Stuck { at: 0, why: "nothing was tried".into(), result: false, lacks: false };
     let mut s = Search { of, order, places: vec![None; g.nodes.len()], steps: 0, stuck, depth: 0 };
@@ -152,9 +161,10 @@ pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
 }
 
 impl Search<'_> {
-    /// Tries what each node may be, in order, and the next of an earlier one where it may be nothing.
+    /// Tries the placements of each node in order, and backtracks to an earlier node if a
+    /// node has none.
     fn run(&mut self) -> bool {
-        // what is left to try of each node so far
+        // For each node placed so far, the placements left to try.
         let mut left: Vec<Vec<Place>> = vec![];
         loop {
             if left.len() == self.order.len() {
@@ -164,7 +174,7 @@ impl Search<'_> {
                 let n = self.order[left.len()];
                 self.steps += 1;
                 let mut may = match self.effect(n) {
-                    // or what there is no rule for
+                    // An unknown placement is a candidate only in a lenient search.
                     Ok(list) if !self.of.lenient && list.contains(&Unknown) => {
                         self.stuck.lacks = true;
                         list.into_iter().filter(|p| *p != Unknown).collect()
@@ -179,7 +189,7 @@ impl Search<'_> {
                 may.reverse();
                 left.push(may);
             }
-            // back to a node with something left
+            // Backtrack to a node with a placement left.
             loop {
                 let Some(rest) = left.last_mut() else { return false };
                 if let Some(p) = rest.pop() {
@@ -196,7 +206,7 @@ impl Search<'_> {
         }
     }
 
-    /// A path ends here.
+    /// Records the end of a path, if it reached further than earlier ones.
     fn end(&mut self, depth: usize, at: NodeId, fault: Fault, result: bool) {
         let lacks = self.stuck.lacks || !fault.wrong;
         if depth >= self.depth {
@@ -206,7 +216,8 @@ impl Search<'_> {
         self.stuck.lacks = lacks;
     }
 
-    /// A result that is still a part of a reduction, or is not what it is said to be.
+    /// Returns a result that is still a part of a reduction, or does not have its
+    /// declared placement.
     fn unfinished(&self) -> Option<(NodeId, String)> {
         self.of.results.iter().find_map(|(n, said)| match (self.places[*n], said) {
             (Some(p), Some(said)) if p != *said && p != Unknown => {
@@ -237,7 +248,7 @@ mod tests {
     use super::*;
     use crate::torch::dtype::DType;
 
-    /// x[4, 6] by w1[6, 3], by w2[3, 6], all_reduce.
+    /// The graph of `x[4, 6]` by `w1[6, 3]`, by `w2[3, 6]`, and an all_reduce.
     fn layers(reduced: bool) -> Graph {
         let mut g = Graph::default();
         let sizes: [&[i64]; 3] = [&[4, 6], &[6, 3], &[3, 6]];
@@ -276,7 +287,8 @@ mod tests {
     fn columns_then_rows() {
         let any = vec![Whole, Split(0), Split(1)];
         let list = found(&layers(true), &vec![any.clone(), any.clone(), any]).expect("placements");
-        // x is split, too, if nothing says that it is whole: then the first product is the one that is summed
+        // Without data, `x` may be split too; then the first matmul is the one whose
+        // parts are summed.
         assert_eq!(list[..3], [Whole, Split(1), Split(0)]);
         assert_eq!(list[3..], [Split(1), Split(1), Partial("sum"), Whole]);
         let whole = found(&layers(false), &vec![vec![Whole]; 3]).expect("placements");

@@ -1,6 +1,7 @@
-//! Graphs as `.kb` text: the body of a `ranks` part.
+//! Printing of graphs as `.kb` text: the body of a `ranks` part.
 //!
-//! Owns names, what gets a `let` of its own, and how expressions are written. Blanks and line ends are the formatter's.
+//! This module owns the choice of names and of `let`s, and the form of expressions. The formatter
+//! owns spaces and line ends.
 
 use super::axes::Axes;
 use super::graph::{Coll, Layer, NodeId, Op, Operand};
@@ -10,7 +11,7 @@ use crate::torch::model::Program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Characters of an expression that is written where it is used.
+/// Greatest length, in characters, of an expression that is printed at its use.
 const SHORT: usize = 48;
 
 /// Words that cannot be names of values.
@@ -71,7 +72,7 @@ const RESERVED: [&str; 54] = [
     "m",
 ];
 
-/// A word as a name: characters that are none become `_`.
+/// Turns a word into a name: characters that a name cannot have become `_`.
 pub fn word(text: &str) -> String {
     let mut out: String = text
         .trim_start_matches('_')
@@ -87,27 +88,27 @@ pub fn word(text: &str) -> String {
     out
 }
 
-/// A number as the language reads it.
+/// Prints a number as the language reads it.
 fn number(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e15 { format!("{}", x as i64) } else { format!("{x:?}") }
 }
 
-/// `f32[8, 16]`
+/// Prints a type: `f32[8, 16]`.
 pub fn type_of(dtype: DType, sizes: &[i64]) -> String {
     let list: Vec<String> = sizes.iter().map(ToString::to_string).collect();
     if list.is_empty() { dtype.name().into() } else { format!("{}[{}]", dtype.name(), list.join(", ")) }
 }
 
-/// Names that are taken.
+/// The names that are in use.
 #[derive(Clone, Default, Debug)]
 pub struct Names {
     taken: BTreeSet<String>,
-    /// For names that were asked for more than once: the first number that may be free.
+    /// For names requested more than once, the first number that may be free.
     next: BTreeMap<String, usize>,
 }
 
 impl Names {
-    /// Takes a name, or one like it.
+    /// Reserves a name, or a similar one if it is in use.
     pub fn take(&mut self, text: &str) -> String {
         let base = word(text);
         if self.taken.insert(base.clone()) {
@@ -124,28 +125,29 @@ impl Names {
     }
 }
 
-/// An expression with how tightly it binds: 1 a sum, 2 a product, 3 a sign, 4 anything else.
+/// An expression with its precedence: 1 for a sum, 2 for a product, 3 for a sign, 4 for
+/// anything else.
 struct Text {
     text: String,
     level: u8,
 }
 
-/// The body of a part.
+/// The printer of a part's body.
 pub struct Body<'a> {
     it: &'a Lifted,
     p: &'a Program,
     axes: &'a Axes,
-    /// Names of nodes that have one: arguments, lets.
+    /// Names of the nodes that have one: arguments and lets.
     names: BTreeMap<NodeId, String>,
     taken: Names,
     count: Vec<usize>,
     live: Vec<bool>,
-    /// Expressions that are written where they are used.
+    /// Expressions that are printed at their use.
     inline: BTreeMap<NodeId, Text>,
 }
 
 impl<'a> Body<'a> {
-    /// Of a program whose arguments have names.
+    /// Prepares the body of a program whose arguments already have names.
     pub fn new(
         it: &'a Lifted,
         p: &'a Program,
@@ -235,11 +237,11 @@ impl<'a> Body<'a> {
         Text { text, level: 4 }
     }
 
-    /// A name for a node: PyTorch's, or what it does for which operation.
+    /// Chooses a name for a node: that of PyTorch, or one derived from the operation.
     fn name(&mut self, n: NodeId) -> String {
         let node = &self.it.graph.nodes[n];
         let of = match (&node.op, node.args.first()) {
-            // what is waited for at once is called by its collective
+            // A value that is waited for at once is named after its collective.
             (Op::Wait, Some(Operand::Node(c))) if self.inline.contains_key(c) => *c,
             _ => n,
         };
@@ -282,13 +284,13 @@ impl<'a> Body<'a> {
         if self.count[n] == 0 { format!("_{name}") } else { name }
     }
 
-    /// The next node that does something.
+    /// Returns the next live node.
     fn next(&self, n: NodeId) -> Option<NodeId> {
         (n + 1..self.live.len())
             .find(|m| self.live[*m] && !matches!(self.it.graph.nodes[*m].op, Op::Input(_) | Op::Constant(_)))
     }
 
-    /// Lets, and the result.
+    /// Prints the lets and the result.
     pub fn write(mut self) -> String {
         let mut out = String::new();
         let mut source = None;
@@ -300,7 +302,7 @@ impl<'a> Body<'a> {
             let text = self.text(n);
             let begun = |o: &Operand| matches!(o, Operand::Node(c) if self.inline.contains_key(c));
             let inline = match node.op {
-                // begun and waited for in one line
+                // A collective and its wait on one line.
                 Op::Collective(..) => {
                     self.count[n] == 1
                         && self.next(n).is_some_and(|m| {
@@ -309,7 +311,7 @@ impl<'a> Body<'a> {
                         })
                 }
                 Op::Wait => self.count[n] == 1 && !node.args.iter().any(begun),
-                // an annotation stands at a name
+                // Only a named value can have an annotation.
                 Op::Placed => false,
                 _ => self.count[n] == 1 && text.text.chars().count() <= SHORT,
             };
@@ -336,7 +338,7 @@ impl<'a> Body<'a> {
         };
         if result.starts_with(['(', '-']) && !out.is_empty() {
             let end = out.trim_end().len();
-            // behind the last let, which would go on otherwise
+            // Ends the last let, which would otherwise continue with the result.
             out.replace_range(end.., ";\n");
         }
         let _ = writeln!(out, "        {result}");

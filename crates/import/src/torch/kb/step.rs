@@ -1,4 +1,4 @@
-//! An operation of PyTorch while it is translated: its arguments as values, its results as recorded.
+//! Translation state of one PyTorch operation: its arguments as values, its results as recorded.
 
 use super::consts::{Const, rounded};
 use super::graph::{Graph, NodeId, Operand};
@@ -7,25 +7,25 @@ use crate::torch::dtype::DType;
 use crate::torch::model::{Arg, Int, Node, Program, ValueId};
 use crate::torch::rules::shapes;
 
-/// A result, or why there is none.
+/// A result, or the reason why there is none.
 pub type Found<T> = Result<T, String>;
 
-/// Where a translation stands.
+/// The state of a translation.
 pub struct Step<'a> {
-    /// What there is so far.
+    /// The graph so far.
     pub g: &'a mut Graph,
     /// The program.
     pub p: &'a Program,
-    /// Its operation.
+    /// The operation being translated.
     pub node: &'a Node,
-    /// Values by number; none for what is no tensor.
+    /// Values by index; none for a value that is not a tensor.
     pub env: &'a [Option<Val>],
-    /// Whether an operation or a result uses the value of a number.
+    /// For each value, whether an operation or a result uses it.
     pub used: &'a [bool],
 }
 
 impl Step<'_> {
-    /// The value of a number of the program.
+    /// Returns the translation of a value of the program.
     pub fn known(&self, v: ValueId) -> Found<Val> {
         let name = &self.p.values[v].name;
         self.env[v]
@@ -33,7 +33,8 @@ impl Step<'_> {
             .ok_or_else(|| format!("`{name}` has no value: nothing gives the result that is meant"))
     }
 
-    /// An argument as a value, a number as a constant without dimensions; none for `None`.
+    /// Returns an argument as a value; a number becomes a constant without dimensions. Returns
+    /// none for `None`.
     pub fn maybe(&self, name: &str) -> Found<Option<Val>> {
         let number = |dtype, x| Ok(Some(Val::Const(Const::one(dtype, &[], x)?)));
         match self.node.arg(name) {
@@ -46,12 +47,12 @@ impl Step<'_> {
         }
     }
 
-    /// An argument as a value.
+    /// Returns an argument as a value.
     pub fn val(&self, name: &str) -> Found<Val> {
         self.maybe(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
-    /// A list of tensors, or one.
+    /// Returns an argument that is a list of tensors or a single tensor.
     pub fn list(&self, name: &str) -> Found<Vec<Val>> {
         match self.node.arg(name) {
             Arg::Tensors(l) => l.iter().map(|v| self.known(*v)).collect(),
@@ -60,7 +61,7 @@ impl Step<'_> {
         }
     }
 
-    /// A number.
+    /// Returns an argument that is a number.
     pub fn number(&self, name: &str) -> Found<f64> {
         match self.node.arg(name) {
             Arg::Float(x) => Ok(*x),
@@ -70,7 +71,7 @@ impl Step<'_> {
         }
     }
 
-    /// A whole number.
+    /// Returns an argument that is an integer.
     pub fn int(&self, name: &str) -> Found<i64> {
         match self.node.arg(name) {
             Arg::Int(i) => self.p.int(i).ok_or_else(|| format!("`{name}` is not known")),
@@ -78,7 +79,7 @@ impl Step<'_> {
         }
     }
 
-    /// Whole numbers; none of them for `None`.
+    /// Returns an argument that is a list of integers; an empty list for `None`.
     pub fn ints(&self, name: &str) -> Found<Vec<i64>> {
         let known = |i: &Int<ValueId>| self.p.int(i).ok_or_else(|| format!("`{name}` is not known"));
         match self.node.arg(name) {
@@ -88,17 +89,17 @@ impl Step<'_> {
         }
     }
 
-    /// Whether there is a parameter of that name with something in it.
+    /// Checks whether there is a parameter with that name whose argument is not empty.
     pub fn has(&self, name: &str) -> bool {
         !matches!(self.node.arg(name), Arg::None)
     }
 
-    /// A truth value that is written.
+    /// Returns an argument that is a literal truth value.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.node.arg(name), Arg::Bool(true))
     }
 
-    /// A word.
+    /// Returns an argument that is a string.
     pub fn word(&self, name: &str) -> &str {
         match self.node.arg(name) {
             Arg::Text(t) => t,
@@ -106,7 +107,7 @@ impl Step<'_> {
         }
     }
 
-    /// A dimension of so many.
+    /// Returns a dimension of a tensor with `rank` dimensions.
     pub fn dim(&self, d: i64, rank: usize) -> Found<usize> {
         let n = rank.max(1) as i64;
         usize::try_from(if d < 0 { d + n } else { d })
@@ -115,7 +116,7 @@ impl Step<'_> {
             .ok_or("no such dimension".into())
     }
 
-    /// The dimensions of a reduction: all of them where none is said.
+    /// Returns the dimensions of a reduction; all of them if the argument states none.
     pub fn dims(&self, rank: usize) -> Found<Vec<usize>> {
         let said =
             if self.node.op.params.iter().any(|p| p.name == "dim") { self.ints("dim")? } else { vec![] };
@@ -125,7 +126,8 @@ impl Step<'_> {
         said.into_iter().map(|d| self.dim(d, rank)).collect()
     }
 
-    /// Element type and sizes of a result: as recorded, otherwise by the rule of the operation.
+    /// Returns element type and sizes of a result: as recorded, and otherwise by the rule of
+    /// the operation.
     pub fn meta(&self, i: usize) -> Found<(DType, Vec<i64>)> {
         let v = self.node.outputs.get(i).ok_or("a result is missing")?;
         if let Some(m) = self.p.meta(*v) {
@@ -137,12 +139,12 @@ impl Step<'_> {
             .ok_or_else(|| "a result without a record".into())
     }
 
-    /// Element type and sizes of the first result.
+    /// Returns element type and sizes of the first result.
     pub fn first(&self) -> Found<(DType, Vec<i64>)> {
         self.meta(0)
     }
 
-    /// The element type of an argument's tensor in PyTorch.
+    /// Returns the element type of a tensor argument in PyTorch.
     pub fn dtype_of(&self, name: &str) -> Option<DType> {
         match self.node.arg(name) {
             Arg::Tensor(v) => self.p.meta(*v).map(|m| m.dtype),
@@ -150,8 +152,9 @@ impl Step<'_> {
         }
     }
 
-    /// An elementwise operation: evaluated if all operands are known, otherwise built. `up`: half types are computed in f32,
-    /// as formulas with several roundings or with numbers of their own are in PyTorch.
+    /// Applies an elementwise operation. It is evaluated if all operands are constants, and
+    /// appended to the graph otherwise. If `up` is set, half-precision types are computed in f32,
+    /// as PyTorch does for formulas that round several times or contain numbers of their own.
     pub fn apply(
         &mut self,
         of: &[Val],
@@ -181,7 +184,8 @@ impl Step<'_> {
         self.g.of(out, dtype, &sizes)
     }
 
-    /// A tensor with all its elements, in kbc's type of it; half types as f32 if `up`.
+    /// Returns a tensor argument as a node with all its elements, in kbc's type; in f32 if it is
+    /// half precision and `up` is set.
     pub fn tensor(&mut self, name: &str, up: bool) -> Found<NodeId> {
         let v = self.val(name)?;
         let dtype = self.dtype_of(name).ok_or_else(|| format!("`{name}` is no tensor"))?;
@@ -190,7 +194,7 @@ impl Step<'_> {
         self.g.whole(&v, work)
     }
 
-    /// A node as a result of a recorded type.
+    /// Turns a node into a result of the recorded type.
     pub fn give(&mut self, n: NodeId, i: usize) -> Found<Val> {
         let (dtype, sizes) = self.meta(i)?;
         let n = self.g.cast(n, kept(dtype)?);

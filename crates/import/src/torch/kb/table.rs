@@ -1,7 +1,8 @@
-//! What each operation of PyTorch is in kbc: the meaning beside the rule of its row.
+//! Meanings of PyTorch operations in kbc, by the rule of their row in the table of operations.
 //!
-//! An operation that has none here, or not with these arguments, cannot be expressed yet (E550). Whole formulas are
-//! [`super::formulas`]'s, moves of elements [`super::moved`]'s.
+//! An operation without a meaning here, or not with the given arguments, cannot be expressed
+//! (E550). Whole formulas are in [`super::formulas`], operations that move elements in
+//! [`super::moved`].
 
 use super::consts::Const;
 use super::graph::{Graph, NodeId, Op, Operand};
@@ -13,7 +14,8 @@ use crate::torch::rules::Rule;
 
 use Operand::{Node, Num};
 
-/// Functions of one element: PyTorch's name, kbc's, the value; whether half types are computed in f32.
+/// An elementwise function: PyTorch's name, kbc's name, its value, and whether half-precision types
+/// are computed in f32.
 type Unary = (&'static str, &'static str, fn(f64) -> f64, bool);
 
 const UNARY: [Unary; 15] = [
@@ -34,7 +36,7 @@ const UNARY: [Unary; 15] = [
     ("reciprocal", "1/", |x| 1.0 / x, false),
 ];
 
-/// Comparisons: PyTorch's name, kbc's, the value.
+/// A comparison: PyTorch's name, kbc's operator, its value.
 type Comparison = (&'static str, &'static str, fn(f64, f64) -> bool);
 
 const COMPARE: [Comparison; 6] = [
@@ -46,16 +48,16 @@ const COMPARE: [Comparison; 6] = [
     ("ge", ">=", |a, b| a >= b),
 ];
 
-/// `gelu` of `aten.gelu.default`.
+/// Returns the short name of an operation, such as `gelu` for `aten.gelu.default`.
 pub(super) fn short(name: &str) -> &str {
     name.split('.').nth(1).unwrap_or(name)
 }
 
 impl Step<'_> {
-    /// The results of the operation.
+    /// Translates the operation into its results.
     ///
     /// # Errors
-    /// Why it has no meaning in kbc.
+    /// Returns the reason why it has no meaning in kbc.
     pub fn results(&mut self, over: Option<&std::ops::Range<usize>>, counts: &[Vec<i64>]) -> Found<Vec<Val>> {
         let rule = self.node.op.rule;
         let name = self.node.op.name;
@@ -105,7 +107,7 @@ impl Step<'_> {
             }
             Rule::Full => {
                 let (dtype, sizes) = self.first()?;
-                // of `empty` only sizes and type are used, or an element that is no value
+                // The elements of `empty` have no value. Only its sizes and its type may be used.
                 let Some(x) = self.filling() else { return Ok(vec![]) };
                 let x = x?;
                 Ok(vec![Val::Const(Const::one(dtype, &sizes, x)?)])
@@ -165,7 +167,7 @@ impl Step<'_> {
         }
     }
 
-    /// What tensors made from nothing hold.
+    /// Returns the value of the elements of a created tensor.
     fn filling(&self) -> Option<Found<f64>> {
         match short(self.node.op.name) {
             "full" | "full_like" => Some(self.number("fill_value")),
@@ -176,11 +178,11 @@ impl Step<'_> {
         }
     }
 
-    /// As another element type, in larger sizes.
+    /// Converts a value to another element type and broadcasts it to larger sizes.
     fn turned(&mut self, x: &Val, dtype: DType, sizes: &[i64]) -> Found<Val> {
         match x {
             Val::Const(c) => Ok(Val::Const(c.cast(dtype)?.broadcast(sizes)?)),
-            // a number that is not 0 is true
+            // A number is true if it is not 0.
             _ if dtype == DType::Bool => {
                 let c = self.g.compared(x)?;
                 Ok(Val::Compared(Compared { sizes: sizes.to_vec(), ..c }))
@@ -192,7 +194,8 @@ impl Step<'_> {
         }
     }
 
-    /// An operand of a product. A matrix that is repeated for a batch is it once: batches broadcast.
+    /// Returns an operand of a matmul. A matrix that is repeated for a batch is used once, because
+    /// batches broadcast.
     fn factor(&mut self, name: &str, up: bool) -> Found<NodeId> {
         if let Val::Wide(n, wide) = self.val(name)?
             && let (own, [.., r, c]) = (&self.g.nodes[n].sizes, &wide[..])
@@ -221,7 +224,7 @@ impl Step<'_> {
         };
         let scaled = matches!(rule, Rule::Addmm | Rule::Baddbmm);
         let half = keep == DType::F16 || keep == DType::Bf16;
-        // of half types the sum is rounded once
+        // For half-precision types, the sum is rounded only once.
         let up = added.is_some_and(|n| self.has(n)) && half;
         let (mut x, mut y) = (self.factor(a, up)?, self.factor(b, up)?);
         if rule == Rule::Linear {
@@ -296,7 +299,7 @@ impl Step<'_> {
         })
     }
 
-    /// `where` and `masked_fill`.
+    /// Translates `where` and `masked_fill`.
     fn choice(&mut self, rule: Rule) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let (c, x, y) = match rule {
@@ -311,7 +314,7 @@ impl Step<'_> {
         self.g.of(out, dtype, &sizes)
     }
 
-    /// The contrary of a truth value, or of the bits of a whole number.
+    /// Translates the negation of a truth value, or of the bits of an integer.
     fn not(&mut self) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let x = self.val("self")?;
@@ -329,14 +332,14 @@ impl Step<'_> {
         }
     }
 
-    /// Both, or one of them: as 0 and 1, the less or the greater.
+    /// Translates `and` and `or` on truth values 0 and 1, as minimum and maximum.
     fn logic(&mut self, and: bool) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let list = [self.val("self")?, self.val("other")?];
         if dtype != DType::Bool {
             return Err("kbc combines no bits".into());
         }
-        // what is known of one side decides, or is nothing
+        // A constant side decides the result, or has no effect.
         for (i, v) in list.iter().enumerate() {
             if let Val::Const(c) = v
                 && let Some(x) = c.uniform()
@@ -358,7 +361,7 @@ impl Step<'_> {
     fn compare(&mut self) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let name = short(self.node.op.name);
-        // only NaN is another number than itself
+        // Only NaN differs from itself.
         let (name, second) = if name == "isnan" { ("ne", "self") } else { (name, "other") };
         let (_, how, fold) = COMPARE.iter().find(|c| c.0 == name).ok_or("kbc has no such comparison")?;
         let (a, b) = (self.val("self")?, self.val(second)?);
@@ -366,7 +369,7 @@ impl Step<'_> {
             let all = Const::map(dtype, &sizes, &[x, y], |v| f64::from(u8::from(fold(v[0], v[1]))))?;
             return Ok(Val::Const(all));
         }
-        // both in the type that they have together
+        // Both sides are compared in their promoted type.
         let types = ["self", second].map(|n| self.dtype_of(n));
         let work = match types {
             [Some(x), Some(y)] => kept(x.with(y).ok_or("element types that do not meet")?)?,
@@ -431,7 +434,7 @@ impl Step<'_> {
         }
     }
 
-    /// Powers with an exponent that is written.
+    /// Translates powers with a literal exponent.
     fn power(&mut self, list: &[Val]) -> Found<Val> {
         let Val::Const(e) = &list[1] else {
             return match &list[0] {
@@ -458,7 +461,7 @@ impl Step<'_> {
                 let p = g.call("pow_int", &[o[0], Num(-n)]);
                 g.infix('/', Num(1.0), p)
             }),
-            // of what is not negative, as PyTorch's is
+            // For a base that is not negative, as in PyTorch.
             n => self.apply(&base, true, fold, |g, o| {
                 let l = g.call("log", o);
                 let l = g.infix('*', l, Num(n));
@@ -497,7 +500,7 @@ impl Step<'_> {
             let n: i64 = dims.iter().map(|d| own[*d]).product();
             let by = if how == "mean" { n as f64 } else { 1.0 };
             let out = Const::map(dtype, &all.sizes.clone(), &[&all], |v| v[0] / by)?;
-            // the index of a maximum stays without a value, and using it is an error
+            // The index of a maximum has no value here, and using it is an error.
             return Ok(vec![Val::Const(out.viewed(&sizes))]);
         }
         let to = kept(dtype)?;

@@ -1,19 +1,21 @@
-//! Values while a program is translated: constants, nodes, nodes that stand for larger tensors, comparisons.
+//! Values during a translation: constants, nodes, nodes that stand for larger tensors,
+//! and comparisons.
 //!
-//! Owns how one becomes another: what `expand` repeats, truth values, element types.
+//! This module owns the conversions between them: what `expand` repeats, truth values, and
+//! element types.
 
 use super::consts::{Const, Held};
 use super::graph::{Graph, NodeId, Op, Operand};
 use crate::torch::dtype::DType;
 
-/// A comparison that is not made yet.
+/// A comparison that is not in the graph yet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compared {
-    /// `<`
+    /// The operator, such as `<`.
     pub how: &'static str,
-    /// Of one element type.
+    /// The two sides, of one element type.
     pub sides: [Operand; 2],
-    /// Whether it is the contrary that is meant.
+    /// Whether the comparison is negated.
     pub not: bool,
     /// Sizes of the tensor of truth values.
     pub sizes: Vec<i64>,
@@ -22,20 +24,20 @@ pub struct Compared {
 /// A value of PyTorch's program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Val {
-    /// Known.
+    /// A constant.
     Const(Const),
     /// A node.
     Node(NodeId),
-    /// A node that is repeated to these sizes.
+    /// A node that is broadcast to these sizes.
     Wide(NodeId, Vec<i64>),
     /// A comparison.
     Compared(Compared),
 }
 
-/// The element type in which kbc has what PyTorch has.
+/// Returns the element type in which kbc keeps a type of PyTorch.
 ///
 /// # Errors
-/// It has none.
+/// Returns a sentence if there is none.
 pub fn kept(dtype: DType) -> Result<DType, String> {
     match dtype {
         DType::F32 | DType::F16 | DType::Bf16 | DType::I32 => Ok(dtype),
@@ -44,11 +46,12 @@ pub fn kept(dtype: DType) -> Result<DType, String> {
     }
 }
 
-/// Copies of one element along a dimension that are put one after another; more are made by a product with ones.
+/// Greatest number of copies along a dimension that are concatenated. More copies are made by a
+/// multiplication with ones.
 const COPIES: i64 = 8;
 
 impl Graph {
-    /// Sizes of a value.
+    /// Returns the sizes of a value.
     pub fn sizes<'a>(&'a self, v: &'a Val) -> &'a [i64] {
         match v {
             Val::Const(c) => &c.sizes,
@@ -58,13 +61,13 @@ impl Graph {
         }
     }
 
-    /// A value as an operand that broadcasts, in an element type of kbc.
+    /// Returns a value as an operand that broadcasts, in an element type of kbc.
     ///
     /// # Errors
-    /// A constant that cannot be kept.
+    /// Returns a sentence about a constant that cannot be represented.
     pub fn operand(&mut self, v: &Val, dtype: DType) -> Result<Operand, String> {
         Ok(match v {
-            // ranks may have other ones, of which some are one value everywhere
+            // Other ranks may have other constants, some of which may be one repeated value.
             Val::Const(c) if self.plain && !c.sizes.is_empty() => Operand::Node(self.stored(c, dtype)?),
             Val::Const(c) => match c.uniform().filter(|x| x.is_finite()) {
                 Some(x) => Operand::Num(x),
@@ -84,7 +87,7 @@ impl Graph {
         })
     }
 
-    /// A constant as an argument.
+    /// Makes a constant an argument.
     fn stored(&mut self, c: &Const, dtype: DType) -> Result<NodeId, String> {
         let c = c.cast(dtype)?;
         if dtype == DType::I32 && c.elements()?.iter().any(|x| x.abs() > f64::from(i32::MAX)) {
@@ -101,23 +104,23 @@ impl Graph {
         Ok(self.constant(name, c))
     }
 
-    /// An infinity as an argument.
+    /// Makes an infinity an argument.
     pub(super) fn infinite(&mut self, dtype: DType, x: f64) -> NodeId {
         let name = if x < 0.0 { "neg_inf" } else { "inf" };
         self.constant(name, Const { dtype, sizes: vec![], held: Held::One(x) })
     }
 
-    /// A comparison as 0 and 1, in the type of its sides.
+    /// Returns a comparison as 0 and 1, in the type of its sides.
     fn truth(&mut self, c: &Compared) -> Operand {
         let [a, b] = c.sides;
         let (yes, no) = if c.not { (0.0, 1.0) } else { (1.0, 0.0) };
         self.elementwise(Op::Select(c.how), &[a, b, Operand::Num(yes), Operand::Num(no)])
     }
 
-    /// A value as a node with all its elements.
+    /// Returns a value as a node with all its elements.
     ///
     /// # Errors
-    /// A constant that cannot be kept.
+    /// Returns a sentence about a constant that cannot be represented.
     pub fn whole(&mut self, v: &Val, dtype: DType) -> Result<NodeId, String> {
         let sizes = self.sizes(v).to_vec();
         match v {
@@ -135,7 +138,7 @@ impl Graph {
         }
     }
 
-    /// A node in larger sizes.
+    /// Broadcasts a node to larger sizes by copying.
     fn repeated(&mut self, n: NodeId, sizes: &[i64]) -> Result<NodeId, String> {
         let own = self.nodes[n].sizes.clone();
         if own == sizes {
@@ -164,10 +167,10 @@ impl Graph {
         }
     }
 
-    /// What an elementwise operation gave, as a value of these sizes.
+    /// Turns the result of an elementwise operation into a value of these sizes.
     ///
     /// # Errors
-    /// A number that the type does not hold.
+    /// Returns a sentence about a number that the type cannot represent.
     pub fn of(&self, result: Operand, dtype: DType, sizes: &[i64]) -> Result<Val, String> {
         Ok(match result {
             Operand::Num(x) => Val::Const(Const::one(dtype, sizes, x)?),
@@ -176,10 +179,10 @@ impl Graph {
         })
     }
 
-    /// A truth value as a comparison.
+    /// Returns a truth value as a comparison.
     ///
     /// # Errors
-    /// A constant that cannot be kept.
+    /// Returns a sentence about a constant that cannot be represented.
     pub fn compared(&mut self, v: &Val) -> Result<Compared, String> {
         if let Val::Compared(c) = v {
             return Ok(c.clone());
@@ -193,10 +196,10 @@ impl Graph {
         Ok(Compared { how: "!=", sides: [a, Operand::Num(0.0)], not: false, sizes })
     }
 
-    /// `select(c, x, y)` with results of a type.
+    /// Builds `select(c, x, y)` with a result of the given type.
     ///
     /// # Errors
-    /// A constant that cannot be kept.
+    /// Returns a sentence about a constant that cannot be represented.
     pub fn select(&mut self, c: &Val, x: &Val, y: &Val, dtype: DType) -> Result<Operand, String> {
         if let Val::Const(k) = c
             && let Some(yes) = k.uniform()
@@ -206,7 +209,8 @@ impl Graph {
         }
         let (mut x, mut y) = (self.operand(x, dtype)?, self.operand(y, dtype)?);
         let mut c = match c {
-            // a mask that is known is a comparison of places, or data of the type of what it chooses
+            // A constant mask becomes a comparison of indices, or data in the type of the
+            // selected values.
             Val::Const(k) => match self.formed_mask(k, dtype) {
                 Some(c) => c,
                 None => {
@@ -219,7 +223,7 @@ impl Graph {
         let other = c.sides.iter().any(|s| matches!(s, Operand::Node(n) if self.nodes[*n].dtype != dtype));
         if other {
             let flag = match (c.how, c.sides) {
-                // whole numbers that are 0 or not stay so
+                // Integers that are compared with 0 need no conversion.
                 ("!=", [Operand::Node(n), Operand::Num(0.0)]) if self.nodes[n].dtype == DType::I32 => {
                     Operand::Node(n)
                 }

@@ -1,8 +1,9 @@
-//! Whether the programs of all ranks fit together as parts of one program (`kbc check`): placements of all values, inferred
-//! from the data of inputs and from the collectives, and what of it was shown.
+//! Verdict on the programs of all ranks as parts of one program (`kbc check`): infers placements of
+//! all values from the data of inputs and from the collectives, and reports what was shown.
 //!
-//! Owns what an input's data says of its placement, the order of the searches, and the words of the verdict. A program
-//! for which kbc has no rule is neither right nor wrong: the verdict says what was not shown.
+//! This module owns the interpretation of an input's data, the order of the searches, and the text
+//! of the verdict. A program for which kbc has no rule is neither right nor wrong; the verdict
+//! states what was not shown.
 
 use super::Given;
 use super::axes::{self, Axes};
@@ -21,54 +22,55 @@ use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value and where its parts are: a place an axis.
+/// A value with its placement over every axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// Its name in PyTorch's program.
     pub name: String,
-    /// One an axis.
+    /// One placement per axis.
     pub by: Vec<Place>,
 }
 
-/// What was shown of the programs of all ranks.
+/// The findings about the programs of all ranks.
 #[derive(Clone, Default, Debug)]
 pub struct Verdict {
     /// Names and sizes of the axes of the mesh.
     pub axes: Vec<(String, u64)>,
-    /// Inputs that something comes from.
+    /// Inputs that are used.
     pub inputs: Vec<Placed>,
     /// Results, in order.
     pub results: Vec<Placed>,
-    /// Why it is not shown that the ranks' programs are parts of one; none if it is.
+    /// Reasons why the ranks' programs are not shown to be parts of one; empty if they are.
     pub doubts: Vec<String>,
-    /// The ranks' graphs with the place of each node by axis, where there are any.
+    /// The ranks' graphs with the placement of each node by axis, if they could be built.
     pub graphs: Option<Graphs>,
 }
 
-/// The programs of all ranks as graphs that agree node by node, with places.
+/// The graphs of all ranks, which agree node by node, with placements.
 #[derive(Clone, Debug)]
 pub struct Graphs {
-    /// By rank.
+    /// The graphs, by rank.
     pub all: Vec<Lifted>,
     /// The mesh.
     pub axes: Axes,
-    /// By axis and node, where they are known.
+    /// Placements by axis and node, where they are known.
     pub places: Vec<Vec<Option<Place>>>,
 }
 
 impl Verdict {
-    /// Whether the programs were shown to be parts of one.
+    /// Checks whether the programs were shown to be parts of one.
     pub fn shown(&self) -> bool {
         self.doubts.is_empty()
     }
 
-    /// Whether there is a value whose placement no rule tells.
+    /// Checks whether some value has a placement that no rule determines.
     fn unknown(&self) -> bool {
         let places = self.graphs.iter().flat_map(|g| g.places.iter().flatten());
         places.into_iter().any(|p| *p == Some(Place::Unknown))
     }
 
-    /// Whether a dimension of length 1 is moved by a reshape, so that sizes do not tell what it is joined with.
+    /// Checks whether a reshape moves a dimension of length 1. Sizes then do not determine which
+    /// dimension it is merged with.
     fn ambiguous(&self) -> bool {
         let Some(graphs) = &self.graphs else { return false };
         let Some(it) = graphs.all.first() else { return false };
@@ -84,27 +86,27 @@ impl Verdict {
     }
 }
 
-/// What data says of an input over an axis.
+/// Evidence that the data of an input gives over an axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Says {
-    /// There is none.
+    /// There is no data.
     Nothing,
     /// The placement is declared.
     Declared(Place),
-    /// All ranks have the same.
+    /// All ranks have the same data.
     Same,
-    /// All ranks have one number everywhere.
+    /// All ranks have the same data, with one repeated value.
     Uniform,
     /// Ranks have different data.
     Differs,
-    /// One rank has some, and all others zeros.
+    /// At most one rank has data other than zeros.
     Alone,
 }
 
-/// Infers placements and judges them.
+/// Infers placements and judges the programs by them.
 ///
 /// # Errors
-/// E565: what no placement explains, an operation for each axis of the mesh.
+/// Returns E565 for what no placement explains, at most one operation per axis of the mesh.
 pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagnostics> {
     if !world.is_whole() {
         return Ok(Verdict::not("the programs of the other ranks are not there"));
@@ -120,23 +122,24 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     if first.as_ref().is_ok_and(Verdict::shown) {
         return first;
     }
-    // which dimensions were put together is not always told by sizes: reshapes where they were written
+    // Sizes do not always determine which dimensions were merged. The second attempt keeps
+    // reshapes as written.
     match (formed(world, met, given, &axes, Form::Written), first) {
         (Ok(other), first) if other.shown() || first.is_err() && other.ambiguous() => Ok(other),
-        // what came further in the program explains more
+        // The attempt that came further in the program explains more.
         (Err(other), Err(first)) if reach(&other) > reach(&first) => Err(other),
-        // a rule that the first form lacks
+        // The first attempt lacked a rule.
         (Err(other), Ok(first)) if first.unknown() => Err(other),
         (_, first) => first,
     }
 }
 
-/// How far in the program the first message is.
+/// Returns the position in the program of the first message.
 fn reach(d: &Diagnostics) -> u32 {
     d.list.first().and_then(|d| d.labels.first()).map_or(0, |l| l.span.start)
 }
 
-/// The programs of all ranks as graphs of which no placement is known, where they have the same operations.
+/// Returns the graphs of all ranks without placements, if they have the same operations.
 pub fn unplaced(world: &World, met: &[Met]) -> Option<Graphs> {
     let axes = axes::all(world, met).ok()?;
     let counts = counts(world, met);
@@ -154,11 +157,11 @@ pub fn unplaced(world: &World, met: &[Met]) -> Option<Graphs> {
 enum Form {
     /// Reshapes are as late as possible.
     Apart,
-    /// They are where PyTorch wrote them.
+    /// Reshapes are where PyTorch wrote them.
     Written,
 }
 
-/// The verdict of graphs in a form.
+/// Returns the verdict for graphs in one form.
 fn formed(
     world: &World,
     met: &[Met],
@@ -264,14 +267,14 @@ fn formed(
     Ok(it)
 }
 
-/// The reshapes of which PyTorch's operation says which dimension it leaves out or puts in.
+/// Returns the reshapes whose PyTorch operation determines which dimension is removed or inserted.
 fn named(p: &Program, it: &Lifted) -> BTreeMap<NodeId, Rule> {
     let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == Op::Reshape);
     let rules = nodes.filter_map(|(n, node)| Some((n, p.nodes.get(node.of)?.op.rule)));
     rules.filter(|(_, rule)| matches!(rule, Rule::Select | Rule::Squeeze | Rule::Unsqueeze)).collect()
 }
 
-/// What data says of an input over an axis.
+/// Returns the evidence of an input's data over an axis.
 fn says(
     world: &World,
     given: &Given,
@@ -300,16 +303,16 @@ fn says(
     if lines.clone().all(alone) { Says::Alone } else { Says::Differs }
 }
 
-/// What a search takes inputs for.
+/// Assumptions of a search about its inputs, from strict to lenient; each search has one level.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Level {
-    /// What is the same on all ranks is whole, what differs is split.
+    /// Equal data is whole, different data is split.
     Strict,
-    /// What differs and is no weight may be a part of a reduction.
+    /// Different data that is not a weight may also be a part of a reduction.
     Parts,
-    /// What is the same may be parts that are equal, and a vector that differs may be meant to be the same.
+    /// Equal data may be equal parts, and a vector that differs may be meant to be the same.
     Loose,
-    /// Operations without a rule have results that are not known.
+    /// The results of operations without a rule are unknown.
     Lenient,
 }
 
@@ -330,7 +333,7 @@ impl Axis<'_> {
         &self.axes.list[self.axis].name
     }
 
-    /// What an input may be.
+    /// Returns the placements that each input may have.
     fn candidates(&self, level: Level) -> Candidates {
         let clash = self.clashing();
         let (parts, loose, lenient) = (level >= Level::Parts, level == Level::Loose, level == Level::Lenient);
@@ -346,7 +349,7 @@ impl Axis<'_> {
                     Says::Same if !(loose && self.alike()) => vec![Place::Whole],
                     Says::Same | Says::Uniform => [Place::Whole].into_iter().chain(splits).collect(),
                     Says::Nothing => [Place::Whole].into_iter().chain(splits).chain(sums).collect(),
-                    // a vector that each rank adds a part of
+                    // Possibly a vector of which each rank adds a part.
                     Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
                     Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
                     Says::Differs if rank < 2 => {
@@ -363,7 +366,8 @@ impl Axis<'_> {
             .collect()
     }
 
-    /// Inputs that collectives of several kinds take as they are, so that no placement fits all of them.
+    /// Returns the inputs on which collectives of several kinds operate directly, so that no
+    /// placement fits all of them.
     fn clashing(&self) -> BTreeSet<usize> {
         let g = &self.it.graph;
         let mut kinds: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.it.inputs.len()];
@@ -385,7 +389,8 @@ impl Axis<'_> {
         (0..kinds.len()).filter(|i| kinds[*i].len() > 1 && self.it.inputs[*i].role == Role::User).collect()
     }
 
-    /// Whether weights all are the same on all ranks: they were made so, and not cut from what they are parts of.
+    /// Checks whether all weights are the same on all ranks. They were then generated alike, and
+    /// not cut from whole weights.
     fn alike(&self) -> bool {
         let weights =
             || self.says.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
@@ -410,7 +415,8 @@ impl Axis<'_> {
         })
     }
 
-    /// Places, and why they do not show that the ranks' programs are parts of one.
+    /// Returns placements, and the reasons why they do not show that the ranks' programs
+    /// are parts of one.
     fn inferred(&self) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
         let strict = match self.search(Level::Strict) {
             Ok(found) => {
@@ -460,7 +466,8 @@ impl Axis<'_> {
         }
     }
 
-    /// What no placement explains; of a program without matrices of weights and without data nothing is known that it contradicts.
+    /// Reports an operation that no placement explains. Without data and without weight matrices
+    /// there is nothing to contradict, so it is only a doubt.
     fn nothing(&self, stuck: &Stuck) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
         let small = |i: &Input| self.world.programs[0].meta(i.value).is_none_or(|m| m.sizes.len() < 2);
         let bare = |(s, i): (&Says, &Input)| *s == Says::Nothing && (i.role == Role::User || small(i));
@@ -476,7 +483,7 @@ impl Axis<'_> {
         Ok((vec![None; self.it.graph.nodes.len()], vec![doubt]))
     }
 
-    /// Names of inputs of which something holds.
+    /// Returns the names of inputs with a property.
     fn inputs(&self, found: &[Option<Place>], holds: impl Fn(Says, Place) -> bool) -> Vec<String> {
         let nodes = self.it.graph.nodes.iter().enumerate();
         nodes
@@ -534,7 +541,8 @@ impl Axis<'_> {
         out
     }
 
-    /// Whether data alone makes every value whole: then each rank computes everything, and nothing is split.
+    /// Returns a doubt if the data alone makes every value whole: each rank then computes
+    /// everything, and nothing about splitting is shown.
     fn everywhere(&self, found: &[Option<Place>]) -> Option<String> {
         let whole = found.iter().zip(self.does).all(|(p, does)| !does || *p == Some(Place::Whole));
         let weight = |i: &Input| matches!(i.role, Role::Weight(_));
@@ -555,11 +563,12 @@ impl Axis<'_> {
         })
     }
 
-    /// Sums of what every rank has that are divided by the number of ranks, before or behind: they change nothing.
+    /// Returns doubts about sums of whole values that are divided by the number of ranks before or
+    /// after: they have no effect.
     fn idle(&self, found: &[Option<Place>]) -> Vec<String> {
         let nodes = &self.it.graph.nodes;
         let size = self.axes.list[self.axis].size;
-        // parts of a sum, and not shares of one value alone
+        // Whether a node is a part of a genuine sum, and not only a share of one whole value.
         let mut parts = vec![false; nodes.len()];
         for (n, node) in nodes.iter().enumerate() {
             let part = |m: &NodeId| matches!(found[*m], Some(Place::Partial(_)));
@@ -588,7 +597,7 @@ impl Axis<'_> {
             .collect()
     }
 
-    /// The operations that have no rule.
+    /// Returns the operations that have no rule.
     fn unknown(&self, found: &[Option<Place>]) -> Vec<String> {
         let mut out: Vec<String> = vec![];
         for (n, node) in self.it.graph.nodes.iter().enumerate() {
@@ -607,7 +616,7 @@ impl Axis<'_> {
         out
     }
 
-    /// An operation by its name, and where it is written.
+    /// Returns the name of an operation and its place in the source.
     fn place(&self, n: NodeId) -> String {
         let p = &self.world.programs[0];
         let node = &self.it.graph.nodes[n];

@@ -1,9 +1,11 @@
-//! Tables of which each rank has some rows, looked up by numbers of the whole: rows of other ranks are nothing, and the
-//! results of all ranks are summed.
+//! Vocabulary parallelism: recognises lookups in a table of which each rank has some rows. The
+//! indices are row numbers of the whole table, rows of other ranks yield zeros, and the results of
+//! all ranks are summed.
 //!
-//! Owns the recognition. A rank moves the numbers by its first row, puts those of others to some row of its own, and
-//! takes nothing for these. Whether it does is not a question of form: both functions of a number are evaluated for every
-//! row of the whole table and every rank.
+//! This module owns the recognition. A rank subtracts its first row from the indices, replaces
+//! indices of other ranks' rows by some row of its own, and replaces their results by zeros. The
+//! module does not match the form of these expressions. For every row of the whole table and every
+//! rank, it evaluates which row the rank looks up and whether it yields that row or zero.
 
 use super::axes::Axes;
 use super::consts::Held;
@@ -12,25 +14,26 @@ use super::lift::{Lifted, live};
 use super::own::Differing;
 use std::collections::BTreeSet;
 
-/// The most rows of a whole table that are tried.
+/// Greatest number of rows of a whole table that are evaluated.
 const MOST: i64 = 1 << 20;
 
-/// The most operations behind a lookup that may take nothing for rows of others.
+/// Greatest number of operations after a lookup that may contain the replacement by zeros.
 const STEPS: usize = 4;
 
-/// A lookup: of rows of a table, or of elements along a dimension by a sum over what is marked.
+/// A lookup: of the rows of a table, or of elements along a dimension as a sum over
+/// marked elements.
 struct Lookup {
-    /// What gives the rows.
+    /// The node that yields the rows.
     at: NodeId,
-    /// The numbers that it takes.
+    /// The node with the indices.
     numbers: NodeId,
-    /// Rows of a rank.
+    /// Number of rows per rank.
     rows: i64,
-    /// Of elements: what numbers them, and their dimension.
+    /// For a lookup of elements: the node that numbers them, and their dimension.
     marked: Option<(NodeId, usize)>,
 }
 
-/// Puts lookups of the whole table in the place of those that ranks make of their own rows.
+/// Replaces lookups that ranks make in their own rows by lookups in the whole table.
 pub fn owned(all: &mut [Lifted], differing: &mut Differing, axes: &Axes) {
     if differing.numbers.is_empty() {
         return;
@@ -55,7 +58,7 @@ pub fn owned(all: &mut [Lifted], differing: &mut Differing, axes: &Axes) {
     }
 }
 
-/// What depends on numbers that ranks have of their own, by operations on single elements.
+/// Returns which nodes depend on numbers that differ between ranks, through elementwise operations.
 fn dependent(g: &Graph, differing: &Differing) -> Vec<bool> {
     let mut out = vec![false; g.nodes.len()];
     for (n, node) in g.nodes.iter().enumerate() {
@@ -67,7 +70,7 @@ fn dependent(g: &Graph, differing: &Differing) -> Vec<bool> {
     out
 }
 
-/// Lookups by numbers that depend on what ranks have of their own.
+/// Returns the lookups whose indices depend on what differs between ranks.
 fn lookups(it: &Lifted, differing: &Differing) -> Vec<Lookup> {
     let g = &it.graph;
     let (own, does) = (dependent(g, differing), live(it));
@@ -92,8 +95,9 @@ fn lookups(it: &Lifted, differing: &Differing) -> Vec<Lookup> {
     out
 }
 
-/// What is compared where a choice takes elements whose numbers are equal and 0 elsewhere, and these elements. Truth values
-/// of another type than the elements are 0 and 1 of that.
+/// Matches a choice that takes elements where two numbers are equal and 0 elsewhere. Returns the
+/// two compared nodes and the node of the elements. If the truth values have another type than the
+/// elements, they are 0 and 1 of that type.
 fn marked(g: &Graph, n: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
     let none = Operand::Num(0.0);
     match (&g.nodes[n].op, &g.nodes[n].args[..]) {
@@ -120,7 +124,7 @@ fn marked(g: &Graph, n: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
     }
 }
 
-/// Whether a constant is 0, 1, 2 .. along a dimension.
+/// Checks whether a constant is 0, 1, 2 .. along a dimension.
 fn counts_along(g: &Graph, n: NodeId, dim: usize) -> bool {
     let node = &g.nodes[n];
     match node.op {
@@ -136,7 +140,8 @@ fn counts_along(g: &Graph, n: NodeId, dim: usize) -> bool {
     }
 }
 
-/// The numbers of the whole that a lookup is by, and where what it gives is nothing for rows of other ranks.
+/// Returns the node with the indices into the whole table, and the node at which the result is zero
+/// for rows of other ranks.
 fn whole(
     all: &[Lifted],
     differing: &Differing,
@@ -147,7 +152,7 @@ fn whole(
     let g = &all[0].graph;
     let own = dependent(g, differing);
     let ids = leaf(g, &own, l.numbers)?;
-    // what is put in another's place has no other use
+    // The replaced nodes have no other use.
     let once = |n: NodeId| g.nodes.iter().flat_map(Node::uses).filter(|m| *m == n).count() == 1;
     if !once(l.numbers) || l.marked.is_some_and(|(line, _)| !once(line)) {
         return None;
@@ -171,7 +176,7 @@ fn whole(
     None
 }
 
-/// The one value that a function of numbers is of.
+/// Returns the only value that a function of indices depends on.
 fn leaf(g: &Graph, own: &[bool], n: NodeId) -> Option<NodeId> {
     let (mut below, mut leaves, mut seen) = (vec![n], BTreeSet::new(), BTreeSet::new());
     while let Some(n) = below.pop() {
@@ -181,7 +186,7 @@ fn leaf(g: &Graph, own: &[bool], n: NodeId) -> Option<NodeId> {
         match g.nodes[n].op {
             _ if own[n] => below.extend(g.nodes[n].uses()),
             Op::Constant(_) | Op::Full(_) => {}
-            // the same numbers in other sizes
+            // The same indices in another shape.
             Op::Reshape | Op::Cast => below.extend(g.nodes[n].uses()),
             _ => {
                 leaves.insert(n);
@@ -192,7 +197,8 @@ fn leaf(g: &Graph, own: &[bool], n: NodeId) -> Option<NodeId> {
     leaves.next().filter(|_| leaves.next().is_none())
 }
 
-/// Whether every rank gives its rows by their numbers in the whole, and nothing for all others.
+/// Checks that every rank yields its rows for their indices in the whole table, and zeros
+/// for all others.
 fn right(
     all: &[Lifted],
     l: &Lookup,
@@ -216,11 +222,11 @@ fn right(
     })
 }
 
-/// Values of single elements, where some nodes are said to be one number.
+/// Evaluator for single elements, given one number for each of some nodes.
 struct Value<'a> {
     g: &'a Graph,
     said: Vec<NodeId>,
-    /// What the value depends on, in order.
+    /// The nodes on which the value depends, in order.
     order: Vec<NodeId>,
     end: NodeId,
     held: Vec<Option<f64>>,
@@ -286,7 +292,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Whether a comparison holds.
+/// Checks whether a comparison holds.
 pub(super) fn holds(how: &str, a: f64, b: f64) -> bool {
     match how {
         "<" => a < b,
@@ -298,10 +304,11 @@ pub(super) fn holds(how: &str, a: f64, b: f64) -> bool {
     }
 }
 
-/// The lookup of the whole in one rank's graph: by the numbers of the whole, and summed over ranks.
+/// Rewrites a lookup in one rank's graph: it takes indices of the whole table, and its results are
+/// summed over ranks.
 fn rewrite(it: &mut Lifted, l: &Lookup, ids: NodeId, end: NodeId) {
     let g = &mut it.graph;
-    // the numbers in the sizes that the lookup takes
+    // The indices, in the shape that the lookup takes.
     let numbers = &mut g.nodes[l.numbers];
     (numbers.op, numbers.args) = (Op::Reshape, vec![Operand::Node(ids)]);
     let last = match l.marked {

@@ -1,7 +1,9 @@
-//! Programs of ranks that agree, as one global program with placements (docs/adr/036-lift.md).
+//! Lifting: turns the programs of ranks that agree into one global program with placements
+//! (`docs/adr/036-lift.md`).
 //!
-//! Owns that the ranks agree, what inputs may be, and the global graph: the local one with larger sizes, in which
-//! collectives change placements. What placements there are is [`super::places`]'s.
+//! This module checks that the ranks agree, determines the placements that inputs may have, and
+//! builds the global graph: the local graph with larger sizes, in which collectives change
+//! placements. [`super::places`] finds the placements.
 
 use super::axes::{self, Axes};
 use super::batches;
@@ -21,28 +23,30 @@ use crate::torch::model::{Placement, Program};
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::BTreeMap;
 
-/// How the ranks' arrays become one.
+/// How the ranks' arrays are assembled into one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Joined {
-    /// For each axis of the mesh, the slowest first: its size, and where its parts go.
+    /// For each axis of the mesh, slowest first: its size, and the placement of the parts.
     pub by: Vec<(u64, Place)>,
 }
 
-/// The global program of a world, if its ranks agree up to symmetry.
+/// Writes the global program of a world, if its ranks agree up to symmetry.
 ///
 /// # Errors
-/// Those of [`super::write`], and E562: why there is none.
+/// Returns the errors of [`super::write`], and E562 with the reason why there is no global program.
 pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
     let axes = axes::axes(world, met)?;
     let first = formed(world, met, &axes, name, given, true);
     match &first {
-        // which dimensions were put together is not always told by sizes
+        // Sizes do not always determine which dimensions were merged. The second attempt keeps
+        // reshapes as written.
         Err(_) => formed(world, met, &axes, name, given, false).or(first),
         Ok(_) => first,
     }
 }
 
-/// Of graphs whose reshapes are as late as possible, or where they were written.
+/// Writes the program from graphs whose reshapes are as late as possible (`apart`) or where
+/// PyTorch wrote them.
 fn formed(
     world: &World,
     met: &[Met],
@@ -130,7 +134,8 @@ fn refused(why: &str) -> Diagnostic {
         .help("without --lift they become a local program")
 }
 
-/// The programs of all ranks as graphs with the same operations, and what ranks have of their own in them.
+/// Returns the graphs of all ranks, which have the same operations, and the
+/// differences between them.
 fn alike(
     world: &World,
     met: &[Met],
@@ -154,7 +159,7 @@ fn alike(
     {
         return Ok((all, it.clone()));
     }
-    // constants of one rank may be numbers where those of another are data
+    // Constants may be numbers on one rank and data on another.
     let mut plain = lifted(true)?;
     completed(&mut plain);
     match (Differing::of(&plain), first) {
@@ -170,15 +175,15 @@ fn alike(
     }
 }
 
-/// What ranks have of their own, put together.
+/// What differs between ranks, assembled into global values.
 struct Parts {
     /// Constants.
     constants: BTreeMap<NodeId, Const>,
-    /// Of products with numbers: the sum of these.
+    /// For products with numbers, the sum of these numbers.
     factors: BTreeMap<NodeId, f64>,
 }
 
-/// The sum over ranks of the numbers that they multiply by.
+/// Returns the sums over ranks of the numbers by which ranks multiply.
 fn factors(differing: &Differing, axes: &Axes, found: &[Vec<Option<Place>>]) -> BTreeMap<NodeId, f64> {
     let mut out = BTreeMap::new();
     for (n, by) in &differing.numbers {
@@ -193,7 +198,7 @@ fn factors(differing: &Differing, axes: &Axes, found: &[Vec<Option<Place>>]) -> 
     out
 }
 
-/// Constants that ranks have parts of, put together.
+/// Assembles constants of which ranks have parts.
 fn together(
     all: &[Lifted],
     differing: &Differing,
@@ -205,7 +210,7 @@ fn together(
         let Some(ids) = differing.constants.get(n) else { continue };
         let mut parts: Vec<Const> =
             all.iter().zip(ids).map(|(l, k)| l.graph.constants[*k].1.clone()).collect();
-        // the fastest axis first
+        // Fastest axis first.
         for (axis, a) in axes.list.iter().enumerate().rev() {
             let place = by.iter().find(|b| b.0 == axis).map_or(Place::Whole, |b| b.1);
             let groups = parts.chunks(a.size as usize).map(|of| match place {
@@ -229,8 +234,8 @@ fn together(
     Ok(out)
 }
 
-/// What the inputs may be over an axis: what differs between its ranks is split, what is the same is whole, or was cut from
-/// what has equal parts.
+/// Returns the placements that inputs may have over an axis. Data that differs between ranks is
+/// split. Equal data is whole, or split if its parts are equal.
 fn candidates(
     world: &World,
     out: &Out<'_>,
@@ -249,7 +254,7 @@ fn candidates(
         .map(|i| {
             let rank = world.programs[0].meta(it.inputs[i].value).map_or(0, |m| m.sizes.len());
             let mut all = vec![];
-            // of each rank and the one that is next on the axis
+            // Compare each rank with the next one on the axis.
             let next = (0..world.programs.len()).filter(|at| !(*at as u64 / stride + 1).is_multiple_of(size));
             let differ = next.filter_map(|at| Some(print(at, i)? != print(at + stride as usize, i)?));
             if !differ.into_iter().any(|d| d) {
@@ -257,7 +262,7 @@ fn candidates(
             }
             let whole = !all.is_empty();
             all.extend((0..rank).map(Place::Split));
-            // refused then, with what it is
+            // This placement leads to a rejection that describes it.
             if !whole && rank < 2 {
                 all.push(Place::Partial("sum"));
             }
@@ -266,7 +271,7 @@ fn candidates(
         .collect()
 }
 
-/// Sizes of all parts together.
+/// Returns the sizes of all parts together.
 fn sizes(local: &[i64], of: &[(u64, Place)]) -> Vec<i64> {
     let mut out = local.to_vec();
     for (n, p) in of {
@@ -277,7 +282,7 @@ fn sizes(local: &[i64], of: &[(u64, Place)]) -> Vec<i64> {
     out
 }
 
-/// The graph with global sizes, and where its nodes come from.
+/// Builds the graph with global sizes, and maps its nodes to their origins.
 fn rebuilt(
     p: &Program,
     it: Lifted,
@@ -303,9 +308,10 @@ fn rebuilt(
         g.at = node.of;
         let global = sizes(&node.sizes, &by);
         let new = match (&node.op, &args[..]) {
-            // in a global program a collective is a value
+            // In a global program, the result of a collective is an ordinary value.
             (Op::Wait, [Operand::Node(m)]) => *m,
-            // what says nothing, and was kept where ranks may have other numbers
+            // An operation without effect, which was kept because other ranks may have
+            // other numbers.
             (Op::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)])
                 if !own.factors.contains_key(&n) =>
             {
@@ -330,12 +336,13 @@ fn rebuilt(
             }
             (Op::Numbered(d), _) => g.push(Op::Iota(*d), vec![], node.dtype, global),
             (Op::Owned, _) => g.push(Op::Call("embedding"), args, node.dtype, global),
-            // a share of what every rank has, which is summed: the whole of it, once
+            // A share of a whole value, whose shares are summed, becomes the whole value on one
+            // rank and zeros on the others.
             (Op::Infix(_), _) if shared(&it.graph, n, axes, found).is_some() => {
                 let Some(x) = shared(&it.graph, n, axes, found) else { continue };
                 once(&mut g, now[&x], n, axes, found, &mut typed)?
             }
-            // a slice of its own is a part of what every rank has
+            // A slice that differs between ranks is the rank's part of a whole value.
             (Op::Slice(dim, ..), [x]) if global[*dim] == sizes_of(&it.graph, &node.args[0], *dim) => {
                 g.push(Op::Placed, vec![*x], node.dtype, global)
             }
@@ -344,7 +351,7 @@ fn rebuilt(
                 collective(&mut g, (c, over), (*x, old), axes, found, global)
             }
             (Op::Reduce("mean", dim, keep), [Operand::Node(_)]) if cut(&node.args[0], *dim, found) => {
-                // each rank divides by what it has
+                // Each rank divides by the length that it has.
                 let Operand::Node(old) = node.args[0] else { continue };
                 let sum = g.push(Op::Reduce("sum", *dim, *keep), args, node.dtype, global);
                 let own = it.graph.nodes[old].sizes[*dim] as f64;
@@ -385,7 +392,8 @@ fn rebuilt(
     Ok((Lifted { graph: g, inputs: it.inputs, outputs, names, placed }, from))
 }
 
-/// A value as the sum over ranks of what one of them has: rows by rank, of which the first is the value and others are 0.
+/// Builds a value whose sum over ranks is `x`: a tensor with one row per rank, of which the first
+/// row is `x` and the others are 0.
 fn once(
     g: &mut Graph,
     x: NodeId,
@@ -413,7 +421,8 @@ fn once(
     Ok(g.push(Op::Reduce("sum", 0, false), vec![Operand::Node(one)], dtype, sizes))
 }
 
-/// The value of which a node that divides it by the number of ranks is a part of a sum.
+/// Returns the whole value that a node divides by the number of ranks, if the result is a
+/// part of a sum.
 fn shared(g: &Graph, n: NodeId, axes: &Axes, found: &[Vec<Option<Place>>]) -> Option<NodeId> {
     axes.list.iter().zip(found).find_map(|(a, f)| {
         let x = effects::share_of(&g.nodes[n], a.size)?;
@@ -428,7 +437,8 @@ fn sizes_of(g: &Graph, of: &Operand, dim: usize) -> i64 {
     }
 }
 
-/// A collective of the global program: an average is a sum and a division, and what every rank has stays so.
+/// Translates a collective into the global program. An average becomes a sum and a division, and a
+/// whole value stays whole.
 fn collective(
     g: &mut Graph,
     (c, over): (&Coll, &std::ops::Range<usize>),
@@ -465,7 +475,7 @@ fn collective(
     }
 }
 
-/// Whether an operand is split along a dimension.
+/// Checks whether an operand is split along a dimension.
 fn cut(of: &Operand, dim: usize, found: &[Vec<Option<Place>>]) -> bool {
     match of {
         Operand::Node(n) => found.iter().any(|f| f[*n] == Some(Place::Split(dim))),

@@ -1,21 +1,21 @@
-//! Arithmetic on lists of sizes: broadcasting, views, slices, products.
+//! Shape arithmetic: broadcasting, views, slices, matmuls.
 //!
-//! Owns nothing but numbers; which operation uses what is the rules'.
+//! This module works on lists of sizes only. The rules decide which operation uses which function.
 
-/// A dimension of `rank`, counted from the end if negative.
+/// Returns the index of a dimension among `rank`; a negative number counts from the end.
 ///
 /// # Errors
-/// There is none of that number.
+/// Returns a sentence if there is no such dimension.
 pub fn dim(d: i64, rank: usize) -> Result<usize, String> {
     let n = rank.max(1) as i64;
     let at = if d < 0 { d + n } else { d };
     usize::try_from(at).ok().filter(|_| at < n).ok_or_else(|| format!("there is no dimension {d} of {rank}"))
 }
 
-/// Two shapes together.
+/// Broadcasts two shapes.
 ///
 /// # Errors
-/// They do not fit.
+/// Returns a sentence if they do not fit.
 pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, String> {
     let n = a.len().max(b.len());
     let at = |s: &[i64], i: usize| (i + s.len()).checked_sub(n).map_or(1, |i| s[i]);
@@ -28,27 +28,27 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, String> {
         .collect()
 }
 
-/// Number of elements.
+/// Returns the number of elements of a shape.
 ///
 /// # Errors
-/// More than 64 bits hold.
+/// Returns a sentence if the number does not fit into 64 bits.
 pub fn elements(s: &[i64]) -> Result<i64, String> {
     s.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).ok_or_else(|| format!("{s:?} has too many elements"))
 }
 
-/// The sum of parts.
+/// Returns the sum of the lengths of parts.
 ///
 /// # Errors
-/// A part is negative, or the sum beyond 64 bits.
+/// Returns a sentence if a part is negative or the sum does not fit into 64 bits.
 pub fn total(parts: &[i64]) -> Result<i64, String> {
     let add = |a: i64, n: &i64| if *n < 0 { None } else { a.checked_add(*n) };
     parts.iter().try_fold(0, add).ok_or_else(|| format!("{parts:?} are no parts"))
 }
 
-/// The same elements in another shape; -1 stands for what is left.
+/// Returns the shape of a view. A -1 stands for the remaining factor.
 ///
 /// # Errors
-/// There are not as many.
+/// Returns a sentence if the number of elements differs.
 pub fn viewed(from: &[i64], to: &[i64]) -> Result<Vec<i64>, String> {
     let cannot = || format!("{from:?} cannot be seen as {to:?}");
     let n = elements(from)?;
@@ -64,10 +64,10 @@ pub fn viewed(from: &[i64], to: &[i64]) -> Result<Vec<i64>, String> {
     if out.iter().any(|d| *d < 0) || elements(&out)? != n { Err(cannot()) } else { Ok(out) }
 }
 
-/// A shape without some dimensions, or with 1 in their place.
+/// Returns a shape without some dimensions, or with 1 in their place if `keep` is set.
 ///
 /// # Errors
-/// There is no such dimension.
+/// Returns a sentence if there is no such dimension.
 pub fn drop(s: &[i64], dims: &[i64], keep: bool) -> Result<Vec<i64>, String> {
     let gone = dims.iter().map(|d| dim(*d, s.len())).collect::<Result<Vec<_>, _>>()?;
     Ok((0..s.len())
@@ -76,10 +76,11 @@ pub fn drop(s: &[i64], dims: &[i64], keep: bool) -> Result<Vec<i64>, String> {
         .collect())
 }
 
-/// How many of `n` lie from start to end; both count from the end if negative, and end where the elements do.
+/// Returns the number of elements of a slice of a dimension of length `n`. Negative `start` and
+/// `end` count from the end; both are clamped to the dimension.
 ///
 /// # Errors
-/// The step is not positive.
+/// Returns a sentence if the step is not positive.
 pub fn slice(n: i64, start: i64, end: i64, step: i64) -> Result<i64, String> {
     if step < 1 {
         return Err(format!("a step of {step}"));
@@ -89,10 +90,11 @@ pub fn slice(n: i64, start: i64, end: i64, step: i64) -> Result<i64, String> {
     Ok(len / step + i64::from(len % step != 0))
 }
 
-/// Parts of `each` elements, the last one with what is left; one empty part of nothing.
+/// Returns the lengths of parts of `each` elements. The last part has the remainder; a dimension of
+/// length 0 has one empty part.
 ///
 /// # Errors
-/// Parts without elements, or too many.
+/// Returns a sentence if `each` is not positive or there are too many parts.
 pub fn chunked(n: i64, each: i64) -> Result<Vec<i64>, String> {
     match each {
         _ if n == 0 => Ok(vec![0]),
@@ -102,10 +104,10 @@ pub fn chunked(n: i64, each: i64) -> Result<Vec<i64>, String> {
     }
 }
 
-/// Padding, two numbers a dimension from the last one on.
+/// Returns a padded shape. `by` has two numbers per dimension, starting with the last dimension.
 ///
 /// # Errors
-/// It is not of that form, or takes away more than there is.
+/// Returns a sentence if `by` does not have that form, or removes more elements than there are.
 pub fn pad(s: &[i64], by: &[i64]) -> Result<Vec<i64>, String> {
     let mut out = s.to_vec();
     if !by.len().is_multiple_of(2) || by.len() / 2 > s.len() {
@@ -117,10 +119,10 @@ pub fn pad(s: &[i64], by: &[i64]) -> Result<Vec<i64>, String> {
     if out.iter().any(|d| *d < 0) { Err(format!("{by:?} is no padding of {s:?}")) } else { Ok(out) }
 }
 
-/// The product of two shapes, with broadcasting of what stands before the last two dimensions.
+/// Returns the shape of a matmul, with broadcasting of the dimensions before the last two.
 ///
 /// # Errors
-/// They do not fit.
+/// Returns a sentence if the operands do not fit.
 pub fn matmul(x: &[i64], y: &[i64]) -> Result<Vec<i64>, String> {
     let wrong = || format!("{x:?} times {y:?} do not fit");
     let (Some(k), Some(l)) = (x.last(), y.len().checked_sub(2).map_or(y.first(), |at| y.get(at))) else {
@@ -140,10 +142,10 @@ pub fn matmul(x: &[i64], y: &[i64]) -> Result<Vec<i64>, String> {
     Ok(out)
 }
 
-/// The result of an equation without dots: `bij,bjk->bik`.
+/// Returns the shape of the result of an einsum equation without dots, such as `bij,bjk->bik`.
 ///
 /// # Errors
-/// It is no such equation, or the operands have other shapes.
+/// Returns a sentence if the equation cannot be read or does not fit the shapes of the operands.
 pub fn einsum(equation: &str, shapes: &[&[i64]]) -> Result<Vec<i64>, String> {
     let text: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let cannot = || format!("`{equation}` is no equation that kbc reads for {} operands", shapes.len());

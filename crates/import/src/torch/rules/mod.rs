@@ -1,7 +1,8 @@
-//! What comes out of an operation: element type and sizes, from its arguments.
+//! Shape and type rules: element type and sizes of an operation's results, from its arguments.
 //!
-//! Owns the rules that `ops` names. Sizes are numbers here: a symbolic one is what the example inputs made it. An error
-//! is a sentence about operands that do not fit.
+//! This module owns the rules that the table [`super::ops`] names. Sizes are numbers here; a
+//! symbolic size has the value that the example inputs gave it. An error is a sentence about
+//! operands that do not fit.
 
 mod dims;
 mod moved;
@@ -11,7 +12,7 @@ use super::model::{Arg, Int, Meta, Node, Program};
 use dims::{broadcast, dim, drop, einsum, matmul, total};
 use moved::{moved, sliced};
 
-/// How results follow from arguments.
+/// The rule that gives the results of an operation from its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     AllReduce,
@@ -84,24 +85,25 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Whether the operation is a collective.
+    /// Checks whether the operation is a collective.
     pub fn is_collective(self) -> bool {
         use Rule::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter, ShardDim};
         matches!(self, AllReduce | AllGather | ReduceScatter | AllToAll | Broadcast | ShardDim)
     }
 
-    /// Whether results are there only after a wait.
+    /// Checks whether the results are valid only after a wait.
     pub fn is_pending(self) -> bool {
         self.is_collective() && self != Rule::ShardDim
     }
 }
 
-/// A result: its sizes, and element types that it may have; none where any may be.
+/// A result: its sizes and the element types that it may have. An empty list of types
+/// allows any type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// The first is the usual one.
+    /// Allowed element types; the first is the usual one.
     pub dtypes: Vec<DType>,
-    /// One a dimension.
+    /// One size per dimension.
     pub sizes: Vec<i64>,
 }
 
@@ -138,7 +140,7 @@ impl Args<'_> {
         self.maybe(name).ok_or_else(|| format!("`{name}` is no tensor"))
     }
 
-    /// The tensors of the first parameter, or the tensors of a list.
+    /// Returns the tensors of a parameter that is a tensor or a list of tensors.
     fn list(&self, name: &str) -> Found<Vec<T>> {
         let ids: Vec<_> = match self.node.arg(name) {
             Arg::Tensor(v) => vec![*v],
@@ -187,9 +189,10 @@ impl Args<'_> {
         }
     }
 
-    /// The type of operands together: tensors with dimensions count before those without, these before numbers.
+    /// Returns the promoted type of operands. Tensors with dimensions take precedence over those
+    /// without, and these over numbers.
     fn together(&self, names: &[&str]) -> Found<DType> {
-        // by weight: dimensions, none, a written number
+        // Indexed by precedence: tensors with dimensions, tensors without, literals.
         let mut best: [Option<DType>; 3] = [None; 3];
         for name in names {
             let (at, d) = match self.node.arg(name) {
@@ -213,7 +216,7 @@ impl Args<'_> {
         let mut out: Option<DType> = None;
         for d in best.into_iter().flatten() {
             out = match out {
-                // a lighter operand counts only if it is of a higher class
+                // An operand of lower precedence counts only if its type is of a higher class.
                 Some(o) if d.class() <= o.class() => Some(o),
                 Some(o) => Some(o.with(d).unwrap_or(d)),
                 None => Some(d),
@@ -237,15 +240,15 @@ fn float(d: DType) -> DType {
     if d.class() == 2 { d } else { DType::F32 }
 }
 
-/// What a node gives, by its rule: nothing for operations without tensors as results.
+/// Returns the results of a node by its rule; empty for an operation that returns no tensors.
 ///
 /// # Errors
-/// Why its operands do not fit.
+/// Returns the reason why the operands do not fit.
 pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
     let a = Args { program, node };
     let rule = node.op.rule;
     let same = |t: T| one(t.dtype, t.sizes);
-    // of reductions
+    // The reduced dimensions of a reduction; all of them if the list is empty.
     let dims = |t: &T| -> Found<Vec<i64>> {
         let list = a.ints("dim")?;
         if list.is_empty() { Ok((0..t.sizes.len() as i64).collect()) } else { Ok(list) }
@@ -331,7 +334,8 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
             let sizes = a.ints("size").unwrap_or_default();
             match a.dtype() {
                 Some(d) => Ok(one(d, sizes)),
-                // of the number, or the default type of the process that wrote it
+                // The type is that of the number, or the default type of the process that
+                // wrote the program.
                 None => Ok(vec![Shape { dtypes: vec![], sizes }]),
             }
         }
@@ -482,7 +486,7 @@ fn norm(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
         return Ok([whole, one(t.dtype, over.clone()), one(t.dtype, over)].concat());
     }
     let rest = t.sizes.iter().enumerate().map(|(d, n)| if d < outer { *n } else { 1 }).collect();
-    // statistics of half floats are f32 on some devices
+    // On some devices the statistics of half-precision floats are f32.
     let each = Shape { dtypes: vec![t.dtype, DType::F32], sizes: rest };
     Ok([whole, vec![each.clone(), each]].concat())
 }
@@ -507,7 +511,8 @@ fn arange(a: &Args) -> Found<Vec<Shape>> {
     Ok(vec![Shape { dtypes, sizes: vec![n as i64] }])
 }
 
-/// Tensors as indices, one a dimension: side by side they stand where the first was, otherwise in front.
+/// Returns the shape of an index operation, with one index tensor per dimension. If the indexed
+/// dimensions are adjacent, the dimensions of the index replace them; otherwise they come first.
 fn index(a: &Args) -> Found<Vec<Shape>> {
     let t = a.tensor("self")?;
     let list: Vec<Option<T>> = match a.node.arg("indices") {
@@ -540,7 +545,7 @@ fn collective(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
         match rule {
             Rule::AllGather | Rule::ReduceScatter => {
                 let n = a.int("group_size")?;
-                // a tensor without dimensions is gathered as one of one element
+                // A tensor without dimensions is gathered as one of one element.
                 if t.sizes.is_empty() {
                     t.sizes.push(1);
                 }
@@ -565,7 +570,8 @@ fn collective(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
                 let (g, s) = (a.int("gather_dim")?, a.int("shard_dim")?);
                 dim(g, t.sizes.len())?;
                 dim(s, t.sizes.len())?;
-                // how many ranks there are is the group's: the check of groups has the sizes
+                // The result depends on the size of the group; `local` checks it, because it
+                // knows the group.
                 return Ok(vec![]);
             }
             _ => {}

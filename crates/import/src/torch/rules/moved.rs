@@ -3,7 +3,7 @@
 use super::dims::{chunked, dim, pad, slice, total, viewed};
 use super::{Args, Found, Rule, Shape, T, one};
 
-/// Shapes of views and copies: no arithmetic on elements.
+/// Returns the results of operations without arithmetic on elements, such as views and copies.
 pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     if let Rule::Cat | Rule::Stack = rule {
         return joined(a, rule);
@@ -99,7 +99,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
 
 fn joined(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     let list = a.list("tensors")?;
-    // an empty vector is ignored, as PyTorch does
+    // PyTorch ignores an empty vector here.
     let mut rest = list.iter().filter(|t| rule == Rule::Stack || t.sizes != [0]);
     let Some(first) = rest.next() else { return Err("nothing to put together".into()) };
     let rank = first.sizes.len();
@@ -123,7 +123,7 @@ fn joined(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     Ok(one(dtype, sizes))
 }
 
-/// The shape of a slice.
+/// Returns the shape of a slice.
 pub(super) fn sliced(a: &Args, t: &T) -> Found<Vec<i64>> {
     let d = dim(a.int("dim")?, t.sizes.len())?;
     let bound = |name: &str, or: i64| if a.has(name) { a.int(name) } else { Ok(or) };

@@ -1,6 +1,7 @@
-//! Text forms of PyTorch programs: `print(ep)` and `print_readable`.
+//! Printed PyTorch programs: `print(ep)` and `print_readable`.
 //!
-//! [`parse`] reads statements, [`written`] makes the model of them that every reader makes.
+//! [`parse`] reads the statements. [`written`] turns them into the same model that the other
+//! readers produce.
 
 pub mod parse;
 mod sizes;

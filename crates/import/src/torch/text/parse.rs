@@ -1,7 +1,8 @@
-//! Text of a program as statements: `print(ep)`, `print_readable`, lines of TORCH_LOGS.
+//! Parser of printed programs: `print(ep)`, `print_readable`, lines of TORCH_LOGS.
 //!
-//! Owns lines and the grammar of one. What a call means is [`super::written`]'s. Reads liberally: prefixes of logs,
-//! banners, comments, either kind of quotes and the lists of names that die are passed over.
+//! This module owns the division into lines and the grammar of a line. [`super::written`] owns the
+//! meaning of calls. The parser is tolerant: it skips log prefixes, banners, comments and
+//! statements that release names, and accepts either kind of quotes.
 
 use super::token::Token;
 use crate::torch::json::Fault;
@@ -11,11 +12,11 @@ use std::collections::BTreeMap;
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// `mm`, and dotted `torch.float32`, `self.weight`.
+    /// A name such as `mm`, also dotted: `torch.float32`, `self.weight`.
     Name(String),
-    /// Whole.
+    /// An integer.
     Int(i64),
-    /// Not whole; `inf`, `nan`.
+    /// A floating-point number, also `inf` and `nan`.
     Float(f64),
     /// `True`
     Bool(bool),
@@ -23,9 +24,10 @@ pub enum Value {
     None,
     /// `'sum'`
     Text(String),
-    /// Of either kind of brackets.
+    /// A list in either kind of brackets.
     List(Vec<Value>),
-    /// `torch.ops.aten.mm.default(a, b)`, `y.redistribute(placements = ..)`: what is called, arguments, those with names.
+    /// A call, such as `torch.ops.aten.mm.default(a, b)` or `y.redistribute(placements = ..)`:
+    /// callee, positional arguments, keyword arguments.
     Call(String, Vec<Value>, Vec<(String, Value)>),
     /// `split[0]`
     Item(Box<Value>, i64),
@@ -33,45 +35,45 @@ pub enum Value {
     Infix(String, Box<Value>, Box<Value>),
 }
 
-/// `mm: "f32[8, 16]" = ..`
+/// A statement, such as `mm: "f32[8, 16]" = ..`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// What is assigned; several for the flattening of arguments.
+    /// Assigned names; several for the flattening of arguments.
     pub names: Vec<String>,
-    /// Its type, as it stands there.
+    /// The type annotation, as written.
     pub ty: Option<String>,
-    /// What it is.
+    /// The assigned expression.
     pub value: Value,
-    /// Byte of the text.
+    /// First byte in the text.
     pub at: usize,
-    /// The line of the user's model.
+    /// Line of the user's model.
     pub source: Option<String>,
 }
 
 /// A program.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Text {
-    /// Parameters with types.
+    /// Parameters with their types.
     pub params: Vec<(String, Option<String>)>,
-    /// In order.
+    /// Statements, in order.
     pub stmts: Vec<Stmt>,
-    /// What it returns.
+    /// Returned expressions.
     pub result: Vec<Value>,
-    /// Byte of the return.
+    /// Byte of the return statement.
     pub end: usize,
-    /// Weights by the names of parameters, from a signature.
+    /// Names of weights in the model by parameter, from a signature.
     pub weights: BTreeMap<String, String>,
-    /// Least and greatest value of symbols.
+    /// Least and greatest value of each symbol.
     pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
 }
 
-/// The deepest nesting of brackets.
+/// Greatest nesting of brackets.
 const DEEPEST: usize = 64;
 
-/// Reads one.
+/// Parses a program.
 ///
 /// # Errors
-/// It is none.
+/// Returns a fault if the text is not a printed program.
 pub fn parse(text: &str) -> Result<Text, Fault> {
     if let Some(at) = text.find("[num_users=") {
         return Err(Fault::new(at, GRAPH));
@@ -112,7 +114,7 @@ pub fn parse(text: &str) -> Result<Text, Fault> {
             continue;
         }
         match l.statement()? {
-            // declarations of what a flattening gives
+            // Declared types of the names that a flattening assigns.
             Read::Types(list) => listed.extend(list),
             Read::Stmt(names, _, Value::Call(f, ..)) if f.starts_with("fx_pytree.") => {
                 out.params = names.into_iter().map(|n| (n.clone(), listed.get(&n).cloned())).collect();
@@ -130,11 +132,11 @@ pub fn parse(text: &str) -> Result<Text, Fault> {
     }
 }
 
-/// What is said of graphs printed as lists of nodes.
+/// The error for a graph that is printed as a list of nodes.
 const GRAPH: &str = "this is str(graph), which has no types, and in which a string and a number look alike: print(ep) or \
                      model.print_readable() have both";
 
-/// A line without what a log puts before it, and how many bytes that is.
+/// Returns a line without its log prefix, and the length of the prefix in bytes.
 fn unprefixed(line: &str) -> (&str, usize) {
     let log = line.starts_with('[') || line.get(1..5).is_some_and(|d| d.bytes().all(|b| b.is_ascii_digit()));
     match line.find("] [__").filter(|_| log).and_then(|i| line[i + 3..].find("] ").map(|j| i + 3 + j + 2)) {
@@ -143,7 +145,8 @@ fn unprefixed(line: &str) -> (&str, usize) {
     }
 }
 
-/// `File: mlp.py:17 in forward, code: ..` without folders.
+/// Returns the location in a comment such as `File: mlp.py:17 in forward, code: ..`,
+/// without folders.
 fn place(comment: &str) -> Option<String> {
     let rest = comment.trim().strip_prefix("File:")?.trim();
     let rest = rest.split(", code:").next().unwrap_or(rest);
@@ -152,7 +155,8 @@ fn place(comment: &str) -> Option<String> {
     Some(if function.is_empty() { name.to_owned() } else { format!("{name} in {}", function.trim()) })
 }
 
-/// Weights in a line of a signature: `p_w1: PARAMETER target='w1'`, or all of them in one, as 2.6 writes them.
+/// Reads weights from a line of a signature: `p_w1: PARAMETER target='w1'`, or all of them on one
+/// line, as PyTorch 2.6 writes them.
 fn signature(line: &str, out: &mut BTreeMap<String, String>) {
     let between = |text: &str, before: &str| {
         let (_, rest) = text.split_once(before)?;
@@ -173,7 +177,7 @@ fn signature(line: &str, out: &mut BTreeMap<String, String>) {
     }
 }
 
-/// `Range constraints: {s77: VR[2, 64]}`; `int_oo` is no limit.
+/// Reads `Range constraints: {s77: VR[2, 64]}`; `int_oo` means no limit.
 fn ranges(line: &str, out: &mut BTreeMap<String, (Option<i64>, Option<i64>)>) {
     let Some(list) = line.strip_prefix("Range constraints:") else { return };
     for one in list.trim().trim_matches(['{', '}']).split(']') {
@@ -260,12 +264,12 @@ impl<'s> Line<'s> {
                 self.next += 1;
                 Ok(t)
             }
-            // a type without quotes, up to what follows it
+            // A type must be in quotes; anything else is an error.
             _ => self.wrong("a type in quotes"),
         }
     }
 
-    /// `def forward(self, x: "f32[8]", y):`
+    /// Parses a function head, such as `def forward(self, x: "f32[8]", y):`.
     fn head(&mut self) -> Result<Vec<(String, Option<String>)>, Fault> {
         self.name()?;
         self.name()?;
@@ -305,7 +309,7 @@ impl<'s> Line<'s> {
             return Ok(Read::Types(list));
         }
         self.want("=")?;
-        // `a = b = None`: names that die
+        // `a = b = None` releases names.
         if let Some(Token::Name("None")) = self.peek() {
             return Ok(Read::Nothing);
         }
@@ -329,7 +333,8 @@ impl<'s> Line<'s> {
         }
     }
 
-    /// An expression; all operators bind alike, since PyTorch prints one at a time.
+    /// Parses an expression. All operators have the same precedence, since PyTorch prints only one
+    /// per expression.
     fn value(&mut self, depth: usize) -> Result<Value, Fault> {
         let mut left = self.operand(depth)?;
         while let Some(Token::Mark(op @ ("+" | "-" | "*" | "/" | "@" | "**" | "//"))) = self.peek() {
@@ -357,7 +362,7 @@ impl<'s> Line<'s> {
                 other => Ok(Value::Infix("-".into(), Box::new(Value::Int(0)), Box::new(other))),
             },
             Token::Mark("(") => {
-                // one value in parentheses is that value, behind a comma a list
+                // A single value in parentheses is that value; with a comma it is a list.
                 let (list, comma) = self.values(")", depth)?;
                 let mut list = list;
                 if list.len() == 1 && !comma { Ok(list.remove(0)) } else { Ok(Value::List(list)) }

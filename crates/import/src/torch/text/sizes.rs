@@ -1,15 +1,16 @@
-//! Sizes in text: `8`, `s77`, `2*s77`, `((s0 - 1)//2) + 1`, `Max(1, s0)`, as sympy prints them.
+//! Parser of sizes as sympy prints them: `8`, `s77`, `2*s77`, `((s0 - 1)//2) + 1`, `Max(1, s0)`.
 
 use crate::torch::exported::LARGEST;
 use crate::torch::symbols::{Expr, Size};
 
-/// Expressions within each other.
+/// Greatest nesting of expressions.
 const DEEPEST: usize = 64;
 
-/// Reads the sizes between the brackets of a type. Those with symbols have no value yet: text does not say what it was.
+/// Reads the sizes between the brackets of a type. Symbolic sizes have no value yet, because the
+/// text does not contain it.
 ///
 /// # Errors
-/// One that is none, as a sentence.
+/// Returns a sentence about the first size that cannot be read.
 pub fn read_all(text: &str) -> Result<Vec<Size>, String> {
     let (mut out, mut from, mut depth) = (vec![], 0, 0);
     for (i, c) in text.char_indices().chain([(text.len(), ',')]) {
@@ -29,10 +30,10 @@ pub fn read_all(text: &str) -> Result<Vec<Size>, String> {
     Ok(out)
 }
 
-/// Reads one.
+/// Reads a size.
 ///
 /// # Errors
-/// It is none.
+/// Returns a sentence if the text is not a size.
 pub fn read(text: &str) -> Result<Size, String> {
     let mut r = Reader { rest: text.trim() };
     let e = r.sum(0).filter(|_| r.rest.is_empty());
@@ -117,7 +118,7 @@ impl Reader<'_> {
     }
 }
 
-/// A call of several; one operand is itself.
+/// Makes a call with several operands; a single operand is returned unchanged.
 fn call(name: &str, mut list: Vec<Expr>) -> Expr {
     if list.len() == 1 { list.remove(0) } else { Expr::Call(name.to_owned(), list) }
 }

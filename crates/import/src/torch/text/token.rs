@@ -1,4 +1,4 @@
-//! Tokens of the Python that PyTorch prints.
+//! Lexer for the subset of Python that PyTorch prints.
 
 use logos::{Lexer, Logos};
 
@@ -6,28 +6,28 @@ use logos::{Lexer, Logos};
 #[derive(Logos, Clone, PartialEq, Debug)]
 #[logos(skip r"[ \t\r\x0c]+")]
 pub enum Token<'s> {
-    /// `mm_1`
+    /// A name, such as `mm_1`.
     #[regex("[A-Za-z_][A-Za-z0-9_]*")]
     Name(&'s str),
-    /// `16`
+    /// An integer, such as `16`.
     #[regex("[0-9]+", |l| l.slice().parse().ok())]
     Int(i64),
-    /// `1e-05`
+    /// A floating-point number, such as `1e-05`.
     #[regex(r"[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+", |l| l.slice().parse().ok())]
     Float(f64),
-    /// In either kind of quotes, as Python's repr writes it.
+    /// A string in either kind of quotes, as Python's repr writes it.
     #[token("'", quoted)]
     #[token("\"", quoted)]
     Text(String),
-    /// To the end of the line.
+    /// A comment, to the end of the line.
     #[regex("#[^\n]*", allow_greedy = true)]
     Comment(&'s str),
-    /// One or two characters of punctuation.
+    /// Punctuation of one or two characters.
     #[regex(r"[()\[\]{},:;=.+*/@%~&|^<>-]|\*\*|//|->|[=<>!]=|<<|>>")]
     Mark(&'s str),
 }
 
-/// The rest of a string whose first quote was read.
+/// Reads the rest of a string after its first quote.
 fn quoted<'s>(lexer: &mut Lexer<'s, Token<'s>>) -> Option<String> {
     let quote = lexer.slice().chars().next()?;
     let mut out = String::new();

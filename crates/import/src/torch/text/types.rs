@@ -1,4 +1,5 @@
-//! Types in text: `f32[8, 16]`, with strides and a device behind it, `Sym(s77)`, `DTensor(f32[8, 16], S(0)R)`.
+//! Parser of types: `f32[8, 16]`, also followed by strides and a device, `Sym(s77)`,
+//! `DTensor(f32[8, 16], S(0)R)`.
 
 use super::sizes;
 use crate::torch::dtype::DType;
@@ -8,16 +9,16 @@ use crate::torch::symbols::Size;
 /// A type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Type {
-    /// Element type and sizes; global ones for a value that is placed.
+    /// Element type and sizes; the global sizes for a DTensor.
     pub meta: Meta,
-    /// One a dimension of the mesh; none for a local tensor.
+    /// One placement per mesh dimension; empty for a local tensor.
     pub placements: Vec<Placement>,
 }
 
-/// Reads one.
+/// Reads a type.
 ///
 /// # Errors
-/// What it is instead, as a sentence.
+/// Returns a sentence that describes the text if it is not a tensor type.
 pub fn read(text: &str) -> Result<Type, String> {
     let text = text.trim();
     if let Some(inner) = text.strip_prefix("DTensor(").and_then(|t| t.strip_suffix(')')) {
@@ -29,24 +30,24 @@ pub fn read(text: &str) -> Result<Type, String> {
     let cannot = || format!("`{text}` is no type of a tensor");
     let (name, rest) = text.split_once('[').ok_or_else(cannot)?;
     let dtype = DType::of_name(name).ok_or_else(|| format!("kbc has no element type `{name}`"))?;
-    // strides and device behind it say nothing that is needed
+    // Strides and device after the sizes are not needed.
     let (dims, _) = rest.split_once(']').ok_or_else(cannot)?;
     let sizes = sizes::read_all(dims)?;
     Ok(Type { meta: Meta { dtype, sizes }, placements: vec![] })
 }
 
-/// The size that `Sym(s77)` is of; none for another type.
+/// Returns the size in `Sym(s77)`; none for another type.
 ///
 /// # Errors
-/// It is none.
+/// Returns a sentence if the parentheses do not contain a size.
 pub fn symbol(text: &str) -> Option<Result<Size, String>> {
     text.trim().strip_prefix("Sym(").and_then(|t| t.strip_suffix(')')).map(sizes::read)
 }
 
-/// `S(0)RP(sum)`
+/// Reads placements such as `S(0)RP(sum)`.
 ///
 /// # Errors
-/// It is none, in words.
+/// Returns a sentence if the text is not a list of placements.
 pub fn placements(text: &str) -> Result<Vec<Placement>, String> {
     let cannot = || format!("kbc has no placement `{text}`");
     let mut out = vec![];
@@ -65,7 +66,8 @@ pub fn placements(text: &str) -> Result<Vec<Placement>, String> {
         } else {
             return Err(cannot());
         }
-        // the order of several axes on one dimension: theirs is the mesh's if it is counted up
+        // A number in brackets gives the order of several axes on one dimension. It is the mesh's
+        // order if it counts up.
         rest = match tail.strip_prefix('[').and_then(|t| t.split_once(']')) {
             Some((n, after)) => {
                 let same = out[..out.len() - 1].iter().filter(|p| Some(*p) == out.last()).count();

@@ -1,7 +1,8 @@
-//! Statements as a program in names: what is called by its operation, arguments by the names of its row.
+//! Translation of parsed statements into a [`Written`] program: calls become operations, and
+//! arguments get the names of the operation's parameters.
 //!
-//! Owns positions of arguments, lists and their `getitem`s, names that stand for others, weights. An argument that its
-//! parameter cannot be is left for `resolve` to refuse.
+//! This module owns the positions of arguments, lists and their `getitem`s, aliases of names, and
+//! weights. It keeps an argument that does not fit its parameter; `resolve` rejects it.
 
 use super::parse::{Stmt, Text, Value};
 use super::types;
@@ -11,7 +12,7 @@ use crate::torch::model::{Arg, Int, Meta, Role, Written, WrittenNode};
 use crate::torch::ops::{self, Returns, Ty};
 use std::collections::BTreeMap;
 
-/// What Python-level calls are.
+/// Operations of Python-level calls.
 const CALLS: [(&str, &str); 16] = [
     ("torch._C._nn.linear", "aten.linear.default"),
     ("torch.nn.functional.linear", "aten.linear.default"),
@@ -31,7 +32,7 @@ const CALLS: [(&str, &str); 16] = [
     ("torch._C._nn.scaled_dot_product_attention", "aten.scaled_dot_product_attention.default"),
 ];
 
-/// What operators are.
+/// Operations of infix operators between tensors.
 const INFIX: [(&str, &str); 6] = [
     ("+", "aten.add.Tensor"),
     ("-", "aten.sub.Tensor"),
@@ -41,44 +42,44 @@ const INFIX: [(&str, &str); 6] = [
     ("**", "aten.pow.Tensor_Scalar"),
 ];
 
-/// What operators are between sizes.
+/// Operations of infix operators between sizes.
 const OF_SIZES: [(&str, &str); 4] =
     [("+", "_operator.add"), ("-", "_operator.sub"), ("*", "_operator.mul"), ("//", "_operator.floordiv")];
 
-/// Reads the text of a program.
+/// Reads the text of a printed program.
 ///
 /// # Errors
-/// It is none.
+/// Returns a fault if the text is not a printed program.
 pub fn read(text: &str) -> Result<Written, Fault> {
     written(&super::parse::parse(text)?)
 }
 
-/// The operation that a call is.
+/// Returns the operation that a callee denotes.
 pub fn target(callee: &str) -> String {
     let Some(name) = callee.strip_prefix("torch.ops.") else {
         let known = CALLS.iter().find(|c| c.0 == callee).map(|c| c.1);
         return known.unwrap_or(callee).to_owned();
     };
-    // the overload may be missing
+    // The overload may be missing.
     if name.split('.').count() == 2 { format!("{name}.default") } else { name.to_owned() }
 }
 
 struct Reader {
     out: Written,
-    /// Names that stand for others.
+    /// Names that are aliases, with the name that each stands for.
     alias: BTreeMap<String, String>,
-    /// Names of lists, by what they have.
+    /// For each name of a list: the node that produces it, and the names of its parts.
     lists: BTreeMap<String, (usize, Vec<Option<String>>)>,
 }
 
-/// The model of statements.
+/// Translates parsed statements into a program.
 ///
 /// # Errors
-/// A type that cannot be read, or a list of unknown length.
+/// Returns a fault for a type that cannot be read or a list of unknown length.
 pub fn written(text: &Text) -> Result<Written, Fault> {
     let mut r = Reader { out: Written::default(), alias: BTreeMap::new(), lists: BTreeMap::new() };
     for (name, ty) in &text.params {
-        // what has no type is no tensor
+        // A parameter without a type is not a tensor.
         let Some(ty) = ty else { continue };
         if let Some(size) = types::symbol(ty) {
             let size = size.map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
@@ -101,7 +102,7 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
                     _ if r.out.ints.contains_key(&n) => Arg::Int(Int::Of(n)),
                     _ if r.out.tensors.contains_key(&n) => Arg::Tensor(n),
                     Some((node, _)) => r.out.nodes[*node].outputs.first().cloned().unwrap_or(Arg::None),
-                    // a parameter that is no tensor
+                    // A parameter that is not a tensor.
                     None if text.params.iter().any(|p| p.0 == n) => Arg::None,
                     None => Arg::Tensor(n),
                 }
@@ -192,7 +193,7 @@ impl Reader {
                 }
                 Ok(())
             }
-            // the type says which placements
+            // The type annotation determines the placements.
             Value::Call(f, ..) if f.ends_with(".redistribute") => {
                 let of = Value::Name(f.trim_end_matches(".redistribute").to_owned());
                 self.call(s, name, meta, "_dtensor.redistribute.default", &[of], &[])
@@ -210,8 +211,8 @@ impl Reader {
         }
     }
 
-    /// `x.transpose(0, 1)` and `torch.transpose(x, 0, 1)`: the operation of that name which takes such arguments, and these
-    /// with the tensor first.
+    /// Resolves `x.transpose(0, 1)` and `torch.transpose(x, 0, 1)`: finds the operation with that
+    /// name that accepts the arguments, and returns it with the arguments, the tensor first.
     fn method(
         &self,
         f: &str,
@@ -234,7 +235,7 @@ impl Reader {
             |n: &&'static str| n.strip_prefix("aten.").and_then(|n| n.split('.').next()) == Some(name);
         ops::names().filter(called).filter_map(ops::find).find_map(|op| {
             let mut all = all.clone();
-            // sizes and dimensions may be written one by one
+            // Sizes and dimensions may be separate arguments.
             let numbers = |l: &[Value]| !l.is_empty() && l.iter().all(|v| self.is(v, Ty::Int));
             if op.params.get(1).is_some_and(|p| p.ty == Ty::Ints) && numbers(&all[1.min(all.len())..]) {
                 let list = all.split_off(1);
@@ -254,7 +255,7 @@ impl Reader {
         })
     }
 
-    /// Whether a value may be an argument of a type.
+    /// Checks whether a value may be an argument of a type.
     fn is(&self, v: &Value, ty: Ty) -> bool {
         let tensor = |v: &Value| matches!(v, Value::Name(n) if !n.starts_with("torch.") && !self.out.ints.contains_key(&self.named(n)));
         let int = |v: &Value| match v {
@@ -334,7 +335,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A value as an argument of a type.
+    /// Converts a value into an argument of a type.
     fn arg(&self, v: &Value, ty: Ty) -> Arg<String> {
         let numbers = matches!(ty, Ty::Int | Ty::OptInt | Ty::Ints | Ty::OptInts);
         match v {
@@ -349,7 +350,7 @@ impl Reader {
             }
             Value::Name(n) => {
                 let n = self.named(n);
-                // a list that is given as a whole
+                // A list that is passed as a whole.
                 match self.lists.get(&n).map(|l| &self.out.nodes[l.0].outputs[..]) {
                     Some([list @ Arg::Tensors(_)]) => list.clone(),
                     _ => Arg::Tensor(n),
@@ -358,7 +359,7 @@ impl Reader {
             Value::List(l) if ty == Ty::OptTensors => Arg::Optionals(
                 l.iter().map(|v| if let Value::Name(n) = v { Some(self.named(n)) } else { None }).collect(),
             ),
-            // masks of results, and what kbc has one of
+            // Output masks, and values of which kbc has only one kind.
             Value::List(_) if ty == Ty::Place => Arg::Place,
             Value::List(l) if l.iter().all(|v| matches!(v, Value::Int(_))) && ty != Ty::Tensors => Arg::Ints(
                 l.iter().map(|v| if let Value::Int(n) = v { Int::Is(*n) } else { Int::Is(0) }).collect(),
@@ -377,12 +378,12 @@ impl Reader {
                     .map(|v| if let Value::Name(n) = v { self.named(n) } else { String::new() })
                     .collect(),
             ),
-            // device(type='cpu') and what kbc has one of
+            // `device(type='cpu')` and other values of which kbc has only one kind.
             _ => Arg::Place,
         }
     }
 
-    /// How many tensors the list has that an operation gives.
+    /// Returns the number of tensors in the list that an operation returns.
     fn length(&self, node: &WrittenNode) -> Result<usize, String> {
         let arg = |name: &str| node.args.iter().find(|a| a.0 == name).map(|a| &a.1);
         let int = |name: &str| match arg(name) {
@@ -419,7 +420,7 @@ impl Reader {
     }
 }
 
-/// Results of a list: names of the parts that have one.
+/// Returns the results of a list operation, with the names of the parts that have one.
 fn outputs(node: &WrittenNode, list: &str, names: &[Option<String>]) -> Vec<Arg<String>> {
     let all: Vec<String> =
         names.iter().enumerate().map(|(i, n)| n.clone().unwrap_or_else(|| format!("{list}.{i}"))).collect();
