@@ -6,7 +6,7 @@
 //! that begin with `! ` its standard error, and `? 2` its exit code if it is not 0. `[..]` in a
 //! line stands for any text (times, numbers of floating-point routines that differ between
 //! processors). A block fenced as `kb,file=NAME` is first written to that file. `KBC_BLESS=1 cargo
-//! test --test cli` rewrites the transcripts; then read the diff.
+//! test --workspace --test end_to_end cli::` rewrites the transcripts; then read the diff.
 
 use crate::common;
 

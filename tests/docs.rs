@@ -204,7 +204,7 @@ fn the_command_line_has_its_page() {
     } else {
         assert!(
             new == page,
-            "docs/cli.md is not what the command line says; KBC_BLESS=1 cargo test --test docs writes it"
+            "docs/cli.md is not what the command line says; KBC_BLESS=1 cargo test --workspace --test end_to_end docs:: writes it"
         );
     }
 }

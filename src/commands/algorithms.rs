@@ -76,7 +76,7 @@ pub fn asked(
     Ok(Named { ids, asked: Some(asked), beside: false })
 }
 
-/// Checks algorithms, on so many ranks, or where nothing is said on the shapes of LANGUAGE 5; with the arguments that are
+/// Checks algorithms, on so many ranks, or by default on the shapes of [`shapes`]; with the arguments that are
 /// asked for, or with a grid of them. Beside the reports, names of those beside a program that are made for none of the shapes.
 ///
 /// # Errors
@@ -110,7 +110,7 @@ pub fn check(
     if found.has_errors() { Err(found.into()) } else { Ok((rows, unfit)) }
 }
 
-/// `--ranks ..`, or as it was `-D p=..`: numbers of ranks to check on; shapes of LANGUAGE 5 if absent.
+/// `--ranks ..`, or as it was `-D p=..`: numbers of ranks to check on; the shapes of [`shapes`] by default.
 pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
     let mut ranks = source.of.ranks.as_ref().map(|t| asked::ranks("--ranks ", t)).transpose()?;
     for (name, value) in defines(&source.of.define)? {
@@ -148,7 +148,7 @@ pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
 }
 
 /// Shapes an algorithm with that many axes is checked on: lines up to 17, grids with sides up to 5 and at most 20 ranks,
-/// boxes up to 4 x 4 x 3 with at most 36 (LANGUAGE 5); or all with `ranks` ranks.
+/// boxes up to 4 x 4 x 3 with at most 36; or all with `ranks` ranks.
 pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
     let mut all: Vec<Vec<i64>> = vec![vec![]];
     for axis in 0..axes {
