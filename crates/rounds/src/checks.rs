@@ -12,10 +12,11 @@ use crate::ast::{
     AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Gens, Ident, Place, Selector,
     SelectorKind, Slice, Stmt, StmtKind, ViewKind,
 };
-use crate::eval::{BUILTINS, Functions, arguments, unknown};
+use crate::evaluator::BUILTINS;
 use crate::library::{AlgId, CollId, Library};
 use crate::options::{OPTIONS, OptionKind, option_kind};
 use crate::promise::check_collective;
+use crate::scope::{Functions, arguments, unknown};
 
 /// Returns all static errors of the declarations of one file.
 pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
-use crate::eval::{BUILTINS, Fault, Functions, unknown};
+use crate::evaluator::BUILTINS;
 use crate::late::Late;
+use crate::scope::{Fault, Functions, unknown};
 
 /// Id of a collective in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
             return self.in_lanes(u);
         }
         let Use { coll, alg, args, root, group, regions, guard, each, at, options: _ } = u;
-        let lib = self.cx.eval.lib;
+        let lib = self.cx.lib;
         let (decl, promise) = (lib.algorithm(alg), lib.collective(coll));
         if self.depth > 64 {
             return Err(Diagnostic::error(
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
         for (name, default) in &decl.params {
             let value = match args.iter().find(|(n, _)| *n == name.node) {
                 Some((_, v)) => v.clone(),
-                None => self.cx.eval.symbol(default, &env)?,
+                None => self.cx.eval.eval(default, &env)?,
             };
             env.push((name.node.clone(), value));
         }
@@ -220,7 +220,7 @@ impl<'a> Builder<'a> {
     fn stmt(&mut self, stmt: &Stmt, frame: &mut Frame) -> Res<Vec<Node>> {
         Ok(match &stmt.kind {
             StmtKind::Let(name, e) => {
-                let v = self.cx.eval.symbol(e, &frame.env)?;
+                let v = self.cx.eval.eval(e, &frame.env)?;
                 frame.env.push((name.node.clone(), v));
                 vec![]
             }
@@ -400,7 +400,7 @@ impl<'a> Builder<'a> {
     }
 
     fn rank(&mut self, e: &kbc_rounds::ast::Expr, axes: usize, frame: &Frame) -> Res<Vec<Expr>> {
-        let coords = match self.cx.eval.symbol(e, &frame.env)? {
+        let coords = match self.cx.eval.eval(e, &frame.env)? {
             Sym::Int(e) => vec![e],
             Sym::Rank(c) => c,
             Sym::Alg(a) => {
@@ -454,7 +454,7 @@ impl<'a> Builder<'a> {
     }
 
     fn apply(&mut self, a: &Apply, span: Span, frame: &Frame) -> Res<Vec<Node>> {
-        let lib = self.cx.eval.lib;
+        let lib = self.cx.lib;
         let coll = lib.find_collective(span.file, &a.coll.node, a.coll.span)?;
         let name = match frame.env.iter().rev().find(|(n, _)| *n == a.alg.node) {
             Some((_, Sym::Alg(r))) => r.clone(),
@@ -472,7 +472,7 @@ impl<'a> Builder<'a> {
                 Some(kind) => options
                     .set(&n.node, &self.option(kind, n, e, frame)?, true, n.span)
                     .map_err(IntoStop::into_stop)?,
-                None => args.push((n.node.clone(), self.cx.eval.symbol(e, &frame.env)?)),
+                None => args.push((n.node.clone(), self.cx.eval.eval(e, &frame.env)?)),
             }
         }
         let root = match &a.root {

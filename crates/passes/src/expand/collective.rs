@@ -193,7 +193,8 @@ fn attempt(
     let decl = r.lib.algorithm(r.alg);
     let coll = r.lib.collective(r.coll);
     let world = World { coords: region_coordinates(decl, &r.sizes) };
-    let mut cx = Cx { eval: Evaluator::new(r.lib), ranges: Ranges::default(), fresh: Fresh::default() };
+    let mut cx =
+        Cx { lib: r.lib, eval: Evaluator::new(r.lib), ranges: Ranges::default(), fresh: Fresh::default() };
     for (n, size) in &world.coords {
         cx.ranges.coord(n, *size);
         cx.fresh.reserve(n);

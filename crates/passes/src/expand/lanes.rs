@@ -28,7 +28,7 @@ impl Builder<'_> {
             k => (k, Options { instances: 1, cores: 1, ..u.options.clone() }),
         };
         let ranks: i64 = u.group.sizes.iter().product();
-        let lib = self.cx.eval.lib;
+        let lib = self.cx.lib;
         let blocks: Vec<bool> = lib.collective(u.coll).buffers.iter().map(|b| b.sizes.len() > 1).collect();
         let mut parts = vec![];
         for j in 0..lanes {

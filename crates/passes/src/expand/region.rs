@@ -9,6 +9,7 @@ use kbc_ir::Name;
 use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::Part;
 use kbc_rounds::ast::{Selector, SelectorKind};
+use kbc_rounds::library::Library;
 
 /// A generator `var in lo..hi`.
 #[derive(Clone, PartialEq, Debug)]
@@ -300,6 +301,7 @@ impl Region {
 
 /// The context for constructing regions.
 pub(super) struct Cx<'a> {
+    pub(super) lib: &'a Library,
     pub(super) eval: Evaluator<'a>,
     pub(super) ranges: Ranges,
     pub(super) fresh: Fresh,

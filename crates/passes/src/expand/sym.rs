@@ -8,9 +8,8 @@
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
-use kbc_rounds::ast::{self, BinaryOp, ExprKind, UnaryOp};
-use kbc_rounds::eval::{AlgRef, Functions};
-use kbc_rounds::library::Library;
+use kbc_rounds::evaluator::{Binary, Called, Order, Site, Unary, Values};
+use kbc_rounds::scope::AlgRef;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -249,13 +248,23 @@ pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
     }
 }
 
-/// Evaluates expressions of the program text symbolically.
-pub(super) struct Evaluator<'a> {
-    pub(super) lib: &'a Library,
+/// The domain of symbolic values.
+#[derive(Default)]
+pub(super) struct Symbols {
+    /// Nesting of the expression that is being evaluated in the text; 0 outside of expressions.
+    level: Cell<u32>,
     /// Work for the current expression so far: parts of the text, and of the expressions made from
     /// them.
     work: Cell<usize>,
+    /// Nesting of function calls around the current expression.
+    depth: Cell<u32>,
+    /// Whether a condition around the current expression is not decided, so that possibly no rank
+    /// evaluates it. An expression without a value is not an error there.
+    untaken: Cell<bool>,
 }
+
+/// An evaluator of symbolic values.
+pub(super) type Evaluator<'a> = kbc_rounds::evaluator::Evaluator<'a, Symbols>;
 
 /// Largest nesting of function calls that are inlined.
 const MAX_INLINE: u32 = 64;
@@ -266,16 +275,6 @@ const MAX_SIZE: usize = 1 << 14;
 /// Limit of work for one expression of the text. If conditions are not known, both branches are
 /// inlined, so a function that calls itself twice has exponentially many.
 const MAX_WORK: usize = 1 << 18;
-
-/// The context in which an expression is evaluated.
-#[derive(Clone, Copy)]
-struct At {
-    /// Nesting of function calls around it.
-    depth: u32,
-    /// Whether some rank certainly evaluates it. In a branch with an unknown condition that is not
-    /// certain, and an expression without a value is not an error there.
-    taken: bool,
-}
 
 /// Returns the number of parts of an expression. Counts at most `MAX_SIZE + 1`.
 fn size(e: &Expr) -> usize {
@@ -303,187 +302,205 @@ fn size(e: &Expr) -> usize {
     MAX_SIZE + 1 - left
 }
 
-impl<'a> Evaluator<'a> {
-    pub(super) fn new(lib: &'a Library) -> Evaluator<'a> {
-        Evaluator { lib, work: Cell::new(0) }
-    }
-
+impl Symbols {
     /// Adds a new expression to the work, and checks the limits.
-    fn made(&self, e: Expr, span: Span) -> Res<Expr> {
+    fn made(&self, e: Expr, span: Span) -> Res<Sym> {
         let n = size(&e);
         self.work.set(self.work.get() + n);
         if n > MAX_SIZE || self.work.get() > MAX_WORK {
             return not_symbolic("functions that call themselves make too large an expression of it", span);
         }
-        Ok(e)
+        Ok(Sym::Int(e))
     }
 
-    pub(super) fn int(&self, e: &ast::Expr, env: &Bindings) -> Res<Expr> {
-        match self.symbol(e, env)? {
-            Sym::Int(e) => Ok(e),
-            _ => Err(Diagnostic::error("E010", "an integer is needed here")
-                .primary(e.span, "this is a rank")
-                .into_stop()),
+    /// Makes an operation of two expressions. It is an error if both are constant, the operation
+    /// has no value, and some rank certainly evaluates it.
+    fn operation(&self, op: BinOp, a: Expr, b: Expr, span: Span) -> Res<Sym> {
+        let folded = Expr::bin(op, a, b);
+        if let Expr::Bin(op, x, y) = &folded
+            && let (Some(x), Some(y)) = (x.as_int(), y.as_int())
+            && !self.untaken.get()
+        {
+            let why = kbc_ir::expr::apply_bin(*op, x, y).err().map_or_else(String::new, |e| e.to_string());
+            return Err(Diagnostic::error("E010", why).primary(span, "here").into_stop());
         }
-    }
-
-    /// Returns the value of an expression of the text.
-    pub(super) fn symbol(&self, e: &ast::Expr, env: &Bindings) -> Res<Sym> {
-        self.work.set(0);
-        self.eval(e, env, At { depth: 0, taken: true })
-    }
-
-    fn eval(&self, e: &ast::Expr, env: &Bindings, at: At) -> Res<Sym> {
-        self.work.set(self.work.get() + 1);
-        let under = |x: &ast::Expr, at: At| match self.eval(x, env, at)? {
-            Sym::Int(v) => Ok(v),
-            Sym::Rank(_) | Sym::Alg(_) => not_symbolic("arithmetic on a rank", x.span),
-        };
-        let int = |x: &ast::Expr| under(x, at);
-        Ok(match &e.kind {
-            ExprKind::Int(v) => Sym::Int(Expr::Int(*v)),
-            ExprKind::Bool(b) => Sym::Int(Expr::Int(*b as i64)),
-            ExprKind::Float(_) | ExprKind::Error => {
-                return Err(Diagnostic::error("E010", "an algorithm has integers only")
-                    .primary(e.span, "here")
-                    .into_stop());
-            }
-            ExprKind::Name(n) => match env.iter().rev().find(|(m, _)| m == n) {
-                Some((_, s)) => s.clone(),
-                None => Sym::Alg(Arc::new(AlgRef { name: n.clone(), file: e.span.file })),
-            },
-            ExprKind::Tuple(parts) => Sym::Rank(parts.iter().map(int).collect::<Res<_>>()?),
-            ExprKind::Unary(UnaryOp::Neg, a) => Sym::Int(self.made(Expr::un(UnOp::Neg, int(a)?), e.span)?),
-            ExprKind::Unary(UnaryOp::Not, a) => Sym::Int(self.made(Expr::un(UnOp::Not, int(a)?), e.span)?),
-            ExprKind::Binary(op, a, b) => {
-                let a = int(a)?;
-                // Short-circuit evaluation also ends recursions.
-                match (op, a.as_int()) {
-                    (BinaryOp::And, Some(0)) => return Ok(Sym::Int(Expr::Int(0))),
-                    (BinaryOp::Or, Some(v)) if v != 0 => return Ok(Sym::Int(Expr::Int(1))),
-                    _ => {}
-                }
-                let decided = a.as_int().is_some() || !matches!(op, BinaryOp::And | BinaryOp::Or);
-                let b = under(b, At { taken: at.taken && decided, ..at })?;
-                let folded = self.made(Expr::bin(operator(*op), a, b), e.span)?;
-                if let Expr::Bin(op, x, y) = &folded
-                    && let (Some(x), Some(y)) = (x.as_int(), y.as_int())
-                    && at.taken
-                {
-                    let why =
-                        kbc_ir::expr::apply_bin(*op, x, y).err().map_or_else(String::new, |e| e.to_string());
-                    return Err(Diagnostic::error("E010", why).primary(e.span, "here").into_stop());
-                }
-                Sym::Int(folded)
-            }
-            ExprKind::If(c, a, b) => match int(c)? {
-                Expr::Int(0) => self.eval(b, env, at)?,
-                Expr::Int(_) => self.eval(a, env, at)?,
-                c => match (self.branch(a, env, at)?, self.branch(b, env, at)?) {
-                    (Sym::Int(a), Sym::Int(b)) => Sym::Int(self.made(Expr::select(c, a, b), e.span)?),
-                    (Sym::Rank(a), Sym::Rank(b)) if a.len() == b.len() => {
-                        Sym::Rank(a.into_iter().zip(b).map(|(a, b)| Expr::select(c.clone(), a, b)).collect())
-                    }
-                    _ => return not_symbolic("an `if` between things of different kinds", e.span),
-                },
-            },
-            ExprKind::Call(name, args) => {
-                let values: Vec<Expr> = args.iter().map(int).collect::<Res<_>>()?;
-                let value = self.call(name, &values, e.span, at)?;
-                Sym::Int(self.made(value, e.span)?)
-            }
-        })
-    }
-
-    /// Evaluates a branch with an unknown condition. A fault in it is an error only if some rank
-    /// takes the branch.
-    fn branch(&self, e: &ast::Expr, env: &Bindings, at: At) -> Res<Sym> {
-        untaken(self.eval(e, env, At { taken: false, ..at }), e.span)
-    }
-
-    fn call(&self, name: &ast::Ident, v: &[Expr], span: Span, at: At) -> Res<Expr> {
-        let one = || v.first().cloned().unwrap_or(Expr::Int(0));
-        let two = || (one(), v.get(1).cloned().unwrap_or(Expr::Int(0)));
-        let unary = |op| match Expr::un(op, one()) {
-            Expr::Un(UnOp::Log2 | UnOp::CeilLog2, a) if a.as_int().is_some() && at.taken => {
-                Err(Diagnostic::error("E010", format!("logarithm of {a}")).primary(span, "here").into_stop())
-            }
-            e => Ok(e),
-        };
-        let all = |op| v.iter().skip(1).fold(one(), |a, b| Expr::bin(op, a, b.clone()));
-        Ok(match name.node.as_str() {
-            "log2" => unary(UnOp::Log2)?,
-            "ceil_log2" => unary(UnOp::CeilLog2)?,
-            "popcount" => unary(UnOp::Popcount)?,
-            "abs" => unary(UnOp::Abs)?,
-            "sign" => unary(UnOp::Sign)?,
-            "is_pow2" => Expr::un(UnOp::Popcount, one()).equals(Expr::Int(1)),
-            "min" => all(BinOp::Min),
-            "max" => all(BinOp::Max),
-            "ceil_div" => {
-                let (a, b) = two();
-                Expr::un(UnOp::Neg, Expr::un(UnOp::Neg, a) / b)
-            }
-            "pow" => match two() {
-                (Expr::Int(b), Expr::Int(e)) => match u32::try_from(e).ok().and_then(|e| b.checked_pow(e)) {
-                    Some(v) => Expr::Int(v),
-                    None => {
-                        return Err(Diagnostic::error("E010", format!("pow({b}, {e})"))
-                            .primary(span, "has no value of 64 bits")
-                            .into_stop());
-                    }
-                },
-                (Expr::Int(2), e) => Expr::bin(BinOp::Shl, Expr::Int(1), e),
-                _ => return not_symbolic("a power with an exponent that is not constant", span),
-            },
-            _ => {
-                let Some(f) = self.lib.function(name) else {
-                    return Err(kbc_rounds::eval::unknown(
-                        "E005",
-                        "function",
-                        &name.node,
-                        name.span,
-                        &self.lib.function_names(name.span.file),
-                    )
-                    .into());
-                };
-                if at.depth >= MAX_INLINE {
-                    return not_symbolic(
-                        format!("`{}` recurses on something that is not constant", name.node),
-                        span,
-                    );
-                }
-                let env: Bindings =
-                    f.params.iter().zip(v).map(|(p, v)| (p.node.clone(), Sym::Int(v.clone()))).collect();
-                match self.eval(&f.body, &env, At { depth: at.depth + 1, ..at })? {
-                    Sym::Int(e) => e,
-                    _ => return not_symbolic("a function that yields no integer", span),
-                }
-            }
-        })
+        self.made(folded, span)
     }
 }
 
-fn operator(op: BinaryOp) -> BinOp {
-    match op {
-        BinaryOp::Or => BinOp::Or,
-        BinaryOp::And => BinOp::And,
-        BinaryOp::Eq => BinOp::Eq,
-        BinaryOp::Ne => BinOp::Ne,
-        BinaryOp::Lt => BinOp::Lt,
-        BinaryOp::Le => BinOp::Le,
-        BinaryOp::Gt => BinOp::Gt,
-        BinaryOp::Ge => BinOp::Ge,
-        BinaryOp::BitOr => BinOp::BitOr,
-        BinaryOp::BitXor => BinOp::Xor,
-        BinaryOp::BitAnd => BinOp::BitAnd,
-        BinaryOp::Shl => BinOp::Shl,
-        BinaryOp::Shr => BinOp::Shr,
-        BinaryOp::Add => BinOp::Add,
-        BinaryOp::Sub => BinOp::Sub,
-        BinaryOp::Mul => BinOp::Mul,
-        BinaryOp::Div => BinOp::Div,
-        BinaryOp::Rem => BinOp::Mod,
+impl Values for Symbols {
+    type Value = Sym;
+    type Number = Expr;
+    type Truth = Expr;
+    type Stop = Stop;
+
+    fn integer(&self, i: i64) -> Expr {
+        Expr::Int(i)
+    }
+
+    fn constant(&self, b: bool) -> Sym {
+        Sym::Int(Expr::Int(b as i64))
+    }
+
+    fn of_number(&self, n: Expr) -> Sym {
+        Sym::Int(n)
+    }
+
+    fn rank(&self, coordinates: Vec<Expr>) -> Sym {
+        Sym::Rank(coordinates)
+    }
+
+    fn number(&self, v: Sym, span: Span) -> Res<Expr> {
+        match v {
+            Sym::Int(v) => Ok(v),
+            Sym::Rank(_) | Sym::Alg(_) if self.level.get() == 0 => {
+                Err(Diagnostic::error("E010", "an integer is needed here")
+                    .primary(span, "this is a rank")
+                    .into_stop())
+            }
+            Sym::Rank(_) | Sym::Alg(_) => not_symbolic("arithmetic on a rank", span),
+        }
+    }
+
+    fn truth(&self, v: Sym, span: Span) -> Res<Expr> {
+        self.number(v, span)
+    }
+
+    fn operand(&self, v: Sym, span: Span) -> Res<Sym> {
+        self.number(v, span).map(Sym::Int)
+    }
+
+    fn not(&self, a: Expr, span: Span) -> Res<Sym> {
+        self.made(Expr::un(UnOp::Not, a), span)
+    }
+
+    fn unary(&self, op: Unary, a: &Expr, site: &Site<'_>) -> Res<Sym> {
+        let op = match op {
+            Unary::Neg => UnOp::Neg,
+            Unary::Log2 => UnOp::Log2,
+            Unary::CeilLog2 => UnOp::CeilLog2,
+            Unary::Abs => UnOp::Abs,
+            Unary::Sign => UnOp::Sign,
+            Unary::Popcount => UnOp::Popcount,
+            Unary::IsPow2 => {
+                return self.made(Expr::un(UnOp::Popcount, a.clone()).equals(Expr::Int(1)), site.span);
+            }
+        };
+        match Expr::un(op, a.clone()) {
+            Expr::Un(UnOp::Log2 | UnOp::CeilLog2, a) if a.as_int().is_some() && !self.untaken.get() => {
+                let why = format!("logarithm of {a}");
+                Err(Diagnostic::error("E010", why).primary(site.span, "here").into_stop())
+            }
+            e => self.made(e, site.span),
+        }
+    }
+
+    fn binary(&self, op: Binary, a: &Expr, b: &Expr, site: &Site<'_>) -> Res<Sym> {
+        let op = match op {
+            Binary::BitOr => BinOp::BitOr,
+            Binary::BitXor => BinOp::Xor,
+            Binary::BitAnd => BinOp::BitAnd,
+            Binary::Shl => BinOp::Shl,
+            Binary::Shr => BinOp::Shr,
+            Binary::Add => BinOp::Add,
+            Binary::Sub => BinOp::Sub,
+            Binary::Mul => BinOp::Mul,
+            Binary::Div => BinOp::Div,
+            Binary::Rem => BinOp::Mod,
+            Binary::Min => BinOp::Min,
+            Binary::Max => BinOp::Max,
+            Binary::Pow => return self.power(a, b, site),
+        };
+        self.operation(op, a.clone(), b.clone(), site.span)
+    }
+
+    fn compare(&self, op: Order, a: &Expr, b: &Expr, span: Span) -> Res<Sym> {
+        let op = match op {
+            Order::Lt => BinOp::Lt,
+            Order::Le => BinOp::Le,
+            Order::Gt => BinOp::Gt,
+            Order::Ge => BinOp::Ge,
+        };
+        self.operation(op, a.clone(), b.clone(), span)
+    }
+
+    fn equal(&self, a: Sym, b: Sym, wanted: bool, span: Span) -> Res<Sym> {
+        let op = if wanted { BinOp::Eq } else { BinOp::Ne };
+        self.operation(op, self.number(a, span)?, self.number(b, span)?, span)
+    }
+
+    fn connect(&self, or: bool, a: Expr, b: Expr, span: Span) -> Res<Sym> {
+        self.operation(if or { BinOp::Or } else { BinOp::And }, a, b, span)
+    }
+
+    fn decide(&self, c: &Expr) -> Option<bool> {
+        c.as_int().map(|v| v != 0)
+    }
+
+    fn select(&self, c: Expr, a: Sym, b: Sym, span: Span) -> Res<Sym> {
+        match (a, b) {
+            (Sym::Int(a), Sym::Int(b)) => self.made(Expr::select(c, a, b), span),
+            (Sym::Rank(a), Sym::Rank(b)) if a.len() == b.len() => {
+                Ok(Sym::Rank(a.into_iter().zip(b).map(|(a, b)| Expr::select(c.clone(), a, b)).collect()))
+            }
+            _ => not_symbolic("an `if` between things of different kinds", span),
+        }
+    }
+
+    fn undecided<T>(&self, branch: Option<Span>, eval: impl FnOnce() -> Res<T>) -> Res<T> {
+        let before = self.untaken.replace(true);
+        let found = eval();
+        self.untaken.set(before);
+        match branch {
+            Some(span) => untaken(found, span),
+            None => found,
+        }
+    }
+
+    fn unbound(&self, name: &str, span: Span, _: Vec<String>) -> Res<Sym> {
+        Ok(Sym::Alg(Arc::new(AlgRef { name: name.to_owned(), file: span.file })))
+    }
+
+    fn nested(&self, _: Span, eval: impl FnOnce() -> Res<Sym>) -> Res<Sym> {
+        let level = self.level.get();
+        self.work.set(if level == 0 { 1 } else { self.work.get() + 1 });
+        self.level.set(level + 1);
+        let value = eval();
+        self.level.set(level);
+        value
+    }
+
+    fn function(&self, call: Called<'_, Sym>, body: impl FnOnce(&[Sym]) -> Res<Sym>) -> Res<Sym> {
+        let depth = self.depth.get();
+        if depth >= MAX_INLINE {
+            return not_symbolic(
+                format!("`{}` recurses on something that is not constant", call.name.node),
+                call.span,
+            );
+        }
+        self.depth.set(depth + 1);
+        let value = body(&call.args);
+        self.depth.set(depth);
+        match value? {
+            Sym::Int(e) => self.made(e, call.span),
+            _ => not_symbolic("a function that yields no integer", call.span),
+        }
+    }
+}
+
+impl Symbols {
+    /// Returns `a` to the power of `b`, which is constant unless `a` is 2.
+    fn power(&self, a: &Expr, b: &Expr, site: &Site<'_>) -> Res<Sym> {
+        match (a, b) {
+            (Expr::Int(a), Expr::Int(b)) => match u32::try_from(*b).ok().and_then(|b| a.checked_pow(b)) {
+                Some(v) => self.made(Expr::Int(v), site.span),
+                None => Err(Diagnostic::error("E010", (site.text)())
+                    .primary(site.span, "has no value of 64 bits")
+                    .into_stop()),
+            },
+            (Expr::Int(2), b) => self.operation(BinOp::Shl, Expr::Int(1), b.clone(), site.span),
+            _ => not_symbolic("a power with an exponent that is not constant", site.span),
+        }
     }
 }
 

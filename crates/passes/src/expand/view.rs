@@ -220,7 +220,7 @@ pub(super) fn map_view(
         names.push(name);
     }
     let joined = fit_axes(decl, &sizes, span)?;
-    let image = match b.cx.eval.symbol(to, &env)? {
+    let image = match b.cx.eval.eval(to, &env)? {
         Sym::Int(e) => vec![e],
         Sym::Rank(c) => c,
         Sym::Alg(_) => return not_symbolic("a view that yields no rank", to.span),
