@@ -208,7 +208,8 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
         let mut places: BTreeMap<Key, usize> = BTreeMap::new();
         let mut together: Vec<(Key, Vec<&Transfer>)> = vec![];
         for x in round {
-            let key = (x.src, x.dst, x.way.signum(), streams.get(x.lane as usize).copied().unwrap_or(0));
+            let key =
+                (x.src, x.dst, x.direction.signum(), streams.get(x.lane as usize).copied().unwrap_or(0));
             let at = *places.entry(key).or_insert(together.len());
             if at == together.len() {
                 together.push((key, vec![]));

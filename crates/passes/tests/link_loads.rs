@@ -91,7 +91,7 @@ fn loads(world: &World, algorithm: &str, sizes: &[u64], grid: Grid<'_>) -> (Rati
         let mut messages: BTreeMap<(u32, u32, i8), BTreeSet<(u32, u32)>> = BTreeMap::new();
         for x in round.iter().filter(|x| x.is_remote()) {
             let places = x.from.runs().iter().flat_map(|run| run.start..run.start + run.len);
-            let message = messages.entry((x.src, x.dst, x.way.signum())).or_default();
+            let message = messages.entry((x.src, x.dst, x.direction.signum())).or_default();
             message.extend(places.map(|a| (x.from.buffer, a)));
         }
         let mut on = BTreeMap::new();

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Span};
 
@@ -125,6 +126,28 @@ impl Values for Integers {
         Ok(v)
     }
 
+    fn algorithm(&self, a: Arc<AlgRef>) -> Value {
+        Value::Alg(a)
+    }
+
+    fn as_algorithm(&self, v: &Value) -> Option<Arc<AlgRef>> {
+        match v {
+            Value::Alg(a) => Some(a.clone()),
+            Value::Int(_) | Value::Bool(_) | Value::Rank(_) => None,
+        }
+    }
+
+    fn flag(&self, v: &Value) -> Option<bool> {
+        match v {
+            Value::Bool(b) => Some(*b),
+            Value::Int(_) | Value::Rank(_) | Value::Alg(_) => None,
+        }
+    }
+
+    fn show(&self, v: &Value) -> String {
+        v.to_string()
+    }
+
     fn not(&self, a: bool, _: Span) -> Result<Value, Fault> {
         Ok(Value::Bool(!a))
     }
@@ -210,16 +233,20 @@ impl Values for Integers {
         Some(*c)
     }
 
+    fn known(&self, n: &i64) -> Option<i64> {
+        Some(*n)
+    }
+
+    fn undecidable(&self, what: &str, span: Span) -> Fault {
+        arithmetic(span, what, "here")
+    }
+
     fn select(&self, c: bool, a: Value, b: Value, _: Span) -> Result<Value, Fault> {
         Ok(if c { a } else { b })
     }
 
     fn undecided<T>(&self, _: Option<Span>, eval: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         eval()
-    }
-
-    fn unbound(&self, name: &str, span: Span, valid: Vec<String>) -> Result<Value, Fault> {
-        Err(unknown("E005", "name", name, span, &valid))
     }
 
     fn nested(&self, span: Span, eval: impl FnOnce() -> Result<Value, Fault>) -> Result<Value, Fault> {

@@ -4,10 +4,12 @@
 //! built-in functions and calls of `fn`. A domain ([`Values`]) owns what a value is: integers
 //! ([`crate::eval`]), or expressions in rank and step (the pass `expand`).
 
+use std::sync::Arc;
+
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident, UnaryOp};
-use crate::scope::{Fault, Functions, Scope, arguments, unknown};
+use crate::scope::{AlgRef, Fault, Functions, Scope, arguments, unknown};
 
 /// Built-in functions, each with its least and greatest number of arguments. Their meaning is
 /// [`Evaluator::builtin`].
@@ -145,6 +147,15 @@ pub trait Values: Sized {
     /// Stops if the domain has no form for it.
     fn operand(&self, v: Self::Value, span: Span) -> Result<Self::Value, Self::Stop>;
 
+    /// Returns an algorithm as a value.
+    fn algorithm(&self, a: Arc<AlgRef>) -> Self::Value;
+    /// Returns the algorithm that a value is.
+    fn as_algorithm(&self, v: &Self::Value) -> Option<Arc<AlgRef>>;
+    /// Returns the truth value that the value of an option is.
+    fn flag(&self, v: &Self::Value) -> Option<bool>;
+    /// Prints a value.
+    fn show(&self, v: &Self::Value) -> String;
+
     /// Returns the negation of a truth value.
     ///
     /// # Errors
@@ -202,6 +213,10 @@ pub trait Values: Sized {
 
     /// Decides a truth value; `None` if its value is not known.
     fn decide(&self, c: &Self::Truth) -> Option<bool>;
+    /// Returns the integer that a number is; `None` if its value is not known.
+    fn known(&self, n: &Self::Number) -> Option<i64>;
+    /// Returns the reason to stop at something whose value must be known, but is not.
+    fn undecidable(&self, what: &str, span: Span) -> Self::Stop;
     /// Returns the value of `if c { a } else { b }` for a condition that is not decided.
     ///
     /// # Errors
@@ -224,11 +239,6 @@ pub trait Values: Sized {
         eval: impl FnOnce() -> Result<T, Self::Stop>,
     ) -> Result<T, Self::Stop>;
 
-    /// Returns the value of a name that the scope does not have.
-    ///
-    /// # Errors
-    /// Returns E005 if it can have none.
-    fn unbound(&self, name: &str, span: Span, valid: Vec<String>) -> Result<Self::Value, Self::Stop>;
     /// Evaluates one expression inside the others; limits the nesting or the work.
     ///
     /// # Errors
@@ -316,7 +326,7 @@ impl<V: Values> Evaluator<'_, V> {
             ExprKind::Bool(b) => Ok(d.constant(*b)),
             ExprKind::Name(n) => match scope.lookup(n) {
                 Some(v) => Ok(v),
-                None => d.unbound(n, expr.span, scope.names()),
+                None => Err(unknown("E005", "name", n, expr.span, &scope.names()).into()),
             },
             ExprKind::Call(name, args) => {
                 let values: Result<Vec<V::Value>, V::Stop> = args.iter().map(operand).collect();

@@ -5,22 +5,40 @@
 //! expression denotes.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::AlgorithmDecl;
-use crate::eval::{Fault, Scope, Value};
+use crate::interp::Named;
 use crate::region::Region;
 use crate::rounds::{coordinates, rank_text};
+use crate::scope::{Fault, Scope, Value};
 
-/// A buffer as an algorithm sees it.
+/// The ranks that execute a statement, and the round in which it begins.
 #[derive(Clone)]
-pub(crate) struct Named<'a> {
-    pub name: &'a str,
-    pub region: Region,
-    /// The number N of chunks that `[i]` refers to.
-    pub chunks: i64,
+pub(crate) struct At {
+    /// Members of the frame, in order.
+    pub active: Rc<[usize]>,
+    pub round: u32,
+}
+
+impl At {
+    /// Returns all members of a group.
+    pub fn whole(members: &[u32], round: u32) -> At {
+        At { active: (0..members.len()).collect(), round }
+    }
+}
+
+/// The ranks of a use.
+pub(crate) struct Members {
+    /// Sizes of the algorithm's axes.
+    pub shape: Vec<i64>,
+    /// Their numbers in the call, in the group's linear order.
+    pub ranks: Arc<[u32]>,
+    /// The use that applies this one.
+    pub parent: Option<u32>,
 }
 
 /// One use of an algorithm on one group during the expansion.
@@ -30,7 +48,7 @@ pub(crate) struct Frame<'a> {
     pub shape: Vec<i64>,
     pub members: Arc<[u32]>,
     /// The collective's buffers first, then the scratch in scope.
-    pub buffers: Vec<Named<'a>>,
+    pub buffers: Vec<Named<'a, Region, i64>>,
     /// Number of buffers that belong to the collective.
     pub given: usize,
     /// Names with the same value on every rank: parameters, sizes, root.
@@ -166,13 +184,13 @@ pub(crate) fn resolve(
         ));
     }
     let own = from.map(|m| coordinates(&f.shape, m as i64));
-    let (mut at, mut way) = (0, 0i8);
+    let (mut at, mut direction) = (0, 0i8);
     for (i, (&c, axis)) in given.iter().zip(axes).enumerate() {
         let size = f.shape[i];
         if let Some(own) = &own
-            && way == 0
+            && direction == 0
         {
-            way = c.saturating_sub(own[i]).signum() as i8;
+            direction = c.saturating_sub(own[i]).signum() as i8;
         }
         let c = if axis.wraps { c.rem_euclid(size) } else { c };
         if c < 0 || c >= size {
@@ -190,5 +208,5 @@ pub(crate) fn resolve(
         }
         at = at * size + c;
     }
-    Ok((at as usize, way))
+    Ok((at as usize, direction))
 }

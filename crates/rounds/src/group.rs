@@ -9,33 +9,18 @@ use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, FileId, Span};
 
-use crate::ast::{AlgorithmDecl, Apply, CollectiveDecl, Expr, ExprKind, Ident};
-use crate::checks::{algorithm_valued, axes_differ, unknown_parameter};
-use crate::eval::{AlgRef, Fault, ListScope, Scope, Value};
+use crate::ast::{AlgorithmDecl, Apply, CollectiveDecl};
+use crate::checks::{algorithm_valued, axes_differ};
 use crate::expand::{Expander, Step, Stop, too_large};
-use crate::frame::{Frame, Named};
-use crate::library::{AlgId, CollId};
-use crate::options::{OptionValue, option_kind, option_value};
+use crate::frame::{At, Frame, Members};
+use crate::interp::statements::{root_fits, run, says};
+use crate::interp::{Applied, Said, Start};
 use crate::promise::block_shape;
 use crate::ratio::gcd;
 use crate::region::{Cut, Region, fraction};
-use crate::rounds::{Buffer, Call, Mark, Use, coordinates, linear};
-use crate::view::{Says, ViewCache};
-
-/// A use that is about to run.
-struct Start<'a> {
-    coll: CollId,
-    alg: AlgId,
-    decl: &'a AlgorithmDecl,
-    shape: Vec<i64>,
-    members: Arc<[u32]>,
-    root: Option<u32>,
-    args: Vec<(String, Value)>,
-    options: Vec<(String, OptionValue)>,
-    regions: Vec<Region>,
-    parent: Option<u32>,
-    span: Span,
-}
+use crate::rounds::{Buffer, Call, coordinates, linear};
+use crate::scope::{AlgRef, Fault, ListScope, Value};
+use crate::view::ViewCache;
 
 impl<'a> Expander<'a> {
     /// Runs the call itself.
@@ -81,156 +66,72 @@ impl<'a> Expander<'a> {
         }
         root_fits(promise, call.root.is_some(), head)?;
         let root = call.root.as_ref().map(|c| linear(&call.sizes, c) as u32);
-        self.use_of(
-            Start {
-                coll,
-                alg: call.alg,
-                decl,
-                shape,
-                members: (0..ranks).collect(),
-                root,
-                args: call.args.clone(),
-                options: vec![],
-                regions,
-                parent: None,
-                span: head,
-            },
-            0,
-        )?;
+        let members: Arc<[u32]> = (0..ranks).collect();
+        let at = At::whole(&members, 0);
+        let group = Members { shape: shape.clone(), ranks: members, parent: None };
+        let root = root.map(|c| coordinates(&shape, i64::from(c)));
+        let (alg, args) = (call.alg, call.args.clone());
+        let start =
+            Start { coll, alg, args, options: vec![], root, group, regions, at, span: head, applied: false };
+        run(self, start)?;
         Ok(())
     }
 
     /// Runs an `apply`: all groups of the statement, side by side.
-    pub(crate) fn apply(
-        &mut self,
-        f: &Frame<'a>,
-        a: &'a Apply,
-        span: Span,
-        active: &[usize],
-        t: u32,
-    ) -> Step<u32> {
-        let Some(&first) = active.first() else { return Ok(t) };
-        let lib = self.lib;
-        let coll = lib.find_collective(a.coll.span.file, &a.coll.node, a.coll.span)?;
-        let named = match f.here(first).lookup(&a.alg.node) {
-            Some(Value::Alg(r)) => r,
-            _ => Arc::new(AlgRef { name: a.alg.node.clone(), file: a.alg.span.file }),
-        };
-        let alg = lib
-            .find_algorithm(named.file, coll, &named.name, a.alg.span)
-            .map_err(|d| self.located(f, first, t, d))?;
-        let decl = lib.algorithm(alg);
-        let promise = lib.collective(coll);
-        let at = |x: &Self, m: usize, d: Diagnostic| x.located(f, m, t, Box::new(d));
-        root_fits(promise, a.root.is_some(), span).map_err(|d| self.located(f, first, t, d))?;
-        if promise.buffers.len() != 1 + usize::from(a.to.is_some()) {
-            let d = Diagnostic::error(
-                "E027",
-                format!("`{}` works on {} buffers", a.coll.node, promise.buffers.len()),
-            )
-            .primary(a.on.span, "another number is given")
-            .help("`on S` for one, `on S -> T` for two");
-            return Err(at(self, first, d));
-        }
-
+    pub(crate) fn apply(&mut self, f: &Frame<'a>, applied: &Applied<'a>, at: &At) -> Step<u32> {
+        let &Applied { apply: a, coll, alg, span } = applied;
+        let t = at.round;
+        let decl = self.lib.algorithm(alg);
+        let promise = self.lib.collective(coll);
         let mut cache = ViewCache::default();
-        let mut says: BTreeMap<usize, Says> = BTreeMap::new();
-        for &m in active {
-            let said = self.says(f, m, a, decl, &mut cache, t)?;
+        let mut says: BTreeMap<usize, Said<'a, Self>> = BTreeMap::new();
+        for &m in &*at.active {
+            let said = self::says(self, f, (m, t), applied, &mut cache)?;
             says.insert(m, said);
         }
         let mut done: BTreeSet<usize> = BTreeSet::new();
         let mut end = t;
         let (ordinal, mut most) = (self.ordinal, self.ordinal);
-        for &m in active {
+        for &m in &*at.active {
             if done.contains(&m) {
                 continue;
             }
             let Some(mine) = says.get(&m) else { continue };
             self.agree(f, m, &says, a, t)?;
-            done.extend(&mine.group.members);
-            let shape =
-                fit_axes(decl, &mine.group.shape, a.view.span).map_err(|d| self.located(f, m, t, d))?;
-            let p = mine.group.members.len();
+            done.extend(&mine.view.members);
+            let shape = fit_axes(decl, &mine.view.shape, a.view.span).map_err(|d| self.at(f, m, t, d))?;
+            let p = mine.view.members.len();
             self.regions_fit(promise, &mine.regions, p as u64, a).map_err(|s| match s {
-                Stop::Fault(d) => self.located(f, m, t, d),
+                Stop::Fault(d) => self.at(f, m, t, d),
                 finer @ Stop::Finer(_) => finer,
             })?;
             let root = match (&mine.root, &a.root) {
                 (Some(v), Some(r)) => {
-                    let c = root_of(decl, &mine.group.shape, &shape, v, r.rank.span);
-                    Some(c.map_err(|d| self.located(f, m, t, d))?)
+                    let c = root_of(decl, &mine.view.shape, &shape, v, r.rank.span);
+                    Some(c.map_err(|d| self.at(f, m, t, d))?)
                 }
                 _ => None,
             };
+            let ranks: Arc<[u32]> = mine.view.members.iter().map(|&i| f.members[i]).collect();
             let start = Start {
                 coll,
                 alg,
-                decl,
-                shape,
-                members: mine.group.members.iter().map(|&i| f.members[i]).collect(),
-                root,
                 args: mine.args.clone(),
                 options: mine.options.clone(),
+                root: root.map(|c| coordinates(&shape, i64::from(c))),
+                at: At::whole(&ranks, t),
+                group: Members { shape, ranks, parent: Some(f.site) },
                 regions: mine.regions.clone(),
-                parent: Some(f.site),
                 span,
+                applied: true,
             };
             // The same scratch statement in groups side by side is one buffer.
             self.ordinal = ordinal;
-            end = end.max(self.use_of(start, t)?);
+            end = end.max(run(self, start)?);
             most = most.max(self.ordinal);
         }
         self.ordinal = most;
         Ok(end)
-    }
-
-    /// Evaluates an `apply` from the view of one rank.
-    fn says(
-        &self,
-        f: &Frame<'a>,
-        m: usize,
-        a: &'a Apply,
-        callee: &AlgorithmDecl,
-        cache: &mut ViewCache,
-        t: u32,
-    ) -> Step<Says> {
-        let group = self.view(f, m, a, cache, t)?;
-        let is_alg = algorithm_valued(callee);
-        let (mut args, mut options) = (vec![], vec![]);
-        for (name, value) in &a.args {
-            if option_kind(&name.node).is_some() {
-                let v = self.on(f, m, t, |x, h| option_value(name, value, x.evaluator, h))?;
-                options.push((name.node.clone(), v));
-                continue;
-            }
-            let Some(i) = callee.params.iter().position(|p| p.0.node == name.node) else {
-                return Err(self.located(f, m, t, Box::new(unknown_parameter(callee, name))));
-            };
-            let v = self.on(f, m, t, |x, h| x.argument(value, is_alg[i], h))?;
-            args.push((name.node.clone(), v));
-        }
-        let root = match &a.root {
-            Some(r) => Some(self.on(f, m, t, |x, h| x.evaluator.eval(&r.rank, h))?),
-            None => None,
-        };
-        let mut regions = vec![self.slice(f, m, &a.on, t)?];
-        if let Some(to) = &a.to {
-            regions.push(self.slice(f, m, to, t)?);
-        }
-        Ok(Says { group, root, args, options, regions })
-    }
-
-    /// Returns the value of an argument: an algorithm, if the parameter is algorithm-valued, and
-    /// otherwise the value of the expression.
-    fn argument(&self, e: &Expr, is_alg: bool, scope: &dyn Scope) -> Result<Value, Fault> {
-        match &e.kind {
-            ExprKind::Name(n) if is_alg => match scope.lookup(n) {
-                Some(v) => Ok(v),
-                None => Ok(Value::Alg(Arc::new(AlgRef { name: n.clone(), file: e.span.file }))),
-            },
-            _ => self.evaluator.eval(e, scope),
-        }
     }
 
     /// Checks that blocks of the regions are whole numbers of atoms and have equal lengths.
@@ -263,144 +164,26 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    /// Runs an algorithm on a group, starting with round `t`. Returns the round after its last one.
-    fn use_of(&mut self, s: Start<'a>, t: u32) -> Step<u32> {
-        let decl = s.decl;
-        let mut uniform: Vec<(&'a str, Value)> =
-            decl.axes.iter().zip(&s.shape).map(|(a, &n)| (a.size.node.as_str(), Value::Int(n))).collect();
-        if let (Some((_, names)), Some(c)) = (&decl.root, s.root) {
-            let c = coordinates(&s.shape, i64::from(c));
-            match (names.as_slice(), c.as_slice()) {
-                ([one], [c]) => uniform.push((&one.node, Value::Int(*c))),
-                ([one], _) => uniform.push((&one.node, Value::Rank(c.into()))),
-                (many, _) => many.iter().zip(&c).for_each(|(n, &c)| uniform.push((&n.node, Value::Int(c)))),
-            }
-        }
-        let args = self.parameters(decl, &s.args, &mut uniform)?;
-        let site = self.uses.len() as u32;
-        self.recursion_ends(&s, &args)?;
-        self.uses.push(Use {
-            parent: s.parent.unwrap_or(site),
-            span: s.span,
-            coll: s.coll,
-            alg: s.alg,
-            args,
-            options: s.options,
-            shape: s.shape.clone(),
-            members: s.members.clone(),
-            root: s.root,
-            regions: s.regions.clone(),
-            first: t,
-            end: t,
-        });
-        let heads = Uniform(&uniform);
-        if let Some(e) = &decl.cond
-            && !self.evaluator.bool(e, &heads)?
-        {
-            let sizes: Vec<String> = uniform.iter().map(|(n, v)| format!("{n} = {v}")).collect();
-            let mut d = Diagnostic::error("E024", format!("`{}` is not made for this shape", decl.name.node))
-                .primary(e.span, format!("false for {}", sizes.join(", ")))
-                .help("use another algorithm here, or other sizes");
-            if s.parent.is_some() {
-                d = d.secondary(s.span, "in this apply");
-            }
-            return Err(d.into());
-        }
-        let coll = self.lib.collective(s.coll);
-        let chunks = match &decl.chunks {
-            Some(e) => {
-                let k = self.evaluator.int(e, &heads)?;
-                if k < 1 {
-                    return Err(Diagnostic::error("E028", format!("a line cannot be cut in {k} parts"))
-                        .primary(e.span, "`chunks` at least 1")
-                        .into());
-                }
-                Some(k)
-            }
-            None => None,
-        };
-        let p = s.members.len();
-        let blocks = block_shape(coll);
-        let buffers = coll.buffers.iter().zip(&s.regions).zip(blocks).map(|((b, r), has)| Named {
-            name: &b.name.node,
-            region: r.clone(),
-            chunks: chunks.unwrap_or(if has { p as i64 } else { 1 }),
-        });
-        let buffers: Vec<Named<'a>> = buffers.collect();
-        let mut frame = Frame {
-            decl,
-            site,
-            given: buffers.len(),
-            buffers,
-            uniform,
-            names: decl.axes.iter().map(|a| a.coord.node.as_str()).collect(),
-            values: (0..p)
-                .map(|m| coordinates(&s.shape, m as i64).into_iter().map(Value::Int).collect())
-                .collect(),
-            shape: s.shape,
-            members: s.members,
-        };
-        self.marks.push(Mark { round: t, site, ends: false });
-        let active: Vec<usize> = (0..p).collect();
-        let end = self.block(&mut frame, &decl.body, &active, t)?;
-        self.marks.push(Mark { round: end, site, ends: true });
-        self.uses[site as usize].end = end;
-        Ok(end)
-    }
-
-    /// Returns all parameters with their values, and adds them to `uniform`.
-    fn parameters(
-        &self,
-        decl: &'a AlgorithmDecl,
-        given: &[(String, Value)],
-        uniform: &mut Vec<(&'a str, Value)>,
-    ) -> Step<Vec<(String, Value)>> {
-        if let Some((name, _)) = given.iter().find(|g| !decl.params.iter().any(|p| p.0.node == g.0)) {
-            let at = Ident::new(name.clone(), decl.head);
-            return Err(unknown_parameter(decl, &at).into());
-        }
-        let is_alg = algorithm_valued(decl);
-        let mut args = vec![];
-        for ((name, default), is_alg) in decl.params.iter().zip(is_alg) {
-            let v = match given.iter().find(|g| g.0 == name.node) {
-                Some((_, v)) => {
-                    if matches!(v, Value::Alg(_)) != is_alg {
-                        let kind = if is_alg { "an algorithm" } else { "a number" };
-                        return Err(Diagnostic::error(
-                            "E006",
-                            format!("parameter `{}` is {kind}", name.node),
-                        )
-                        .primary(name.span, format!("{v} is given"))
-                        .into());
-                    }
-                    v.clone()
-                }
-                None => self.argument(default, is_alg, &Uniform(uniform))?,
-            };
-            uniform.push((&name.node, v.clone()));
-            args.push((name.node.clone(), v));
-        }
-        Ok(args)
-    }
-
     /// Rejects endless recursion (E023): the same algorithm on the same group and regions inside
     /// itself, or too deep a nesting.
-    fn recursion_ends(&self, s: &Start<'a>, args: &[(String, Value)]) -> Step<()> {
-        let (mut depth, mut at, mut again) = (0, s.parent, None);
+    pub(crate) fn recursion_ends(&self, s: &Start<'a, Self>, args: &[(String, Value)]) -> Step<()> {
+        let decl = self.lib.algorithm(s.alg);
+        let root = s.root.as_ref().map(|c| linear(&s.group.shape, c) as u32);
+        let (mut depth, mut at, mut again) = (0, s.group.parent, None);
         while let Some(i) = at {
             let Some(u) = self.uses.get(i as usize) else { break };
             depth += 1;
             if again.is_none()
                 && u.alg == s.alg
-                && u.members == s.members
+                && u.members == s.group.ranks
                 && u.args == args
-                && u.root == s.root
+                && u.root == root
             {
                 again = Some(u);
             }
             at = (i != 0).then_some(u.parent);
         }
-        let name = &s.decl.name.node;
+        let name = &decl.name.node;
         // A recursion on the same ranks with other regions may end by itself. Only the
         // depth limits it.
         let same = again.is_some_and(|u| u.regions == s.regions);
@@ -412,24 +195,12 @@ impl<'a> Expander<'a> {
         } else {
             format!("algorithms apply one another more than {} deep", self.limits.depth)
         };
-        let p = s.members.len();
+        let p = s.group.ranks.len();
         Err(Diagnostic::error("E023", title)
             .primary(s.span, format!("again on {p} rank{}", if p == 1 { "" } else { "s" }))
-            .secondary(s.decl.head, "this algorithm")
+            .secondary(decl.head, "this algorithm")
             .help("a recursion must reach a smaller group, and an `if` must end it (`if p > 1 { .. }`)")
             .into())
-    }
-}
-
-/// Scope of the names that have the same value on all ranks.
-struct Uniform<'a>(&'a [(&'a str, Value)]);
-
-impl Scope for Uniform<'_> {
-    fn lookup(&self, name: &str) -> Option<Value> {
-        self.0.iter().rev().find(|(n, _)| *n == name).map(|(_, v)| v.clone())
-    }
-    fn names(&self) -> Vec<String> {
-        self.0.iter().map(|(n, _)| (*n).to_owned()).collect()
     }
 }
 
@@ -443,21 +214,6 @@ fn fit_axes(decl: &AlgorithmDecl, given: &[i64], span: Span) -> Result<Vec<i64>,
     } else {
         Err(Box::new(axes_differ(decl, given.len(), span)))
     }
-}
-
-/// Checks that a root is given if and only if the collective has one (E029).
-fn root_fits(coll: &CollectiveDecl, given: bool, span: Span) -> Result<(), Fault> {
-    let name = &coll.name.node;
-    let d = match (&coll.root, given) {
-        (Some((from, _)), false) => Diagnostic::error("E029", format!("`{name}` needs a root"))
-            .primary(span, "none given")
-            .help(format!("write `{name} {} RANK`", if *from { "from" } else { "to" })),
-        (None, true) => Diagnostic::error("E029", format!("`{name}` has no root"))
-            .primary(span, "one is given")
-            .help("leave it out"),
-        _ => return Ok(()),
-    };
-    Err(Box::new(d))
 }
 
 /// Returns the root's number in the group. It is given by coordinates along the algorithm's

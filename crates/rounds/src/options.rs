@@ -6,7 +6,8 @@
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, Ident};
-use crate::eval::{Evaluator, Fault, Scope, Value, unknown};
+use crate::evaluator::{Evaluator, Values};
+use crate::scope::{Fault, Scope, unknown};
 
 /// The type of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,29 +55,35 @@ pub fn option_kind(name: &str) -> Option<OptionKind> {
 /// # Errors
 /// Returns E006 for an unknown option or an invalid value, and E005 or E010 from the
 /// evaluation of a count.
-pub fn option_value(
+pub fn option_value<V: Values>(
     name: &Ident,
     expr: &Expr,
-    evaluator: &Evaluator<'_>,
-    scope: &dyn Scope,
-) -> Result<OptionValue, Fault> {
+    evaluator: &Evaluator<'_, V>,
+    scope: &dyn Scope<V::Value>,
+) -> Result<OptionValue, V::Stop> {
     let Some(kind) = option_kind(&name.node) else {
         let valid: Vec<String> = OPTIONS.iter().map(|o| o.0.to_owned()).collect();
-        return Err(unknown("E006", "option", &name.node, name.span, &valid));
+        return Err(unknown("E006", "option", &name.node, name.span, &valid).into());
     };
+    let values = &evaluator.values;
     match kind {
-        OptionKind::Count => match evaluator.int(expr, scope)? {
-            k if k >= 1 => Ok(OptionValue::Count(k)),
-            k => Err(bad(name, expr.span, &format!("{k}"), "an integer of at least 1")),
+        OptionKind::Count => match values.known(&evaluator.int(expr, scope)?) {
+            Some(k) if k >= 1 => Ok(OptionValue::Count(k)),
+            Some(k) => Err(bad(name, expr.span, &format!("{k}"), "an integer of at least 1").into()),
+            None => Err(values.undecidable("an option whose value is not constant", expr.span)),
         },
         OptionKind::Word(words) => match &expr.kind {
             ExprKind::Name(w) if words.contains(&w.as_str()) => Ok(OptionValue::Word(w.clone())),
-            ExprKind::Name(w) => Err(bad(name, expr.span, w, &words.join(" | "))),
-            _ => Err(bad(name, expr.span, "this", &words.join(" | "))),
+            ExprKind::Name(w) => Err(bad(name, expr.span, w, &words.join(" | ")).into()),
+            _ => Err(bad(name, expr.span, "this", &words.join(" | ")).into()),
         },
-        OptionKind::Flag => match evaluator.eval(expr, scope)? {
-            Value::Bool(b) => Ok(OptionValue::Flag(b)),
-            other => Err(bad(name, expr.span, &other.to_string(), "true | false")),
+        OptionKind::Flag => match &expr.kind {
+            ExprKind::Bool(on) => Ok(OptionValue::Flag(*on)),
+            _ => {
+                let v = evaluator.eval(expr, scope)?;
+                let on = values.flag(&v).map(OptionValue::Flag);
+                on.ok_or_else(|| bad(name, expr.span, &values.show(&v), "true | false").into())
+            }
         },
     }
 }

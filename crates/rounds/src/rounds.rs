@@ -64,7 +64,7 @@ pub struct Transfer {
     pub get: bool,
     /// Sign of the step to the peer as written (1 for `r + 1`), or 0 if it is not a step; selects
     /// one of two links.
-    pub way: i8,
+    pub direction: i8,
     /// (source - receiver) mod p, in the order of the innermost group; determines the
     /// order of additions.
     pub distance: u32,

@@ -8,12 +8,13 @@ use std::rc::Rc;
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::{Apply, Expr, ExprKind, Ident, ViewKind};
-use crate::eval::{ListScope, Scope, Value, unknown};
+
 use crate::expand::{Expander, Step};
 use crate::frame::{Frame, resolve};
-use crate::options::OptionValue;
+use crate::interp::{Domain, Said};
 use crate::region::{Region, describe};
 use crate::rounds::{coordinates, linear};
+use crate::scope::{ListScope, Scope, Value, unknown};
 
 /// The ranks of a view, as one rank sees them: sizes of the new axes, and members of the frame
 /// in linear order.
@@ -23,18 +24,9 @@ pub(crate) struct Group {
     pub members: Vec<usize>,
 }
 
-/// The values of an `apply` on one rank.
-pub(crate) struct Says {
-    pub group: Rc<Group>,
-    pub root: Option<Value>,
-    pub args: Vec<(String, Value)>,
-    pub options: Vec<(String, OptionValue)>,
-    pub regions: Vec<Region>,
-}
-
 impl<'a> Expander<'a> {
     /// Returns the group of one rank.
-    pub fn view(
+    pub fn group(
         &self,
         f: &Frame<'a>,
         m: usize,
@@ -48,7 +40,7 @@ impl<'a> Expander<'a> {
                 for n in names {
                     let Some(i) = f.decl.axes.iter().position(|x| x.coord.node == n.node) else {
                         let valid: Vec<String> = f.decl.axes.iter().map(|x| x.coord.node.clone()).collect();
-                        return Err(self.located(f, m, t, unknown("E005", "axis", &n.node, n.span, &valid)));
+                        return Err(self.at(f, m, t, unknown("E005", "axis", &n.node, n.span, &valid)));
                     };
                     picked.push(i);
                 }
@@ -93,7 +85,7 @@ impl<'a> Expander<'a> {
     ) -> Step<Group> {
         let mut shape = vec![];
         for (_, size) in list {
-            shape.push(self.on(f, m, t, |x, h| x.evaluator.int(size, h))?);
+            shape.push(self.on(f, (m, t), |x, h| x.int(size, h))?);
         }
         let total = shape.iter().try_fold(1i64, |n, &s| if s < 1 { None } else { n.checked_mul(s) });
         let total = total.filter(|&n| n <= f.members.len() as i64);
@@ -101,7 +93,7 @@ impl<'a> Expander<'a> {
             let d = Diagnostic::error("E030", format!("a group of {} ranks", join(&shape, " x ")))
                 .primary(span, format!("there are {} ranks here", f.members.len()))
                 .help("sizes at least 1, their product at most the number of ranks");
-            return Err(self.located(f, m, t, Box::new(d)));
+            return Err(self.at(f, m, t, Box::new(d)));
         };
         let mut members = vec![];
         for k in 0..total {
@@ -112,8 +104,8 @@ impl<'a> Expander<'a> {
                 ),
                 outer: &f.here(m),
             };
-            let v = self.evaluator.eval(rank, &scope).map_err(|d| self.located(f, m, t, d))?;
-            let q = resolve(f, &v, rank.span, None).map_err(|d| self.located(f, m, t, d))?.0;
+            let v = self.evaluator.eval(rank, &scope).map_err(|d| self.at(f, m, t, d))?;
+            let q = resolve(f, &v, rank.span, None).map_err(|d| self.at(f, m, t, d))?.0;
             if let Some(old) = members.iter().position(|&o| o == q) {
                 let d = Diagnostic::error("E030", format!("{} is twice in the group", f.name_of(q)))
                     .primary(
@@ -121,7 +113,7 @@ impl<'a> Expander<'a> {
                         format!("as {} and as {}", tuple(&coordinates(&shape, old as i64)), tuple(&own)),
                     )
                     .help("new coordinates must name different ranks");
-                return Err(self.located(f, m, t, Box::new(d)));
+                return Err(self.at(f, m, t, Box::new(d)));
             }
             members.push(q);
         }
@@ -134,7 +126,7 @@ impl<'a> Expander<'a> {
         &self,
         f: &Frame<'a>,
         m: usize,
-        says: &BTreeMap<usize, Says>,
+        says: &BTreeMap<usize, Said<'a, Expander<'a>>>,
         a: &Apply,
         t: u32,
     ) -> Step<()> {
@@ -143,21 +135,21 @@ impl<'a> Expander<'a> {
             let names: Vec<String> = g.members.iter().take(8).map(|&q| f.coordinates_of(q)).collect();
             format!("{}{}", names.join(", "), if g.members.len() > 8 { ", .." } else { "" })
         };
-        if !mine.group.members.contains(&m) {
+        if !mine.view.members.contains(&m) {
             let d = Diagnostic::error("E030", format!("{} is not in its own group", f.name_of(m)))
-                .primary(a.view.span, format!("the group is {}", all(&mine.group)))
+                .primary(a.view.span, format!("the group is {}", all(&mine.view)))
                 .help("guard the `apply` with `if`, so that only members reach it");
-            return Err(self.located(f, m, t, Box::new(d)));
+            return Err(self.at(f, m, t, Box::new(d)));
         }
-        for &q in &mine.group.members {
+        for &q in &mine.view.members {
             let Some(theirs) = says.get(&q) else {
                 let d = Diagnostic::error("E031", format!("{} does not arrive at this apply", f.name_of(q)))
-                    .primary(a.view.span, format!("{} counts it in: {}", f.name_of(m), all(&mine.group)))
+                    .primary(a.view.span, format!("{} counts it in: {}", f.name_of(m), all(&mine.view)))
                     .help("the guards around must hold for all members of a group or for none");
-                return Err(self.located(f, m, t, Box::new(d)));
+                return Err(self.at(f, m, t, Box::new(d)));
             };
-            let differ = if theirs.group != mine.group {
-                let (x, y) = (all(&mine.group), all(&theirs.group));
+            let differ = if theirs.view != mine.view {
+                let (x, y) = (all(&mine.view), all(&theirs.view));
                 Some((
                     "the group",
                     a.view.span,
@@ -169,13 +161,13 @@ impl<'a> Expander<'a> {
                 let span = a.root.as_ref().map_or(a.coll.span, |r| r.rank.span);
                 Some(("the root", span, show(&mine.root), show(&theirs.root)))
             } else if theirs.args != mine.args || theirs.options != mine.options {
-                let show = |s: &Says| {
+                let show = |s: &Said<'a, Expander<'a>>| {
                     let parts: Vec<String> = s.args.iter().map(|(n, v)| format!("{n}: {v}")).collect();
                     parts.join(", ")
                 };
                 Some(("the arguments", a.alg.span, show(mine), show(theirs)))
             } else if theirs.regions != mine.regions {
-                let show = |s: &Says| {
+                let show = |s: &Said<'a, Expander<'a>>| {
                     let parts: Vec<String> = s.regions.iter().map(|r| self.region_text(r)).collect();
                     parts.join(" -> ")
                 };
@@ -187,7 +179,7 @@ impl<'a> Expander<'a> {
                 let d = Diagnostic::error("E032", format!("members of a group disagree about {what}"))
                     .primary(span, format!("{x} on {}; {y} on {}", f.name_of(m), f.name_of(q)))
                     .help("it may only depend on what all members of a group have in common");
-                return Err(self.located(f, m, t, Box::new(d)));
+                return Err(self.at(f, m, t, Box::new(d)));
             }
         }
         Ok(())

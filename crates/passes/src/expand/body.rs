@@ -1,23 +1,25 @@
-//! Statements of an algorithm as a tree of rounds, loops and lanes, without signals.
+//! Symbolic execution: the domain of the interpreter of algorithms in which the rank and the steps
+//! are variables. It makes a tree of rounds, loops and lanes, without signals.
 //!
-//! This module evaluates `for`, `each`, `if`, `together` and `apply` symbolically: which rank
-//! transfers what to which rank in which round, as expressions. [`super::emit`] turns rounds into
-//! operations.
+//! A statement is executed once, for all ranks: a condition that depends on the rank becomes a
+//! guard, a loop stays a loop, and the variables of an `each` become generators.
+//! [`super::emit`] turns rounds into operations.
 
 use super::options::Options;
-use super::region::{Cx, Gen, Region};
-use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic, untaken};
+use super::region::{Cx, Gen, Region, both};
+use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym, Symbols, not_symbolic, untaken};
 use super::together::{lockstep, side_by_side};
 use super::view::{Group, axes_view, map_view};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{Expr, UnOp};
-use kbc_rounds::ast::{Apply, Block, ExprKind, Place, Range, Slice, Stmt, StmtKind, ViewKind};
-use kbc_rounds::eval::AlgRef;
-use kbc_rounds::library::{AlgId, CollId};
-use kbc_rounds::options::{OptionKind, OptionValue};
+use kbc_rounds::ast::{self, AlgorithmDecl, Apply, Gens, Ident, Range, ViewKind};
+use kbc_rounds::interp::statements::{ends, run, says};
+use kbc_rounds::interp::{Applied, BufferOf, Chosen, Domain, Ends, Move, Named, Split, Start, Turns};
+use kbc_rounds::library::Library;
+use kbc_rounds::options::OptionValue;
+use kbc_rounds::scope::{Fault, Scope};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A transfer statement with its context.
 #[derive(Clone)]
@@ -75,475 +77,479 @@ pub(super) struct Builder<'a> {
 /// Largest number of transfers of an unrolled expansion.
 pub(super) const MAX_UNROLLED: usize = 4096;
 
-/// An application of an algorithm.
-pub(super) struct Use {
-    pub(super) coll: CollId,
-    pub(super) alg: AlgId,
-    /// Parameters that differ from their defaults.
-    pub(super) args: Vec<(String, Sym)>,
-    /// Coordinates of the root.
-    pub(super) root: Option<Vec<Expr>>,
-    pub(super) group: Rc<Group>,
-    /// One region for each buffer of the collective.
-    pub(super) regions: Vec<Region>,
+/// The ranks and values that execute a statement.
+#[derive(Clone)]
+pub(super) struct At {
     /// The condition that this rank takes part.
     pub(super) guard: Expr,
     /// Generators of the `each` statements around it.
     pub(super) each: Vec<Gen>,
-    /// The source location of the statement.
-    pub(super) at: Span,
-    /// Options of the use.
-    pub(super) options: Options,
 }
 
-/// The frame of one application of an algorithm: its names and its spaces.
-#[derive(Clone)]
-pub(super) struct Frame {
+/// The frame of one application of an algorithm: its names and its buffers.
+pub(super) struct Frame<'a> {
     pub(super) env: Bindings,
     pub(super) group: Rc<Group>,
-    /// Names of the group's coordinates.
-    axes: Vec<String>,
-    /// Number of chunks of the space.
-    pub(super) chunks: Expr,
-    /// The collective's buffers and scratch by name, with a buffer without a name first.
-    pub(super) buffers: Vec<(String, Region)>,
-    pub(super) one_buffer: bool,
-    pub(super) guard: Expr,
-    pub(super) each: Vec<Gen>,
+    decl: &'a AlgorithmDecl,
+    /// The collective's buffers first, then scratch.
+    buffers: Vec<Named<'a, Region, Expr>>,
+    /// Number of buffers that belong to the collective.
+    given: usize,
 }
 
-impl Frame {
+impl Frame<'_> {
     /// Returns the index of the axis with that coordinate name.
     pub(super) fn axis(&self, name: &str) -> Option<usize> {
-        self.axes.iter().position(|a| a == name)
+        self.decl.axes.iter().position(|a| a.coord.node == name)
     }
 }
 
-impl<'a> Builder<'a> {
-    /// Returns the rounds of an algorithm on a group and regions.
-    pub(super) fn algorithm(&mut self, u: Use) -> Res<Vec<Node>> {
-        if u.options.instances.max(u.options.cores) > 1 || u.options.pipeline > 1 {
-            return self.in_lanes(u);
-        }
-        let Use { coll, alg, args, root, group, regions, guard, each, at, options: _ } = u;
-        let lib = self.cx.lib;
-        let (decl, promise) = (lib.algorithm(alg), lib.collective(coll));
-        if self.depth > 64 {
-            return Err(Diagnostic::error(
-                "E023",
-                format!("`{}` applies itself without end", decl.name.node),
-            )
-            .primary(at, "here")
-            .into_stop());
-        }
-        let mut env: Bindings = vec![];
-        for (name, default) in &decl.params {
-            let value = match args.iter().find(|(n, _)| *n == name.node) {
-                Some((_, v)) => v.clone(),
-                None => self.cx.eval.eval(default, &env)?,
-            };
-            env.push((name.node.clone(), value));
-        }
-        for (i, axis) in decl.axes.iter().enumerate() {
-            env.push((axis.size.node.clone(), Sym::Int(Expr::Int(group.sizes[i]))));
-        }
-        if let Some(cond) = &decl.cond
-            && !self.cx.eval.int(cond, &env)?.is_true()
-        {
-            let sizes: Vec<String> = group.sizes.iter().map(i64::to_string).collect();
-            return Err(Diagnostic::error(
-                "E024",
-                format!("`{}` does not run on {} ranks", decl.name.node, sizes.join(" x ")),
-            )
-            .primary(at, "used here")
-            .secondary(cond.span, "this is false")
-            .into_stop());
-        }
-        for (i, axis) in decl.axes.iter().enumerate() {
-            env.push((axis.coord.node.clone(), Sym::Int(group.own[i].clone())));
-        }
-        if let (Some((_, names)), Some(root)) = (&decl.root, root) {
-            match &names[..] {
-                [one] if root.len() == 1 => env.push((one.node.clone(), Sym::Int(root[0].clone()))),
-                [one] => env.push((one.node.clone(), Sym::Rank(root))),
-                many => env.extend(many.iter().zip(root).map(|(n, e)| (n.node.clone(), Sym::Int(e)))),
-            }
-        }
-        let ranks: i64 = group.sizes.iter().product();
-        let blocks = promise.buffers.first().is_some_and(|b| b.sizes.len() == 2);
-        let chunks = match &decl.chunks {
-            Some(e) => {
-                let chunks = self.cx.eval.int(e, &env)?;
-                if let Some(k) = chunks.as_int().filter(|k| *k < 1) {
-                    return Err(Diagnostic::error("E028", format!("a line cannot be cut in {k} parts"))
-                        .primary(e.span, "`chunks` at least 1")
-                        .secondary(at, "used here")
-                        .into_stop());
-                }
-                chunks
-            }
-            None => Expr::Int(if blocks { ranks } else { 1 }),
-        };
-        let names = promise.buffers.iter().map(|b| b.name.node.clone());
-        let frame = Frame {
-            env,
-            group,
-            axes: decl.axes.iter().map(|a| a.coord.node.clone()).collect(),
-            chunks,
-            buffers: names.zip(regions).collect(),
-            one_buffer: promise.buffers.len() == 1,
-            guard,
-            each,
-        };
-        self.depth += 1;
-        let nodes = self.block(&decl.body, &frame);
-        self.depth -= 1;
-        nodes
+/// Places that are being selected: the chunks so far, and for each selector the generators and the
+/// condition under which it selects.
+pub(super) struct Cut {
+    region: Region,
+    selectors: Vec<(Vec<Gen>, Option<Expr>)>,
+}
+
+/// The chunks `index; len` of a selector, for each value of some generators.
+pub(super) struct Chunks {
+    index: Expr,
+    len: Expr,
+    gens: Vec<Gen>,
+    cond: Option<Expr>,
+}
+
+impl<'a> Domain<'a> for Builder<'a> {
+    type Values = Symbols;
+    type Stop = Stop;
+    type Frame = Frame<'a>;
+    type At = At;
+    type Here = ();
+    /// Numbers of names and of buffers.
+    type Mark = (usize, usize);
+    type Done = Vec<Node>;
+    type Loop = Gen;
+    type Bound = Vec<i64>;
+    type Region = Region;
+    type Cut = Cut;
+    type Chunks = Chunks;
+    /// Coordinates in the group, not wrapped.
+    type Peer = Vec<Expr>;
+    type View = Group;
+    type Views = ();
+    type Group = Rc<Group>;
+    type Options = Options;
+
+    fn library(&self) -> &'a Library {
+        self.cx.lib
     }
 
-    fn block(&mut self, block: &Block, frame: &Frame) -> Res<Vec<Node>> {
-        let mut frame = frame.clone();
-        let mut parts = vec![];
-        for stmt in &block.stmts {
-            let nodes = self.stmt(stmt, &mut frame)?;
-            if !nodes.is_empty() {
-                parts.push(nodes);
-            }
-        }
-        if block.together {
-            side_by_side(parts, block.span)
-        } else {
-            Ok(parts.into_iter().flatten().collect())
+    fn evaluator(&self) -> &Evaluator<'a> {
+        &self.cx.eval
+    }
+
+    fn on<T>(
+        &self,
+        f: &Frame<'a>,
+        (): (),
+        eval: impl FnOnce(&Evaluator<'a>, &dyn Scope<Sym>) -> Res<T>,
+    ) -> Res<T> {
+        eval(&self.cx.eval, &f.env)
+    }
+
+    fn located(&self, _: &Frame<'a>, (): (), d: Fault) -> Stop {
+        Stop::Error(d)
+    }
+
+    fn first(&self, _: &At) -> Option<()> {
+        Some(())
+    }
+
+    fn ranks(&self, _: &At) -> u64 {
+        1
+    }
+
+    fn step(&mut self, _: u64, _: Span) -> Res<()> {
+        Ok(())
+    }
+
+    fn nothing(&self, _: &At) -> Vec<Node> {
+        vec![]
+    }
+
+    fn after(&self, at: &At, _: &Vec<Node>) -> At {
+        at.clone()
+    }
+
+    fn append(&self, done: &mut Vec<Node>, next: Vec<Node>) {
+        done.extend(next);
+    }
+
+    fn side_by_side(&mut self, mut parts: Vec<Vec<Node>>, _: &At, span: Span) -> Res<Vec<Node>> {
+        parts.retain(|p| !p.is_empty());
+        side_by_side(parts, span)
+    }
+
+    fn branches(&mut self, mut parts: Vec<Vec<Node>>, _: &At, span: Span) -> Res<Vec<Node>> {
+        parts.retain(|p| !p.is_empty());
+        match lockstep(&parts) {
+            Some(nodes) => Ok(nodes),
+            None => not_symbolic("an `if` with rounds of different form on both sides", span),
         }
     }
 
-    fn stmt(&mut self, stmt: &Stmt, frame: &mut Frame) -> Res<Vec<Node>> {
-        Ok(match &stmt.kind {
-            StmtKind::Let(name, e) => {
-                let v = self.cx.eval.eval(e, &frame.env)?;
-                frame.env.push((name.node.clone(), v));
-                vec![]
-            }
-            StmtKind::Scratch(name, count) => {
-                let count = self.cx.eval.int(count, &frame.env)?;
-                if count != frame.chunks {
-                    return not_symbolic("scratch of another number of chunks than the space has", stmt.span);
-                }
-                let Some((_, first)) = frame.buffers.first() else { return Ok(vec![]) };
-                let mut region = first.clone();
-                region.operand = self.operands + self.scratch.len() as u32;
-                let like = first.operand;
-                // Scratch like another scratch has the line of that one's operand.
-                let like = if like < self.operands {
-                    like
-                } else {
-                    self.scratch[(like - self.operands) as usize].like
-                };
-                let hint = self.cx.fresh.name(&name.node);
-                self.scratch.push(Scratch { name: hint, like });
-                frame.buffers.push((name.node.clone(), region));
-                vec![]
-            }
-            StmtKind::Move { get, here, there, reduce } => {
-                self.transfers += 1;
-                if self.unroll && self.transfers > MAX_UNROLLED {
-                    return not_symbolic(format!("more than {MAX_UNROLLED} unrolled transfers"), stmt.span);
-                }
-                vec![Node::Round(vec![self.transfer(*get, here, there, *reduce, stmt.span, frame)?])]
-            }
-            StmtKind::For(var, range, body) => self.repeat(var, range, body, frame)?,
-            StmtKind::Each(gens, body) => {
-                let mut inner = frame.clone();
-                for (var, range) in &gens.vars {
-                    let (lo, hi) =
-                        (self.cx.eval.int(&range.lo, &inner.env)?, self.cx.eval.int(&range.hi, &inner.env)?);
-                    let name = self.cx.fresh.name(&var.node);
-                    let (generator, cond) =
-                        self.cx.generator(&name, &lo, &hi, range.lo.span.to(range.hi.span))?;
-                    inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
-                    inner.each.push(generator);
-                    inner.guard = cond.into_iter().fold(inner.guard, Expr::and);
-                }
-                if let Some(c) = &gens.cond {
-                    let c = self.cx.eval.int(c, &inner.env)?;
-                    inner.guard = inner.guard.and(c);
-                }
-                let nodes = self.block(body, &inner)?;
-                match &nodes[..] {
-                    [] | [Node::Round(_)] => nodes,
-                    _ => self.each_unrolled(gens, body, frame)?,
-                }
-            }
-            StmtKind::If(c, then, other) => match self.cx.eval.int(c, &frame.env)? {
-                Expr::Int(0) => match other {
-                    Some(b) => self.block(b, frame)?,
-                    None => vec![],
-                },
-                Expr::Int(_) => self.block(then, frame)?,
-                cond => {
-                    let mut yes = frame.clone();
-                    yes.guard = yes.guard.and(cond.clone());
-                    let mut parts = vec![untaken(self.block(then, &yes), then.span)?];
-                    if let Some(b) = other {
-                        let mut no = frame.clone();
-                        no.guard = no.guard.and(Expr::un(UnOp::Not, cond));
-                        parts.push(untaken(self.block(b, &no), b.span)?);
-                    }
-                    parts.retain(|p| !p.is_empty());
-                    match lockstep(&parts) {
-                        Some(nodes) => nodes,
-                        None => {
-                            return not_symbolic(
-                                "an `if` with rounds of different form on both sides",
-                                stmt.span,
-                            );
-                        }
-                    }
-                }
-            },
-            StmtKind::Apply(a) => self.apply(a, stmt.span, frame)?,
-            StmtKind::Block(b) => self.block(b, frame)?,
-            StmtKind::Error => vec![],
-        })
+    fn beside<T>(&mut self, _: Span, _: usize, part: impl FnOnce(&mut Self) -> T) -> T {
+        part(self)
     }
 
-    fn repeat(
+    fn maybe(&self, outcome: Res<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
+        untaken(outcome, span)
+    }
+
+    fn mark(&self, f: &Frame<'a>) -> (usize, usize) {
+        (f.env.len(), f.buffers.len())
+    }
+
+    fn release(&self, f: &mut Frame<'a>, (names, buffers): (usize, usize), _: &At) {
+        f.env.truncate(names);
+        f.buffers.truncate(buffers);
+    }
+
+    fn define(&mut self, f: &mut Frame<'a>, _: &At, name: &'a str, e: &ast::Expr) -> Res<()> {
+        let v = self.cx.eval.eval(e, &f.env)?;
+        f.env.push((name.to_owned(), v));
+        Ok(())
+    }
+
+    fn bind(&mut self, f: &mut Frame<'a>, _: &At, name: &'a str, value: i64) {
+        f.env.push((name.to_owned(), Sym::Int(Expr::Int(value))));
+    }
+
+    fn scratch(
         &mut self,
-        var: &kbc_rounds::ast::Ident,
-        range: &Range,
-        body: &Block,
-        frame: &Frame,
-    ) -> Res<Vec<Node>> {
-        let (lo, hi) = (self.cx.eval.int(&range.lo, &frame.env)?, self.cx.eval.int(&range.hi, &frame.env)?);
+        f: &mut Frame<'a>,
+        _: &At,
+        name: &'a str,
+        count: &ast::Expr,
+        span: Span,
+    ) -> Res<()> {
+        let count = self.cx.eval.int(count, &f.env)?;
+        let Some(first) = f.buffers.first() else { return Ok(()) };
+        if count != first.chunks {
+            return not_symbolic("scratch of another number of chunks than the space has", span);
+        }
+        let mut region = first.region.clone();
+        let like = self.like(region.operand);
+        region.operand = self.operands + self.scratch.len() as u32;
+        let hint = self.cx.fresh.name(name);
+        self.scratch.push(Scratch { name: hint, like });
+        f.buffers.push(Named { name, region, chunks: count });
+        Ok(())
+    }
+
+    fn transfer(&mut self, f: &Frame<'a>, at: &At, m: Move<'a>) -> Res<Vec<Node>> {
+        self.transfers += 1;
+        if self.unroll && self.transfers > MAX_UNROLLED {
+            return not_symbolic(format!("more than {MAX_UNROLLED} unrolled transfers"), m.span);
+        }
+        let Ends { near, far, peer } = ends(self, f, (), m)?;
+        let (near, far) = near.pair(&far, &mut self.cx, m.span)?;
+        let (src, dst) = if m.get { (far, near) } else { (near, far) };
+        Ok(vec![Node::Round(vec![Transfer {
+            each: at.each.clone(),
+            guard: at.guard.clone(),
+            src,
+            dst,
+            group: f.group.clone(),
+            peer: peer.unwrap_or_else(|| f.group.own.clone()),
+            get: m.get,
+            reduce: m.reduce,
+            span: m.span,
+            step: None,
+        }])])
+    }
+
+    fn turns(&mut self, f: &Frame<'a>, _: &At, name: &Ident, range: &Range, body: Span) -> Res<Turns<Gen>> {
+        let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
         if !self.cx.ranges.uniform(&lo) || !self.cx.ranges.uniform(&hi) {
             return Err(Diagnostic::error("E025", "the bounds of `for` differ from rank to rank")
                 .primary(range.lo.span.to(range.hi.span), "these must be the same on every rank")
                 .help("loop over a uniform range and put an `if` inside")
                 .into_stop());
         }
-        if self.unroll {
-            let (Some(lo), Some(hi)) = (lo.as_int(), hi.as_int()) else {
-                return not_symbolic("a loop whose bounds are not constant", body.span);
-            };
-            let mut out = vec![];
-            for v in lo..hi {
-                let mut inner = frame.clone();
-                inner.env.push((var.node.clone(), Sym::Int(Expr::Int(v))));
-                out.extend(self.block(body, &inner)?);
-            }
-            return Ok(out);
+        match (lo.as_int(), hi.as_int()) {
+            (Some(lo), Some(hi)) if self.unroll || lo >= hi => return Ok(Turns::Values(lo..hi)),
+            _ if self.unroll => return not_symbolic("a loop whose bounds are not constant", body),
+            _ => {}
         }
-        if let (Some(a), Some(b)) = (lo.as_int(), hi.as_int())
-            && a >= b
-        {
-            return Ok(vec![]);
-        }
-        let mut inner = frame.clone();
-        let name = self.cx.fresh.name(&var.node);
-        self.cx.ranges.bind(&name, &lo, &hi);
-        inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
-        self.loops += 1;
-        let nodes = self.block(body, &inner);
-        self.loops -= 1;
-        let nodes = nodes?;
-        Ok(if nodes.is_empty() { nodes } else { vec![Node::Loop(Gen { var: name, lo, hi }, nodes)] })
+        let var = self.cx.fresh.name(&name.node);
+        self.cx.ranges.bind(&var, &lo, &hi);
+        Ok(Turns::Loop(Gen { var, lo, hi }))
     }
 
-    /// Handles an `each` over several rounds: its values run concurrently.
-    fn each_unrolled(&mut self, gens: &kbc_rounds::ast::Gens, body: &Block, frame: &Frame) -> Res<Vec<Node>> {
-        let mut frames = vec![frame.clone()];
+    fn open(&mut self, f: &mut Frame<'a>, name: &Ident, l: &Gen) {
+        f.env.push((name.node.clone(), Sym::Int(Expr::Var(l.var.clone()))));
+        self.loops += 1;
+    }
+
+    fn close(&mut self, l: Gen, body: Vec<Node>) -> Vec<Node> {
+        self.loops -= 1;
+        if body.is_empty() { body } else { vec![Node::Loop(l, body)] }
+    }
+
+    fn generate(&mut self, f: &mut Frame<'a>, at: &At, gens: &'a Gens) -> Res<Option<At>> {
+        let mut inner = at.clone();
         for (var, range) in &gens.vars {
+            let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
+            let name = self.cx.fresh.name(&var.node);
+            let (generator, cond) = self.cx.generator(&name, &lo, &hi, range.lo.span.to(range.hi.span))?;
+            f.env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
+            inner.each.push(generator);
+            inner.guard = cond.into_iter().fold(inner.guard, Expr::and);
+        }
+        if let Some(c) = &gens.cond {
+            inner.guard = inner.guard.and(self.cx.eval.int(c, &f.env)?);
+        }
+        Ok(Some(inner))
+    }
+
+    fn keeps(&self, body: &Vec<Node>) -> bool {
+        matches!(&body[..], [] | [Node::Round(_)])
+    }
+
+    fn bindings(&mut self, f: &Frame<'a>, at: &At, gens: &'a Gens, body: Span) -> Res<Vec<(Vec<i64>, At)>> {
+        let bound = |values: &[i64]| {
+            let values = values.iter().map(|v| Sym::Int(Expr::Int(*v)));
+            let names = gens.vars.iter().map(|v| v.0.node.clone());
+            f.env.iter().cloned().chain(names.zip(values)).collect::<Bindings>()
+        };
+        let mut lists = vec![vec![]];
+        for (_, range) in &gens.vars {
             let mut next = vec![];
-            for f in frames {
-                let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
+            for list in lists {
+                let env = bound(&list);
+                let (lo, hi) = (self.cx.eval.int(&range.lo, &env)?, self.cx.eval.int(&range.hi, &env)?);
                 let (Some(lo), Some(hi)) = (lo.as_int(), hi.as_int()) else {
                     return not_symbolic(
                         "an `each` of several rounds with bounds that are not constant",
-                        body.span,
+                        body,
                     );
                 };
-                for v in lo..hi {
-                    let mut g = f.clone();
-                    g.env.push((var.node.clone(), Sym::Int(Expr::Int(v))));
-                    next.push(g);
-                }
+                next.extend((lo..hi).map(|v| list.iter().copied().chain([v]).collect()));
             }
-            frames = next;
+            lists = next;
         }
-        let mut parts = vec![];
-        for mut f in frames {
+        let mut out = vec![];
+        for list in lists {
+            let mut at = at.clone();
             if let Some(c) = &gens.cond {
-                f.guard = f.guard.and(self.cx.eval.int(c, &f.env)?);
+                at.guard = at.guard.and(self.cx.eval.int(c, &bound(&list))?);
             }
-            let nodes = self.block(body, &f)?;
-            if !nodes.is_empty() {
-                parts.push(nodes);
-            }
+            out.push((list, at));
         }
-        side_by_side(parts, body.span)
+        Ok(out)
     }
 
-    fn slice(&mut self, slice: &Slice, frame: &Frame) -> Res<Region> {
-        let base = match &slice.buffer {
-            None if frame.one_buffer => frame.buffers.first().map(|b| b.1.clone()),
-            None => None,
-            Some(name) => frame.buffers.iter().rev().find(|b| b.0 == name.node).map(|b| b.1.clone()),
-        };
-        let Some(base) = base else {
-            let names: Vec<&str> = frame.buffers.iter().map(|b| b.0.as_str()).collect();
-            return Err(Diagnostic::error("E027", "which buffer is meant?")
-                .primary(slice.span, "names no buffer of this algorithm")
-                .note(format!("buffers here: {}", names.join(", ")))
-                .into_stop());
-        };
-        base.select(&slice.selectors, &frame.chunks, &mut self.cx, &frame.env)
+    fn bind_all(&mut self, f: &mut Frame<'a>, gens: &'a Gens, values: Vec<i64>) {
+        let names = gens.vars.iter().map(|v| v.0.node.clone());
+        f.env.extend(names.zip(values.into_iter().map(|v| Sym::Int(Expr::Int(v)))));
     }
 
-    fn rank(&mut self, e: &kbc_rounds::ast::Expr, axes: usize, frame: &Frame) -> Res<Vec<Expr>> {
-        let coords = match self.cx.eval.eval(e, &frame.env)? {
-            Sym::Int(e) => vec![e],
-            Sym::Rank(c) => c,
-            Sym::Alg(a) => {
-                return Err(Diagnostic::error("E005", format!("`{}` has no value here", a.name))
-                    .primary(e.span, "unknown name")
-                    .into_stop());
-            }
-        };
-        if coords.len() != axes {
-            return Err(Diagnostic::error(
-                "E020",
-                format!("a rank has {axes} coordinates here, {} were given", coords.len()),
-            )
-            .primary(e.span, "this rank")
-            .into_stop());
+    fn split(&mut self, f: &Frame<'a>, at: &At, cond: &ast::Expr) -> Res<Split<At>> {
+        let with = |guard: Expr| At { guard: at.guard.clone().and(guard), each: at.each.clone() };
+        Ok(match self.cx.eval.int(cond, &f.env)? {
+            Expr::Int(0) => Split::Else,
+            Expr::Int(_) => Split::Then,
+            cond => Split::Both(with(cond.clone()), with(Expr::un(UnOp::Not, cond))),
+        })
+    }
+
+    fn peer(&mut self, f: &Frame<'a>, (): (), e: &ast::Expr) -> Res<Vec<Expr>> {
+        let v = self.cx.eval.eval(e, &f.env)?;
+        coordinates(v, f.group.sizes.len(), e.span)
+    }
+
+    fn buffers<'f>(&self, f: &'f Frame<'a>) -> &'f [BufferOf<'a, Self>] {
+        &f.buffers
+    }
+
+    fn given(&self, f: &Frame<'a>) -> usize {
+        f.given
+    }
+
+    fn whole(&self, region: &Region) -> Cut {
+        Cut { region: region.clone(), selectors: vec![] }
+    }
+
+    fn all(&self, count: &Expr) -> Chunks {
+        Chunks { index: Expr::Int(0), len: count.clone(), gens: vec![], cond: None }
+    }
+
+    fn chunks(&mut self, f: &Frame<'a>, (): (), chosen: Chosen<'_>, _: &Expr, span: Span) -> Res<Chunks> {
+        let (mut env, mut gens, mut cond) = (f.env.clone(), vec![], None);
+        for (var, range) in chosen.gens.iter().flat_map(|g| &g.vars) {
+            let (lo, hi) = (self.cx.eval.int(&range.lo, &env)?, self.cx.eval.int(&range.hi, &env)?);
+            let name = self.cx.fresh.name(&var.node);
+            let (generator, inside) = self.cx.generator(&name, &lo, &hi, span)?;
+            env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
+            gens.push(generator);
+            cond = both(cond, inside);
         }
-        Ok(coords)
+        if let Some(c) = chosen.gens.and_then(|g| g.cond.as_ref()) {
+            cond = both(cond, Some(self.cx.eval.int(c, &env)?).filter(|c| !c.is_true()));
+        }
+        let index = self.cx.eval.int(chosen.index, &env)?;
+        let len = match chosen.len {
+            Some(l) => self.cx.eval.int(l, &env)?,
+            None => Expr::Int(1),
+        };
+        Ok(Chunks { index, len, gens, cond })
     }
 
-    fn transfer(
+    fn cut(&mut self, cut: Cut, chunks: Chunks, count: Expr, last: bool, span: Span) -> Res<Cut> {
+        let Cut { region, mut selectors } = cut;
+        let Chunks { mut index, len, mut gens, mut cond } = chunks;
+        let region = if last {
+            region.part(index, len, count, &mut self.cx, span)?
+        } else {
+            // Chunk by chunk, because a further selector applies to each of them.
+            if len.as_int() != Some(1) {
+                let var = self.cx.fresh.name("c");
+                let (generator, inside) = self.cx.generator(&var, &Expr::Int(0), &len, span)?;
+                index = index + Expr::Var(var);
+                gens.push(generator);
+                cond = both(cond, inside);
+            }
+            region.part(index, Expr::Int(1), count, &mut self.cx, span)?
+        };
+        selectors.push((gens, cond));
+        Ok(Cut { region, selectors })
+    }
+
+    fn selected(&self, cut: Cut) -> Region {
+        let Cut { mut region, selectors } = cut;
+        for (gens, cond) in selectors.into_iter().rev() {
+            region.gens.splice(0..0, gens);
+            region.guard = both(region.guard, cond);
+        }
+        region
+    }
+
+    fn set_option(options: &mut Options, name: &Ident, value: OptionValue) -> Res<()> {
+        options.set(&name.node, &value, true, name.span).map_err(IntoStop::into_stop)
+    }
+
+    fn views(&self) {}
+
+    fn view(
         &mut self,
-        get: bool,
-        here: &Slice,
-        there: &Place,
-        reduce: bool,
-        span: Span,
-        frame: &Frame,
-    ) -> Res<Transfer> {
-        let mine = self.slice(here, frame)?;
-        let (other, peer) = match there {
-            Place::Slice(s, None) => (self.slice(s, frame)?, frame.group.own.clone()),
-            Place::Slice(s, Some(at)) => {
-                (self.slice(s, frame)?, self.rank(at, frame.group.sizes.len(), frame)?)
-            }
-            Place::Rank(e) => (mine.clone(), self.rank(e, frame.group.sizes.len(), frame)?),
-        };
-        let (mine, other) = mine.pair(&other, &mut self.cx, span)?;
-        let (src, dst) = if get { (other, mine) } else { (mine, other) };
-        Ok(Transfer {
-            each: frame.each.clone(),
-            guard: frame.guard.clone(),
-            src,
-            dst,
-            group: frame.group.clone(),
-            peer,
-            get,
-            reduce,
-            span,
-            step: None,
-        })
+        f: &Frame<'a>,
+        (): (),
+        a: &'a Apply,
+        callee: &'a AlgorithmDecl,
+        (): &mut (),
+    ) -> Res<Group> {
+        match &a.view.kind {
+            ViewKind::Axes(names) => axes_view(names, callee, f, a.view.span),
+            ViewKind::Map(vars, to) => map_view(vars, to, callee, f, self, a.view.span),
+        }
     }
 
-    fn apply(&mut self, a: &Apply, span: Span, frame: &Frame) -> Res<Vec<Node>> {
-        let lib = self.cx.lib;
-        let coll = lib.find_collective(span.file, &a.coll.node, a.coll.span)?;
-        let name = match frame.env.iter().rev().find(|(n, _)| *n == a.alg.node) {
-            Some((_, Sym::Alg(r))) => r.clone(),
-            _ => Arc::new(AlgRef { name: a.alg.node.clone(), file: span.file }),
+    fn groups(&mut self, f: &Frame<'a>, at: &At, applied: &Applied<'a>) -> Res<Vec<Node>> {
+        let said = says(self, f, (), applied, &mut ())?;
+        let root = match (said.root, &applied.apply.root) {
+            (Some(v), Some(r)) => Some(coordinates(v, said.view.sizes.len(), r.rank.span)?),
+            _ => None,
         };
-        let alg = lib.find_algorithm(name.file, coll, &name.name, a.alg.span)?;
-        let decl = lib.algorithm(alg);
-        let group = match &a.view.kind {
-            ViewKind::Axes(names) => axes_view(names, decl, frame, a.view.span)?,
-            ViewKind::Map(vars, to) => map_view(vars, to, decl, frame, self, a.view.span)?,
-        };
-        let (mut args, mut options) = (vec![], Options::default());
-        for (n, e) in &a.args {
-            match kbc_rounds::options::option_kind(&n.node) {
-                Some(kind) => options
-                    .set(&n.node, &self.option(kind, n, e, frame)?, true, n.span)
-                    .map_err(IntoStop::into_stop)?,
-                None => args.push((n.node.clone(), self.cx.eval.eval(e, &frame.env)?)),
-            }
+        let mut at = at.clone();
+        if let Some(m) = &said.view.member {
+            at.guard = at.guard.and(m.clone());
         }
-        let root = match &a.root {
-            Some(r) => Some(self.rank(&r.rank, group.sizes.len(), frame)?),
-            None => None,
-        };
-        let mut regions = vec![self.slice(&a.on, frame)?];
-        if let Some(to) = &a.to {
-            regions.push(self.slice(to, frame)?);
-        }
-        let guard = match &group.member {
-            Some(m) => frame.guard.clone().and(m.clone()),
-            None => frame.guard.clone(),
-        };
-        let each = frame.each.clone();
-        self.algorithm(Use {
-            coll,
-            alg,
-            args,
+        self.algorithm(Start {
+            coll: applied.coll,
+            alg: applied.alg,
+            args: said.args,
+            options: said.options,
             root,
-            group: Rc::new(group),
-            regions,
-            guard,
-            each,
-            at: span,
-            options,
+            group: Rc::new(said.view),
+            regions: said.regions,
+            at,
+            span: applied.span,
+            applied: true,
         })
     }
-}
 
-impl Builder<'_> {
-    /// Returns the value of an option of an `apply`.
-    fn option(
-        &self,
-        kind: OptionKind,
-        name: &kbc_rounds::ast::Ident,
-        e: &kbc_rounds::ast::Expr,
-        frame: &Frame,
-    ) -> Res<OptionValue> {
-        let bad = |wanted: String| {
-            Diagnostic::error("E006", format!("option `{}` cannot have this value", name.node))
-                .primary(e.span, format!("wanted: {wanted}"))
-                .into_stop()
-        };
-        match kind {
-            OptionKind::Count => match self.cx.eval.int(e, &frame.env)?.as_int() {
-                Some(k) if k >= 1 => Ok(OptionValue::Count(k)),
-                Some(_) => Err(bad("an integer of at least 1".into())),
-                None => not_symbolic("an option whose value is not constant", e.span),
-            },
-            OptionKind::Word(words) => match &e.kind {
-                ExprKind::Name(w) if words.contains(&w.as_str()) => Ok(OptionValue::Word(w.clone())),
-                _ => Err(bad(words.join(" | "))),
-            },
-            OptionKind::Flag => match &e.kind {
-                ExprKind::Bool(on) => Ok(OptionValue::Flag(*on)),
-                _ => Err(bad("true | false".into())),
-            },
+    fn sizes(&self, group: &Rc<Group>) -> Vec<i64> {
+        group.sizes.clone()
+    }
+
+    fn admit(&self, s: &Start<'a, Self>, _: &[(String, Sym)]) -> Res<()> {
+        if self.depth > 64 {
+            let name = &self.cx.lib.algorithm(s.alg).name.node;
+            return Err(Diagnostic::error("E023", format!("`{name}` applies itself without end"))
+                .primary(s.span, "here")
+                .into_stop());
         }
+        Ok(())
+    }
+
+    fn enter(
+        &mut self,
+        s: Start<'a, Self>,
+        _: Vec<(String, Sym)>,
+        names: Vec<(&'a str, Sym)>,
+        buffers: Vec<BufferOf<'a, Self>>,
+    ) -> Frame<'a> {
+        let decl = self.cx.lib.algorithm(s.alg);
+        let mut env: Bindings = names.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+        let own = s.group.own.iter().map(|e| Sym::Int(e.clone()));
+        env.extend(decl.axes.iter().map(|a| a.coord.node.clone()).zip(own));
+        self.depth += 1;
+        Frame { env, group: s.group, decl, given: buffers.len(), buffers }
+    }
+
+    fn leave(&mut self, _: Frame<'a>, _: &Vec<Node>) {
+        self.depth -= 1;
     }
 }
 
-impl Builder<'_> {
+/// Returns the coordinates of a rank in a group of `axes` axes.
+fn coordinates(rank: Sym, axes: usize, span: Span) -> Res<Vec<Expr>> {
+    let coords = match rank {
+        Sym::Int(e) => vec![e],
+        Sym::Rank(c) => c,
+        Sym::Alg(a) => {
+            return Err(Diagnostic::error("E005", format!("`{}` has no value here", a.name))
+                .primary(span, "unknown name")
+                .into_stop());
+        }
+    };
+    if coords.len() != axes {
+        let title = format!("a rank has {axes} coordinates here, {} were given", coords.len());
+        return Err(Diagnostic::error("E020", title).primary(span, "this rank").into_stop());
+    }
+    Ok(coords)
+}
+
+impl<'a> Builder<'a> {
+    /// Returns the rounds of a use of an algorithm.
+    pub(super) fn algorithm(&mut self, s: Start<'a, Self>) -> Res<Vec<Node>> {
+        if s.options.instances.max(s.options.cores) > 1 || s.options.pipeline > 1 {
+            return self.in_lanes(s);
+        }
+        run(self, s)
+    }
+
+    /// Returns the operand whose line an operand has.
+    fn like(&self, operand: u32) -> u32 {
+        // Scratch like another scratch has the line of that one's operand.
+        if operand < self.operands { operand } else { self.scratch[(operand - self.operands) as usize].like }
+    }
+
     /// Adds a scratch operand with the line of another operand, for local moves that would read
     /// what they write.
     pub(super) fn stage(&mut self, operand: u32) -> u32 {
-        let like = if operand < self.operands {
-            operand
-        } else {
-            self.scratch[(operand - self.operands) as usize].like
-        };
+        let like = self.like(operand);
         let name = self.cx.fresh.name("stage");
         self.scratch.push(Scratch { name, like });
         self.operands + self.scratch.len() as u32 - 1

@@ -6,7 +6,7 @@
 //! the error states. This module owns the choice, the sizes of windows and the operands of the
 //! region. [`super::emit`] and [`super::concrete`] make the operations.
 
-use super::body::{Builder, MAX_UNROLLED, Node, Use};
+use super::body::{At, Builder, MAX_UNROLLED, Node};
 use super::emit::{CORE, Emitter, Marks};
 use super::legal::Legal;
 use super::options::{self, Options};
@@ -22,6 +22,7 @@ use kbc_ir::schedule::*;
 use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
 use kbc_rounds::eval::{AlgRef, Value};
+use kbc_rounds::interp::Start;
 use kbc_rounds::library::{AlgId, CollId, Library};
 use kbc_rounds::rounds::{Call, coordinates};
 use std::cell::RefCell;
@@ -223,17 +224,17 @@ fn attempt(
         let at = world.split(root as i64);
         at.into_iter().map(Expr::Int).collect::<Vec<_>>()
     });
-    let nodes = b.algorithm(Use {
+    let nodes = b.algorithm(Start {
         coll: r.coll,
         alg: r.alg,
         args: params.to_vec(),
         root,
         group,
         regions,
-        guard: Expr::Int(1),
-        each: vec![],
-        at: r.span,
+        at: At { guard: Expr::Int(1), each: vec![] },
+        span: r.span,
         options: options.clone(),
+        applied: false,
     })?;
     let lines = r.operands.iter().map(|o| &o.1);
     let scratch = b.scratch.iter().map(|s| &r.operands[s.like as usize].1);

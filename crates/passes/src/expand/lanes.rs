@@ -8,7 +8,7 @@
 //! pipeline is one stream. Its rounds remain a loop if every round stands alone or in a loop of its
 //! own, with lane j in its step `t - j`; otherwise they are written out.
 
-use super::body::{Builder, Node, Transfer, Use};
+use super::body::{Builder, Node, Transfer};
 use super::options::Options;
 use super::region::{Cx, Gen, Region};
 use super::sym::{Res, not_symbolic};
@@ -16,11 +16,12 @@ use super::together::lockstep;
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
+use kbc_rounds::interp::Start;
 use std::rc::Rc;
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     /// Expands a use with `instances`, `cores` or `pipeline`.
-    pub(super) fn in_lanes(&mut self, u: Use) -> Res<Vec<Node>> {
+    pub(super) fn in_lanes(&mut self, u: Start<'a, Self>) -> Res<Vec<Node>> {
         let Options { instances, pipeline, cores, .. } = u.options;
         // `instances` and `cores` are never both more than 1.
         let (lanes, inner) = match instances.max(cores) {
@@ -34,17 +35,19 @@ impl Builder<'_> {
         for j in 0..lanes {
             let mut regions = vec![];
             for (r, blocks) in u.regions.iter().zip(&blocks) {
-                regions.push(lane(r, if *blocks { ranks } else { 1 }, (j, lanes), &mut self.cx, u.at)?);
+                regions.push(lane(r, if *blocks { ranks } else { 1 }, (j, lanes), &mut self.cx, u.span)?);
             }
-            let part = Use {
-                regions,
+            let part = Start {
+                coll: u.coll,
+                alg: u.alg,
                 args: u.args.clone(),
+                options: inner.clone(),
                 root: u.root.clone(),
                 group: u.group.clone(),
-                guard: u.guard.clone(),
-                each: u.each.clone(),
-                options: inner.clone(),
-                ..u
+                regions,
+                at: u.at.clone(),
+                span: u.span,
+                applied: u.applied,
             };
             parts.push(self.algorithm(part)?);
         }
@@ -53,14 +56,14 @@ impl Builder<'_> {
             return Ok(vec![]);
         }
         if instances.max(cores) == 1 {
-            return self.delayed(&parts, u.at);
+            return self.delayed(&parts, u.span);
         }
         if self.loops == 0 {
             return Ok(vec![Node::Lanes(parts)]);
         }
         match lockstep(&parts) {
             Some(nodes) => Ok(nodes),
-            None => not_symbolic("instances of streams inside a loop", u.at),
+            None => not_symbolic("instances of streams inside a loop", u.span),
         }
     }
 

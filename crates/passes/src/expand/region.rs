@@ -3,12 +3,11 @@
 //! A region is a run of chunks. For lists, it is one run for each value of some generators. Every
 //! operation here keeps the order of the program text, so two regions pair chunk by chunk.
 
-use super::sym::{Bindings, Evaluator, IntoStop, Ranges, Res, Sym, not_symbolic};
-use kbc_diag::{Diagnostic, Span};
+use super::sym::{Evaluator, Ranges, Res, not_symbolic};
+use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::Part;
-use kbc_rounds::ast::{Selector, SelectorKind};
 use kbc_rounds::library::Library;
 
 /// A generator `var in lo..hi`.
@@ -168,77 +167,6 @@ impl Region {
         Ok(out)
     }
 
-    /// Applies the selectors of a slice. `n` is the number of chunks of the space.
-    pub(super) fn select(
-        &self,
-        selectors: &[Selector],
-        n: &Expr,
-        cx: &mut Cx,
-        env: &Bindings,
-    ) -> Res<Region> {
-        let Some((first, rest)) = selectors.split_first() else { return Ok(self.clone()) };
-        self.cut(first, rest, n, cx, env)
-    }
-
-    /// Applies one selector, and the `rest` of the selectors to each of the chunks that it selects.
-    /// A chunk may consist of several runs.
-    fn cut(&self, s: &Selector, rest: &[Selector], n: &Expr, cx: &mut Cx, env: &Bindings) -> Res<Region> {
-        let span = s.span;
-        let (mut outer, mut cond) = (vec![], None);
-        let (at, len, n) = match &s.kind {
-            SelectorKind::All => (Expr::Int(0), n.clone(), n.clone()),
-            SelectorKind::Part { index, len, gens, of } => {
-                let n = match of {
-                    Some(e) => cx.eval.int(e, env)?,
-                    None => n.clone(),
-                };
-                if let Some(k) = n.as_int().filter(|k| *k < 1) {
-                    return Err(Diagnostic::error("E028", format!("a line cannot be cut in {k} parts"))
-                        .primary(s.span, "here")
-                        .help("`of` at least 1")
-                        .into_stop());
-                }
-                let mut env = env.clone();
-                for (var, range) in gens.iter().flat_map(|g| &g.vars) {
-                    let (lo, hi) = (cx.eval.int(&range.lo, &env)?, cx.eval.int(&range.hi, &env)?);
-                    let name = cx.fresh.name(&var.node);
-                    let (generator, inside) = cx.generator(&name, &lo, &hi, span)?;
-                    env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
-                    outer.push(generator);
-                    cond = both(cond, inside);
-                }
-                if let Some(c) = gens.as_ref().and_then(|g| g.cond.as_ref()) {
-                    cond = both(cond, Some(cx.eval.int(c, &env)?).filter(|c| !c.is_true()));
-                }
-                let at = cx.eval.int(index, &env)?;
-                let len = match len {
-                    Some(l) => cx.eval.int(l, &env)?,
-                    None => Expr::Int(1),
-                };
-                (at, len, n)
-            }
-        };
-        let mut out = match rest.split_first() {
-            None => self.part(at, len, n, cx, span)?,
-            // Chunk by chunk, because a further selector applies to each of them.
-            Some((next, rest)) => {
-                let mut at = at;
-                if len.as_int() != Some(1) {
-                    let var = cx.fresh.name("c");
-                    let (generator, inside) = cx.generator(&var, &Expr::Int(0), &len, span)?;
-                    at = at + Expr::Var(var);
-                    outer.push(generator);
-                    cond = both(cond, inside);
-                }
-                let chunk = self.part(at, Expr::Int(1), n, cx, span)?;
-                chunk.cut(next, rest, &Expr::Int(1), cx, env)?
-            }
-        };
-        out.gens = outer.into_iter().chain(out.gens).collect();
-        out.guard = both(out.guard, cond);
-        Ok(out)
-    }
-
     /// Returns both regions with common generators, so that equal generator values pair equal
     /// chunks.
     pub(super) fn pair(&self, other: &Region, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
@@ -327,7 +255,7 @@ impl Cx<'_> {
 }
 
 /// Returns the conjunction of the given conditions.
-fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
+pub(super) fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
         (a, b) => a.or(b),

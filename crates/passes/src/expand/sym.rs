@@ -370,6 +370,29 @@ impl Values for Symbols {
         self.number(v, span).map(Sym::Int)
     }
 
+    fn algorithm(&self, a: Arc<AlgRef>) -> Sym {
+        Sym::Alg(a)
+    }
+
+    fn as_algorithm(&self, v: &Sym) -> Option<Arc<AlgRef>> {
+        match v {
+            Sym::Alg(a) => Some(a.clone()),
+            Sym::Int(_) | Sym::Rank(_) => None,
+        }
+    }
+
+    fn flag(&self, _: &Sym) -> Option<bool> {
+        None
+    }
+
+    fn show(&self, v: &Sym) -> String {
+        match v {
+            Sym::Int(e) => e.to_string(),
+            Sym::Rank(c) => format!("({})", c.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ")),
+            Sym::Alg(a) => a.name.clone(),
+        }
+    }
+
     fn not(&self, a: Expr, span: Span) -> Res<Sym> {
         self.made(Expr::un(UnOp::Not, a), span)
     }
@@ -437,6 +460,14 @@ impl Values for Symbols {
         c.as_int().map(|v| v != 0)
     }
 
+    fn known(&self, n: &Expr) -> Option<i64> {
+        n.as_int()
+    }
+
+    fn undecidable(&self, what: &str, span: Span) -> Stop {
+        Stop::NotSymbolic(what.to_owned(), span)
+    }
+
     fn select(&self, c: Expr, a: Sym, b: Sym, span: Span) -> Res<Sym> {
         match (a, b) {
             (Sym::Int(a), Sym::Int(b)) => self.made(Expr::select(c, a, b), span),
@@ -455,10 +486,6 @@ impl Values for Symbols {
             Some(span) => untaken(found, span),
             None => found,
         }
-    }
-
-    fn unbound(&self, name: &str, span: Span, _: Vec<String>) -> Res<Sym> {
-        Ok(Sym::Alg(Arc::new(AlgRef { name: name.to_owned(), file: span.file })))
     }
 
     fn nested(&self, _: Span, eval: impl FnOnce() -> Res<Sym>) -> Res<Sym> {

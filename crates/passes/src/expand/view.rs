@@ -149,7 +149,7 @@ fn fit_axes(decl: &AlgorithmDecl, sizes: &[i64], span: Span) -> Res<bool> {
 }
 
 /// Returns the groups along axes of the frame's group. The other coordinates are kept.
-pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame, span: Span) -> Res<Group> {
+pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame<'_>, span: Span) -> Res<Group> {
     let mut at = vec![];
     for n in names {
         // An axis is found by the name of its coordinate in the frame, which stands for the
@@ -202,7 +202,7 @@ pub(super) fn map_view(
     vars: &[(Ident, ast::Expr)],
     to: &ast::Expr,
     decl: &AlgorithmDecl,
-    frame: &Frame,
+    frame: &Frame<'_>,
     b: &mut Builder<'_>,
     span: Span,
 ) -> Res<Group> {

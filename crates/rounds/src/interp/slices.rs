@@ -1,0 +1,62 @@
+//! Slices: the places that `[i; k of n][j of m]` denotes from one point of view.
+
+use kbc_diag::Diagnostic;
+
+use super::{Chosen, Domain, Outcome, no_parts};
+use crate::ast::{SelectorKind, Slice};
+use crate::evaluator::Values;
+use crate::scope::unknown;
+
+/// Returns the places that a slice denotes.
+///
+/// # Errors
+/// Returns E027 for an unknown buffer, E028 for a wrong selector, and the errors of the evaluation.
+pub fn slice<'a, D: Domain<'a>>(
+    d: &mut D,
+    f: &D::Frame,
+    here: D::Here,
+    s: &Slice,
+) -> Outcome<'a, D, D::Region> {
+    let buffers = d.buffers(f);
+    let buffer = match &s.buffer {
+        None if d.given(f) == 1 => buffers.first(),
+        None => None,
+        Some(name) => buffers.iter().rev().find(|b| b.name == name.node),
+    };
+    let Some(buffer) = buffer else {
+        let valid: Vec<String> = buffers.iter().map(|b| b.name.to_owned()).collect();
+        let (name, span) = s.buffer.as_ref().map_or(("", s.span), |n| (n.node.as_str(), n.span));
+        return Err(d.located(f, here, unknown("E027", "buffer", name, span, &valid)));
+    };
+    let only = s.selectors.len() == 1;
+    if only && s.selectors.iter().all(|s| s.kind == SelectorKind::All) {
+        return Ok(buffer.region.clone());
+    }
+    let mut places = d.whole(&buffer.region);
+    for (i, selector) in s.selectors.iter().enumerate() {
+        let span = selector.span;
+        let (chunks, count) = match &selector.kind {
+            SelectorKind::All if i == 0 => (d.all(&buffer.chunks), buffer.chunks.clone()),
+            SelectorKind::Part { index, len, gens, of } if i == 0 || of.is_some() => {
+                let count = match of {
+                    Some(e) => d.on(f, here, |eval, scope| eval.int(e, scope))?,
+                    None => buffer.chunks.clone(),
+                };
+                if let Some(k) = d.evaluator().values.known(&count).filter(|k| *k < 1) {
+                    let e = no_parts(k, span, "here").help("`of` at least 1");
+                    return Err(d.located(f, here, Box::new(e)));
+                }
+                let chosen = Chosen { index, len: len.as_ref(), gens: gens.as_ref() };
+                (d.chunks(f, here, chosen, &count, span)?, count)
+            }
+            SelectorKind::All | SelectorKind::Part { .. } => {
+                let e = Diagnostic::error("E028", "a further selector must say `of`")
+                    .primary(span, "part of how many?")
+                    .help("write `[i of n]`");
+                return Err(d.located(f, here, Box::new(e)));
+            }
+        };
+        places = d.cut(places, chunks, count, i + 1 == s.selectors.len(), span)?;
+    }
+    Ok(d.selected(places))
+}
