@@ -363,7 +363,7 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
     let mut at = *graph.operands(*out).first()?;
     loop {
         match &graph.op(at).kind {
-            OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::Own => return None,
+            OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::ByContract => return None,
             OpKind::Demand | OpKind::Ask(_) | OpKind::Collective(_) => at = *graph.operands(at).first()?,
             OpKind::Host(op) => at = *graph.operands(at).get(op.value())?,
             OpKind::Input(i) => {

@@ -105,7 +105,7 @@ fn forms(kind: CollKind, dtype: &str, root: u64) -> (String, String, String) {
             (format!("{dtype}[7] {only}"), format!("{dtype}[7@tp]"), format!(", dim: 0, from: {root}"))
         }
         // Blocks of equal length on 1, 2, 3, 4, 6 and 7 ranks.
-        CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::Own => {
+        CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::ByContract => {
             (format!("{dtype}[84@tp, 84]"), format!("{dtype}[84, 84@tp]"), ", from: 0, to: 1".into())
         }
     }

@@ -78,11 +78,11 @@ pub enum CollKind {
     Barrier,
     /// A collective that is defined by its contract alone: a user-defined one, or one of the
     /// library that moves parts between ranks.
-    Own,
+    ByContract,
 }
 
 impl CollKind {
-    /// The kinds with a name of their own, which are all but `Own`.
+    /// The kinds with a name of their own, which are all but `ByContract`.
     pub const ALL: [CollKind; 10] = [
         CollKind::AllReduce,
         CollKind::ReduceScatter,
@@ -109,7 +109,7 @@ impl CollKind {
             CollKind::Scatter => "scatter",
             CollKind::Slice => "slice",
             CollKind::Barrier => "barrier",
-            CollKind::Own => "own",
+            CollKind::ByContract => "own",
         }
     }
 
@@ -178,7 +178,7 @@ impl Own {
 pub struct Collective {
     /// Kind of the collective.
     pub kind: CollKind,
-    /// The collective itself, if the kind is [`CollKind::Own`].
+    /// The collective itself, if the kind is [`CollKind::ByContract`].
     pub own: Option<Box<Own>>,
     /// Combiner, for collectives that combine.
     pub red: Option<ReduceOp>,

@@ -47,7 +47,7 @@ pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Pro
         CollKind::Slice => {
             vec![start(v(&["b", "i"])), end(v(&["r", "i"]), v(&["r", "i"]), Expr::var("r"))]
         }
-        CollKind::Own => vec![],
+        CollKind::ByContract => vec![],
     };
     let blocks = !matches!(kind, CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce);
     let names: &[&str] = if kind == CollKind::AllToAll { &["src", "dst"] } else { &["v"] };

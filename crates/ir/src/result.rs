@@ -148,7 +148,7 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
                 reduced(&op)?;
             }
             let mut s = first.clone();
-            if c.kind == CollKind::Own {
+            if c.kind == CollKind::ByContract {
                 let (Some(d), Some(own)) = (c.dim, &c.own) else { return Ok(None) };
                 let Some(promise) = &own.promise else { return Ok(None) };
                 s[d] = sides(promise).and_then(|m| m.result_size(s[d], own.ranks))?;

@@ -142,7 +142,7 @@ fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128
         CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter => (all / k) * (k - 1),
         CollKind::AllGather | CollKind::Gather => all * (k - 1),
         CollKind::Broadcast | CollKind::Reduce => all,
-        CollKind::Slice | CollKind::Barrier | CollKind::Own => 0,
+        CollKind::Slice | CollKind::Barrier | CollKind::ByContract => 0,
     })
 }
 
@@ -243,7 +243,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                 );
             }
         },
-        CollKind::Barrier | CollKind::Own => {
+        CollKind::Barrier | CollKind::ByContract => {
             return illegal("it changes no placement".into(), "leave it out".into());
         }
         CollKind::Slice => {
@@ -312,7 +312,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
         | CollKind::AllGather
         | CollKind::Broadcast
         | CollKind::Barrier
-        | CollKind::Own => {}
+        | CollKind::ByContract => {}
     }
     step.result = result;
     Ok(step)

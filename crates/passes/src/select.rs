@@ -483,10 +483,10 @@ pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, r
     let mut ty = match c.kind {
         CollKind::AllGather | CollKind::Gather => result.clone(),
         CollKind::Barrier => return 0,
-        CollKind::Own => own_line(c, operand),
+        CollKind::ByContract => own_line(c, operand),
         _ => operand.clone(),
     };
-    if matches!(c.kind, CollKind::AllToAll | CollKind::Own) {
+    if matches!(c.kind, CollKind::AllToAll | CollKind::ByContract) {
         // The operand's own part is the line, with one block for each rank.
         ty.only = None;
     } else if let Some(d) = ty.dim_cut_by(&c.axis) {

@@ -100,7 +100,7 @@ fn step_is_possible(mesh: &Mesh, before: &TensorType, step: &Step) -> bool {
             CollKind::AllToAll | CollKind::Scatter => after.is_subset(&all),
             CollKind::Gather => after.is_empty() || after == all,
             // Not a change of placement.
-            CollKind::Barrier | CollKind::Own => false,
+            CollKind::Barrier | CollKind::ByContract => false,
         }
     })
 }

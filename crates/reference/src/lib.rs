@@ -379,7 +379,7 @@ impl Step<'_> {
             OpKind::Fill(f) => shape::fill(self, f),
             OpKind::Shape(s) => shape::run(self, s),
             OpKind::Cast(to) => Ok(Value::whole(cast::run(&self.one()?.t, *to))),
-            OpKind::Collective(c) if c.kind == CollKind::Own => own::run(self, self.one()?, c),
+            OpKind::Collective(c) if c.kind == CollKind::ByContract => own::run(self, self.one()?, c),
             OpKind::Collective(Collective { counts: Some(counts), .. }) => {
                 counts::run(self, self.one()?, counts)
             }

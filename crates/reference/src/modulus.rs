@@ -256,7 +256,7 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             };
             (holds(*to, x).filter(|_| fits)?, *to)
         }
-        OpKind::Collective(c) if c.kind == CollKind::Own => {
+        OpKind::Collective(c) if c.kind == CollKind::ByContract => {
             (holds(first?.1, combined(first?.0, c)?)?, first?.1)
         }
         OpKind::Embedding => {

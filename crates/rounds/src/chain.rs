@@ -3,11 +3,11 @@
 //!
 //! A run that watches one contribution records every hop and every loss. This module owns that
 //! record, computes the paths to a place from it, and prints them. `meaning` decides whether
-//! something is wrong; `blame` writes the message.
+//! something is wrong; `end_faults` writes the message.
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::meaning::{By, Contribution, key_bases, transfer_at};
+use crate::cells::{By, Contribution, key_bases, transfer_at};
 use crate::rounds::Rounds;
 
 /// Greatest number of hops of a path that are printed; of a longer path, only the first

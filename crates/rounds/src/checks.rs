@@ -9,14 +9,14 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
 
 use crate::ast::{
-    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Gens, Ident, Place, Selector,
-    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
+    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnDecl, Ident, Place, Selector, SelectorKind,
+    Slice, Stmt, StmtKind, ViewKind,
 };
-use crate::evaluator::BUILTINS;
 use crate::library::{AlgId, CollId, Library};
+use crate::names::{NameCheck, duplicate};
 use crate::options::{OPTIONS, OptionKind, option_kind};
 use crate::promise::check_collective;
-use crate::scope::{Functions, arguments, unknown};
+use crate::scope::unknown;
 
 /// Returns all static errors of the declarations of one file.
 pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
@@ -51,14 +51,6 @@ pub fn check_algorithm(lib: &Library, id: AlgId) -> Diagnostics {
     check.names.found
 }
 
-/// Makes the error for a name that is declared twice in one scope.
-pub(crate) fn duplicate(name: &Ident, first: Span) -> Diagnostic {
-    Diagnostic::error("E004", format!("`{}` is declared twice", name.node))
-        .primary(name.span, "again here")
-        .secondary(first, "first here")
-        .help("choose another name")
-}
-
 /// Returns which parameters of an algorithm are algorithm-valued: those whose default is a bare
 /// name that is neither a size, a root nor an earlier parameter.
 pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
@@ -72,108 +64,6 @@ pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
         known.push(&name.node);
     }
     out
-}
-
-/// Scopes of names, and the check that expressions use only visible names.
-pub(crate) struct NameCheck<'a> {
-    lib: &'a dyn Functions,
-    /// Scopes, innermost last; each maps names to the locations of their declarations.
-    scopes: Vec<BTreeMap<String, Span>>,
-    pub(crate) found: Diagnostics,
-}
-
-impl<'a> NameCheck<'a> {
-    pub(crate) fn new(lib: &'a dyn Functions, names: Vec<(String, Span)>) -> Self {
-        NameCheck { lib, scopes: vec![names.into_iter().collect()], found: Diagnostics::new() }
-    }
-
-    pub(crate) fn push(&mut self, name: &str, span: Span) {
-        if let Some(scope) = self.scopes.last_mut() {
-            // If a name is declared twice, messages show the first declaration.
-            scope.entry(name.to_owned()).or_insert(span);
-        }
-    }
-
-    /// Declares a name. Reports E004 if this scope already has it; inner scopes may
-    /// hide outer names.
-    fn declare(&mut self, name: &Ident) {
-        let first = self.scopes.last().and_then(|s| s.get(&name.node)).copied();
-        if let Some(first) = first {
-            self.found.push(duplicate(name, first));
-        }
-        self.push(&name.node, name.span);
-    }
-
-    fn knows(&self, name: &str) -> bool {
-        self.scopes.iter().any(|s| s.contains_key(name))
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.scopes.iter().flat_map(BTreeMap::keys).cloned().collect()
-    }
-
-    pub(crate) fn gens(&mut self, gens: &Gens) {
-        for (name, range) in &gens.vars {
-            self.check(&range.lo);
-            self.check(&range.hi);
-            self.push(&name.node, name.span);
-        }
-        if let Some(c) = &gens.cond {
-            self.check(c);
-        }
-    }
-
-    pub(crate) fn check(&mut self, e: &Expr) {
-        match &e.kind {
-            ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Error => {}
-            ExprKind::Float(x) => self.found.push(
-                Diagnostic::error("E010", "a number with a fraction in an algorithm")
-                    .primary(e.span, format!("{x} is not an integer")),
-            ),
-            ExprKind::Name(n) => {
-                if !self.knows(n) {
-                    let valid = self.all();
-                    self.found.push(*unknown("E005", "name", n, e.span, &valid));
-                }
-            }
-            ExprKind::Call(name, args) => {
-                self.call(name, args.len());
-                args.iter().for_each(|a| self.check(a));
-            }
-            ExprKind::Tuple(parts) => parts.iter().for_each(|a| self.check(a)),
-            ExprKind::Unary(_, a) => self.check(a),
-            ExprKind::Binary(_, a, b) => {
-                self.check(a);
-                self.check(b);
-            }
-            ExprKind::If(a, b, c) => {
-                self.check(a);
-                self.check(b);
-                self.check(c);
-            }
-        }
-    }
-
-    fn call(&mut self, name: &Ident, got: usize) {
-        let builtin = BUILTINS.iter().find(|b| b.0 == name.node);
-        let (least, most, place) = match (builtin, self.lib.function(name)) {
-            (Some(&(_, least, most)), _) => (least, most, Span::NONE),
-            (None, Some(f)) => (f.params.len(), f.params.len(), f.name.span),
-            (None, None) => {
-                let mut valid = self.lib.function_names(name.span.file);
-                valid.extend(BUILTINS.iter().map(|b| b.0.to_owned()));
-                self.found.push(*unknown("E005", "function", &name.node, name.span, &valid));
-                return;
-            }
-        };
-        if got < least || got > most {
-            self.found.push(
-                Diagnostic::error("E006", arguments(&name.node, least, got))
-                    .primary(name.span, "called here")
-                    .secondary(place, "declared here"),
-            );
-        }
-    }
 }
 
 struct AlgorithmCheck<'a> {

@@ -12,7 +12,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::evaluator::BUILTINS;
-use crate::late::Late;
+use crate::lazy::Late;
 use crate::scope::{Fault, Functions, unknown};
 
 /// Id of a collective in a [`Library`].

@@ -3,7 +3,7 @@
 //!
 //! The state maps (rank, buffer, atom) to a multiset of contributions. This module owns the state,
 //! the rules of a round (E101, E103, E104), the contracts of `apply` (E102; places that a contract
-//! does not cover are empty afterwards) and the comparison with the contract at the end. `blame`
+//! does not cover are empty afterwards) and the comparison with the contract at the end. `end_faults`
 //! writes the messages for errors at the end.
 //!
 //! After an error the contents of a place are *anything*, and no error that follows from
@@ -15,13 +15,14 @@ use std::rc::Rc;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::bag::{Bag, words_for};
-use crate::blame::{Wrong, first_fault};
+use crate::cells::{By, Cell, Contribution, EMPTY, Holds, key_bases, transfer_at};
 use crate::chain::{Hop, Loss, Spot, Track};
-use crate::early::{Reports, why_empty};
+use crate::end_faults::{Wrong, first_fault};
 use crate::eval::{Evaluator, Fault};
 use crate::library::{CollId, Library};
 use crate::promise::{Contract, contract};
 use crate::region::Region;
+use crate::round_faults::{Reports, why_empty};
 use crate::rounds::{Rounds, Transfer, Use};
 
 /// Greatest number of places that a check may hold.
@@ -53,40 +54,6 @@ pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
     }
 }
 
-/// The contents of a place.
-#[derive(Clone, Debug)]
-pub(crate) enum Holds {
-    Nothing,
-    /// Unknown, because an error was reported about it.
-    Anything,
-    Sum(Rc<Bag>),
-}
-
-/// The cause of a place's current contents.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    /// No write yet.
-    Start,
-    /// The transfer with this number, counted over all rounds.
-    Transfer(u32),
-    /// The end of this use, whose contract does not cover the place.
-    End(u32),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Cell {
-    pub holds: Holds,
-    pub by: By,
-    /// Round of the last write, from 1; `reduced` states whether that write added.
-    stamp: u32,
-    reduced: bool,
-}
-
-const EMPTY: Cell = Cell { holds: Holds::Nothing, by: By::Start, stamp: 0, reduced: false };
-
-/// A contribution: (key, rank).
-pub(crate) type Contribution = (u32, u32);
-
 struct Run<'a> {
     lib: &'a Library,
     rounds: &'a Rounds,
@@ -102,19 +69,6 @@ struct Run<'a> {
     wrong: Vec<Wrong>,
     watch: Option<Contribution>,
     track: Track,
-}
-
-/// Returns the first key of each of the collective's buffers. The keys of contributions number the
-/// places of these buffers, one buffer after another.
-pub(crate) fn key_bases(rounds: &Rounds) -> Vec<u32> {
-    let mut next = 0;
-    let own = rounds.buffers.iter().take_while(|b| b.scratch.is_none());
-    own.map(|b| {
-        let at = next;
-        next += b.atoms;
-        at
-    })
-    .collect()
 }
 
 impl<'a> Run<'a> {
@@ -501,16 +455,4 @@ fn take_missing(region: &Region, cells: &mut [Cell]) -> Option<(u32, u32, By)> {
         }
     }
     Some(found)
-}
-
-/// Returns a transfer by its number over all rounds, with its round.
-pub(crate) fn transfer_at(rounds: &Rounds, number: u32) -> Option<(u32, &Transfer)> {
-    let mut left = number as usize;
-    for (t, r) in rounds.rounds.iter().enumerate() {
-        match r.get(left) {
-            Some(x) => return Some((t as u32, x)),
-            None => left -= r.len(),
-        }
-    }
-    None
 }

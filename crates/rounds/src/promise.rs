@@ -9,9 +9,9 @@
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::ast::{Cell, Clause, ClauseValue, CollectiveDecl, Expr, ExprKind};
-use crate::checks::{NameCheck, duplicate};
 use crate::eval::{Evaluator, Fault, Functions, ListScope, Value, with_bindings};
 use crate::library::{CollId, Library};
+use crate::names::{NameCheck, duplicate};
 
 /// A block of a buffer of the collective.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -30,6 +30,17 @@ const MOST_RANKS: i64 = 8;
 /// Small on purpose: every edit is expanded on every shape until it fails on one.
 const LIMITS: Limits = Limits { transfers: 20_000, atoms: 1 << 14, steps: 100_000, depth: 16 };
 
+impl Verifier<'_> {
+    /// Adds a repair suggestion to the errors of [`Verifier::verify`], if one is found. The edit is
+    /// searched for in the innermost text that is wrong, and tested on small shapes.
+    pub fn advised(&self, mut found: Diagnostics) -> Diagnostics {
+        if let Some(call) = self.wrong().filter(|c| is_users(self.library(), c.alg)) {
+            advise(self.library(), call, &mut found);
+        }
+        found
+    }
+}
+
 /// Adds a suggestion to the first message about `call`, if a repair is found.
 pub fn advise(lib: &Library, call: &Call, found: &mut Diagnostics) {
     let Some(first) = found.list.iter().position(|d| d.code != "E024" && d.code != "E040") else { return };

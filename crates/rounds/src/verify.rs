@@ -11,7 +11,6 @@ use kbc_diag::Diagnostics;
 use crate::expand::expand;
 use crate::library::Library;
 use crate::meaning::check;
-use crate::repair::{advise, is_users};
 use crate::rounds::{Call, Limits, Rounds, coordinates};
 
 /// A verifier of calls, which caches the calls that were found correct.
@@ -62,12 +61,13 @@ impl<'a> Verifier<'a> {
         Ok(rounds)
     }
 
-    /// Adds a repair suggestion to the errors of [`Verifier::verify`], if one is found. The edit is
-    /// searched for in the innermost text that is wrong, and tested on small shapes.
-    pub fn advised(&self, mut found: Diagnostics) -> Diagnostics {
-        if let Some(call) = self.wrong.as_ref().filter(|c| is_users(self.lib, c.alg)) {
-            advise(self.lib, call, &mut found);
-        }
-        found
+    /// Returns the innermost call of the last error.
+    pub fn wrong(&self) -> Option<&Call> {
+        self.wrong.as_ref()
+    }
+
+    /// Returns the declarations.
+    pub fn library(&self) -> &'a Library {
+        self.lib
     }
 }

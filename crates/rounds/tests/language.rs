@@ -151,7 +151,7 @@ fn views_and_orders() {
     // (y, x): y is the slow coordinate. Ranks are x*3 + y.
     let pairs: Vec<(u32, u32)> = r.transfers().map(|(_, x)| (x.src, x.dst)).collect();
     assert_eq!(pairs, [(0, 3), (3, 1), (1, 4), (4, 2), (2, 5)]);
-    assert!(r.transfers().all(|(_, x)| x.distance == 5 && x.way == 1));
+    assert!(r.transfers().all(|(_, x)| x.distance == 5 && x.direction == 1));
     // Scratch of parallel groups is one buffer; a loop makes a new one in each iteration.
     let (_, r) = text_rounds(
         "algorithm one: all_reduce over (r of p) { scratch t[2]  put [..] -> t[0] }
@@ -165,7 +165,7 @@ fn views_and_orders() {
         "algorithm a: all_reduce over (r mod p) together { put [..] -> r + 1 reduce  put [..] -> r - 1 reduce }",
         &[3],
     );
-    let ways: Vec<(u32, i8)> = r.transfers().map(|(_, x)| (x.lane, x.way)).collect();
+    let ways: Vec<(u32, i8)> = r.transfers().map(|(_, x)| (x.lane, x.direction)).collect();
     assert_eq!(ways, [(1, 1), (1, 1), (1, 1), (2, -1), (2, -1), (2, -1)]);
 }
 

@@ -87,7 +87,7 @@ fn arguments(
 /// Returns E221 if the number of elements or the root is out of range, and E005 or E006 for wrong
 /// arguments.
 pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> Result<Graph, Diagnostics> {
-    let kind = standard(cx.loaded, id).unwrap_or(CollKind::Own);
+    let kind = standard(cx.loaded, id).unwrap_or(CollKind::ByContract);
     let library = &cx.loaded.library;
     let decl = library.algorithm(id);
     let rooted = decl.root.is_some();
@@ -131,7 +131,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
         CollKind::Gather => (split, only, Some(0)),
         CollKind::Scatter | CollKind::Slice => (only, split, Some(0)),
         CollKind::Barrier => (whole.clone(), whole, None),
-        CollKind::Own => {
+        CollKind::ByContract => {
             // n elements per block. The blocks of all ranks follow one another.
             let parts = |at_first: bool| {
                 let blocks = blocks(coll, at_first, axis.size);
@@ -152,7 +152,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
     let x = graph.push(op(OpKind::Input(0), "x"), &[]);
     let done = Collective {
         kind,
-        own: (kind == CollKind::Own).then(|| Box::new(Own::named(&coll.name.node))),
+        own: (kind == CollKind::ByContract).then(|| Box::new(Own::named(&coll.name.node))),
         red: (kind.reduces() || adds(coll)).then_some(ReduceOp::Sum),
         axis: axis.name,
         joined: vec![],

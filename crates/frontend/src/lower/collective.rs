@@ -41,7 +41,7 @@ fn form(kind: CollKind) -> &'static str {
         CollKind::Gather => "gather(x, dim: 0, to: 0, over: tp)",
         CollKind::Scatter => "scatter(x, dim: 0, from: 0, over: tp)",
         CollKind::Barrier => "barrier(x, over: tp)",
-        CollKind::Slice | CollKind::Own => "slice",
+        CollKind::Slice | CollKind::ByContract => "slice",
     }
 }
 
@@ -80,7 +80,7 @@ impl Lowering<'_> {
             | CollKind::Reduce
             | CollKind::Slice
             | CollKind::Barrier
-            | CollKind::Own => {}
+            | CollKind::ByContract => {}
         }
         if kind.rooted() {
             let from = matches!(kind, CollKind::Broadcast | CollKind::Scatter);

@@ -76,7 +76,7 @@ impl Lowering<'_> {
         let sound = named.finish(&mut self.found) && (1..=most).contains(&call.args.len());
         let own = Own::named(&decl.name.node);
         let c = Collective {
-            kind: CollKind::Own,
+            kind: CollKind::ByContract,
             own: Some(Box::new(own)),
             red: red?,
             axis: axis?,
@@ -148,7 +148,7 @@ impl Lowering<'_> {
             _ => return None,
         }
         let c = Collective {
-            kind: CollKind::Own,
+            kind: CollKind::ByContract,
             own: Some(Box::new(own)),
             red: None,
             axis,

@@ -351,7 +351,7 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             }
             OpKind::Collective(Collective {
                 own: Some(Box::new(own)),
-                ..collective(&mut c, CollKind::Own, scope, args)?
+                ..collective(&mut c, CollKind::ByContract, scope, args)?
             })
         }
         other => match CollKind::parse(other) {

@@ -111,11 +111,19 @@ pub(super) fn collective(
         _ => None,
     };
     let faults = [
-        wrong(c.red.is_some(), if c.kind == Own { c.red.is_some() } else { c.kind.reduces() }, "combiner"),
-        wrong(c.dim.is_some(), has_dim && (c.dim.is_some() || c.kind != Own), "dimension"),
+        wrong(
+            c.red.is_some(),
+            if c.kind == ByContract { c.red.is_some() } else { c.kind.reduces() },
+            "combiner",
+        ),
+        wrong(c.dim.is_some(), has_dim && (c.dim.is_some() || c.kind != ByContract), "dimension"),
         wrong(c.from_dim.is_some(), c.kind == AllToAll, "second dimension (`from`)"),
-        wrong(c.root.is_some(), if c.kind == Own { c.root.is_some() } else { c.kind.rooted() }, "root"),
-        wrong(c.own.is_some(), c.kind == Own, "promise"),
+        wrong(
+            c.root.is_some(),
+            if c.kind == ByContract { c.root.is_some() } else { c.kind.rooted() },
+            "root",
+        ),
+        wrong(c.own.is_some(), c.kind == ByContract, "promise"),
         wrong(c.counts.is_some(), c.counts.is_some() && c.kind == AllToAll, "matrix of counts"),
     ];
     let bad = faults.iter().any(Option::is_some);
@@ -124,7 +132,7 @@ pub(super) fn collective(
         return fail(format!("the root of {kind} is outside axis {}, which has {}", c.axis, axis.size));
     }
     // The dimension of a user-defined collective is the split one, which `infer` finds.
-    if bad || c.kind == Own && c.dim.is_none() {
+    if bad || c.kind == ByContract && c.dim.is_none() {
         return;
     }
     let (dim, root) = (c.dim.unwrap_or(0), c.root.unwrap_or(0));
@@ -139,7 +147,7 @@ pub(super) fn collective(
         Gather => (Holds::Split(dim), Holds::Only(root)),
         Scatter => (Holds::Only(root), Holds::Split(dim)),
         Slice => (Holds::Replicated, Holds::Split(dim)),
-        Own => (Holds::Split(dim), Holds::Split(dim)),
+        ByContract => (Holds::Split(dim), Holds::Split(dim)),
         // The value keeps its placement.
         Barrier => return,
     };

@@ -5,28 +5,10 @@
 //! write goes to the buffer of the value that it replaces, unless that value is used again later.
 
 use super::lower::Lower;
-use kbc_diag::{Diagnostics, Span};
-use kbc_ir::graph::{Graph, HostOp, Op, OpId, OpKind};
+use kbc_diag::Diagnostics;
+use kbc_ir::graph::{HostOp, Op, OpId};
 use kbc_ir::host::{Host, writes};
 use kbc_ir::schedule::{BufferId, BufferRole, RegionId, SOp, SStmt};
-
-/// The host's program under construction.
-#[derive(Default)]
-pub(super) struct HostBody {
-    body: Vec<SStmt>,
-    /// Number of regions that have been launched.
-    launched: usize,
-    span: Span,
-}
-
-impl HostBody {
-    /// Returns an empty program, or none for a graph without host statements.
-    pub(super) fn of(graph: &Graph) -> Option<HostBody> {
-        let acts = graph.order().iter().map(|id| graph.op(*id));
-        let span = acts.filter(|op| matches!(op.kind, OpKind::Host(_))).map(|op| op.span).next()?;
-        Some(HostBody { span, ..HostBody::default() })
-    }
-}
 
 impl Lower<'_> {
     /// Lowers a statement of the host, and returns the buffer of its value.

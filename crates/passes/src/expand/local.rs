@@ -5,8 +5,8 @@
 //! ranks that do not take part. A program with a single part for all ranks is lowered like a graph:
 //! its schedule has one role.
 
-use super::collective::Known;
-use super::lower::{Lower, Scope, ends};
+use super::emit::Known;
+use super::lower::{Lower, PartOps, Scope, ends};
 use super::sizes::place;
 use super::streams;
 use crate::fresh::Fresh;
@@ -79,13 +79,6 @@ struct Walk {
     ends: BTreeMap<OpId, OpId>,
     /// Index of the next operation.
     next: usize,
-}
-
-/// Local operations of a part that are in no region yet.
-pub(super) struct PartOps {
-    name: Name,
-    ranks: Expr,
-    ops: Vec<(LocalOp, Option<Expr>, Span)>,
 }
 
 /// Lowers the operations of a part up to a collective, or to the end of the part.

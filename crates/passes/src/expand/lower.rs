@@ -4,9 +4,7 @@
 //! This module turns a tensor into the line on which a collective works. Packing, unpacking and the
 //! copies around a region are ordinary operations, which are visible in the schedule and timed.
 
-use super::collective::{Arg, Known, Request, collective};
-use super::host::HostBody;
-use super::local::PartOps;
+use super::emit::{Arg, Known, Request, collective};
 use super::sizes::{joined_axis, largest, local_dims, part_start, place};
 use super::streams;
 use crate::fresh::Fresh;
@@ -82,6 +80,31 @@ pub(super) struct Scope {
     pub(super) rows: Option<Dim>,
     /// Numbers of inputs and outputs before the graph's own.
     pub(super) first: (u32, u32),
+}
+
+/// Local operations of a part that are in no region yet.
+pub(super) struct PartOps {
+    pub(super) name: Name,
+    pub(super) ranks: Expr,
+    pub(super) ops: Vec<(LocalOp, Option<Expr>, Span)>,
+}
+
+/// The host's program under construction.
+#[derive(Default)]
+pub(super) struct HostBody {
+    pub(super) body: Vec<SStmt>,
+    /// Number of regions that have been launched.
+    pub(super) launched: usize,
+    pub(super) span: Span,
+}
+
+impl HostBody {
+    /// Returns an empty program, or none for a graph without host statements.
+    pub(super) fn of(graph: &Graph) -> Option<HostBody> {
+        let acts = graph.order().iter().map(|id| graph.op(*id));
+        let span = acts.filter(|op| matches!(op.kind, OpKind::Host(_))).map(|op| op.span).next()?;
+        Some(HostBody { span, ..HostBody::default() })
+    }
 }
 
 pub(super) struct Lower<'a> {
@@ -382,7 +405,7 @@ impl Lower<'_> {
             t
         };
         match c.kind {
-            CollKind::Own => return self.own(op, c, &axis, (src, from_ty), ty),
+            CollKind::ByContract => return self.own(op, c, &axis, (src, from_ty), ty),
             CollKind::AllToAll if c.counts.is_some() => {
                 return self.counted(op, c, (&axis, me), src, (&full(from_ty), &full(ty)), ty);
             }
@@ -456,7 +479,7 @@ impl Lower<'_> {
                     dst,
                 )
             }
-            CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::Own => {
+            CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::ByContract => {
                 let from_dim = c.from_dim.unwrap_or(0);
                 let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(from_ty, from_dim));
                 let s = self.value(&format!("{}_src", op.name), &full(from_ty), span);

@@ -94,34 +94,21 @@
 //! Not done here: deciding whether slots are used again in the next call (`allocate`), signals and
 //! fences (`synchronize`), and the choice of streams and pieces (`overlap`).
 
-mod body;
-mod collective;
-mod concrete;
 mod counts;
 mod emit;
 mod host;
-mod inverse;
-mod lanes;
-mod legal;
+mod interpret;
 mod local;
 mod lower;
-mod message;
-mod numbering;
-mod options;
+mod messages;
 mod own;
-mod promise;
-mod pull;
-mod region;
 mod shape;
 mod sizes;
 mod streams;
-mod sym;
-mod together;
-mod view;
 
-pub use collective::{Arg, Known, Request, collective};
+pub use emit::{Arg, Known, Request, collective};
+pub use interpret::promise_of;
 pub(crate) use lower::ends;
-pub use promise::promise_of;
 pub use sizes::joined_axis;
 pub(crate) use sizes::part_length;
 
@@ -134,7 +121,7 @@ use kbc_rounds::library::{CollId, Library};
 
 /// Checks whether a collective's contract makes every rank's result depend on every rank's input.
 pub fn is_total(lib: &Library, coll: CollId, root: Option<u64>) -> bool {
-    promise::promise(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
+    interpret::promise(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
 }
 
 /// The record of `expand`.

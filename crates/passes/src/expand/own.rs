@@ -4,8 +4,8 @@
 //! contract does not cover become zero. A barrier is a region on a line without elements, whose
 //! transfers are signals only.
 
+use super::interpret::promise_of;
 use super::lower::Lower;
-use super::promise::promise_of;
 use crate::part_of::library_for;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;

@@ -396,7 +396,7 @@ impl Typing<'_> {
             return None;
         }
         match c.kind {
-            CollKind::Own => return self.own(id, op, c, operands),
+            CollKind::ByContract => return self.own(id, op, c, operands),
             CollKind::Barrier => return self.barrier(op, operands),
             _ => {}
         }

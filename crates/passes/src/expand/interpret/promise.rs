@@ -1,6 +1,7 @@
 //! Contracts of regions: the clauses of a collective's declaration, with the root substituted.
 
-use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym};
+use super::sym::IntoStop;
+use super::sym::{Bindings, Evaluator, Res, Stop, Sym};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -31,7 +32,7 @@ pub fn promise_of(
 }
 
 /// Returns the contract of a collective on a group. `root` is a linear index.
-pub(super) fn promise(
+pub(in crate::expand) fn promise(
     lib: &Library,
     decl: &CollectiveDecl,
     root: Option<u64>,

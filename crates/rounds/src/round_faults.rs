@@ -6,9 +6,9 @@
 
 use kbc_diag::{Diagnostic, Diagnostics};
 
+use crate::cells::By;
 use crate::chain::Spot;
 use crate::library::Library;
-use crate::meaning::By;
 use crate::rounds::{Rounds, Transfer};
 
 /// Greatest number of different messages that are printed.

@@ -3,15 +3,17 @@
 //!
 //! A statement is executed once, for all ranks: a condition that depends on the rank becomes a
 //! guard, a loop stays a loop, and the variables of an `each` become generators.
-//! [`super::emit`] turns rounds into operations.
+//! [`crate::expand::emit`] turns rounds into operations.
 
+use super::builder::{At, Builder, Frame, MAX_UNROLLED, Scratch};
+use super::group::Group;
+use super::nodes::{Node, Transfer};
 use super::options::Options;
-use super::region::{Cx, Gen, Region, both};
+use super::region::{Gen, Region, both};
 use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym, Symbols, not_symbolic, untaken};
 use super::together::{lockstep, side_by_side};
-use super::view::{Group, axes_view, map_view};
+use super::view::{axes_view, map_view};
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::Name;
 use kbc_ir::expr::{Expr, UnOp};
 use kbc_rounds::ast::{self, AlgorithmDecl, Apply, Gens, Ident, Range, ViewKind};
 use kbc_rounds::interp::statements::{ends, run, says};
@@ -21,98 +23,15 @@ use kbc_rounds::options::OptionValue;
 use kbc_rounds::scope::{Fault, Scope};
 use std::rc::Rc;
 
-/// A transfer statement with its context.
-#[derive(Clone)]
-pub(super) struct Transfer {
-    /// Generators of the `each` statements around it.
-    pub(super) each: Vec<Gen>,
-    /// The condition that this rank takes part, besides the generators.
-    pub(super) guard: Expr,
-    pub(super) src: Region,
-    pub(super) dst: Region,
-    pub(super) group: Rc<Group>,
-    /// The other rank, in the group's coordinates, not wrapped.
-    pub(super) peer: Vec<Expr>,
-    pub(super) get: bool,
-    pub(super) reduce: bool,
-    pub(super) span: Span,
-    /// The number of the transfer among those of its loop, and how many those are, if they do not
-    /// follow from the loop's steps.
-    pub(super) step: Option<(Expr, i64)>,
-}
-
-/// A tree of rounds.
-#[derive(Clone)]
-pub(super) enum Node {
-    Round(Vec<Transfer>),
-    Loop(Gen, Vec<Node>),
-    /// Sequences that share no chunks.
-    Lanes(Vec<Vec<Node>>),
-}
-
-/// A scratch buffer. `like` is the operand whose line it has.
-pub(super) struct Scratch {
-    pub(super) name: Name,
-    pub(super) like: u32,
-}
-
-/// The state of the walk over statements.
-pub(super) struct Builder<'a> {
-    pub(super) cx: Cx<'a>,
-    /// Whether loops are unrolled, so that steps are constants.
-    pub(super) unroll: bool,
-    pub(super) scratch: Vec<Scratch>,
-    /// Number of operands of the collective itself.
-    pub(super) operands: u32,
-    /// Number of transfers so far, limited by [`MAX_UNROLLED`].
-    pub(super) transfers: usize,
-    pub(super) depth: u32,
-    /// Number of loops around the statement that remain loops.
-    pub(super) loops: u32,
-    /// The coordinate system of the whole region, for tables.
-    pub(super) world: super::view::World,
-    pub(super) tables: Vec<kbc_ir::schedule::Table>,
-}
-
-/// Largest number of transfers of an unrolled expansion.
-pub(super) const MAX_UNROLLED: usize = 4096;
-
-/// The ranks and values that execute a statement.
-#[derive(Clone)]
-pub(super) struct At {
-    /// The condition that this rank takes part.
-    pub(super) guard: Expr,
-    /// Generators of the `each` statements around it.
-    pub(super) each: Vec<Gen>,
-}
-
-/// The frame of one application of an algorithm: its names and its buffers.
-pub(super) struct Frame<'a> {
-    pub(super) env: Bindings,
-    pub(super) group: Rc<Group>,
-    decl: &'a AlgorithmDecl,
-    /// The collective's buffers first, then scratch.
-    buffers: Vec<Named<'a, Region, Expr>>,
-    /// Number of buffers that belong to the collective.
-    given: usize,
-}
-
-impl Frame<'_> {
-    /// Returns the index of the axis with that coordinate name.
-    pub(super) fn axis(&self, name: &str) -> Option<usize> {
-        self.decl.axes.iter().position(|a| a.coord.node == name)
-    }
-}
-
 /// Places that are being selected: the chunks so far, and for each selector the generators and the
 /// condition under which it selects.
-pub(super) struct Cut {
+pub(in crate::expand) struct Cut {
     region: Region,
     selectors: Vec<(Vec<Gen>, Option<Expr>)>,
 }
 
 /// The chunks `index; len` of a selector, for each value of some generators.
-pub(super) struct Chunks {
+pub(in crate::expand) struct Chunks {
     index: Expr,
     len: Expr,
     gens: Vec<Gen>,
@@ -533,25 +452,10 @@ fn coordinates(rank: Sym, axes: usize, span: Span) -> Res<Vec<Expr>> {
 
 impl<'a> Builder<'a> {
     /// Returns the rounds of a use of an algorithm.
-    pub(super) fn algorithm(&mut self, s: Start<'a, Self>) -> Res<Vec<Node>> {
+    pub(in crate::expand) fn algorithm(&mut self, s: Start<'a, Self>) -> Res<Vec<Node>> {
         if s.options.instances.max(s.options.cores) > 1 || s.options.pipeline > 1 {
             return self.in_lanes(s);
         }
         run(self, s)
-    }
-
-    /// Returns the operand whose line an operand has.
-    fn like(&self, operand: u32) -> u32 {
-        // Scratch like another scratch has the line of that one's operand.
-        if operand < self.operands { operand } else { self.scratch[(operand - self.operands) as usize].like }
-    }
-
-    /// Adds a scratch operand with the line of another operand, for local moves that would read
-    /// what they write.
-    pub(super) fn stage(&mut self, operand: u32) -> u32 {
-        let like = self.like(operand);
-        let name = self.cx.fresh.name("stage");
-        self.scratch.push(Scratch { name, like });
-        self.operands + self.scratch.len() as u32 - 1
     }
 }

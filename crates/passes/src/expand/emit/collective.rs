@@ -4,105 +4,30 @@
 //! Three forms are tried in this order: symbolic in rank and step; symbolic in the rank, with the
 //! steps unrolled; one role per rank, made from concrete rounds. The last two have limits, which
 //! the error states. This module owns the choice, the sizes of windows and the operands of the
-//! region. [`super::emit`] and [`super::concrete`] make the operations.
+//! region. [`super::rounds`] and [`super::concrete`] make the operations.
 
-use super::body::{At, Builder, MAX_UNROLLED, Node};
-use super::emit::{CORE, Emitter, Marks};
-use super::legal::Legal;
-use super::options::{self, Options};
-use super::promise::promise;
-use super::region::{Cx, Fresh, Region as Chunks};
-use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
-use super::view::{Group, World};
+use super::concrete;
+use super::emitter::{CORE, Emitter, Marks};
+use super::request::{Request, call, capacity, label, split, window};
+use crate::expand::interpret::Region as Chunks;
+use crate::expand::interpret::{
+    At, Builder, Cx, Evaluator, Fresh, Group, MAX_UNROLLED, Node, Options, Ranges, Res, Stop, Sym, World,
+    promise,
+};
+use crate::expand::messages::Legal;
 use crate::order::{Within, choose};
 use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp};
+use kbc_ir::types::CutRule;
 use kbc_rounds::ast::AlgorithmDecl;
-use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::interp::Start;
-use kbc_rounds::library::{AlgId, CollId, Library};
-use kbc_rounds::rounds::{Call, coordinates};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
-
-/// An argument of a use.
-#[derive(Clone, Debug)]
-pub enum Arg {
-    /// An integer.
-    Int(i64),
-    /// The name of an algorithm, or the word of an option.
-    Word(String),
-}
-
-/// A collective to be expanded.
-pub struct Request<'a> {
-    /// The declarations.
-    pub lib: &'a Library,
-    /// The collective.
-    pub coll: CollId,
-    /// The algorithm.
-    pub alg: AlgId,
-    /// Parameters and options of the use.
-    pub args: &'a [(String, Arg)],
-    /// The combiner.
-    pub red: ReduceOp,
-    /// The root as a linear index.
-    pub root: Option<u64>,
-    /// The mesh axes over which it runs.
-    pub over: Vec<Name>,
-    /// Sizes of the coordinate system: one for each part of the axis, or the whole axis.
-    pub sizes: Vec<u64>,
-    /// Buffers with their lines, in the order of the collective's declaration.
-    pub operands: Vec<(BufferId, Line)>,
-    /// Largest extent and unit of each line over all ranks.
-    pub largest: Vec<(u64, u64)>,
-    /// Name of the region.
-    pub name: Name,
-    /// Its source location.
-    pub span: Span,
-    /// Results about algorithms that are known so far.
-    pub known: &'a Known,
-}
-
-/// For each algorithm, shape and parameters: whether one slot per message needs no credit. Each
-/// result is computed once and used by all uses.
-#[derive(Default)]
-pub struct Known(RefCell<BTreeMap<Call, bool>>);
-
-impl Known {
-    fn one_slot(&self, r: &Request<'_>) -> bool {
-        let call = Call { root: None, ..call(r) };
-        if let Some(known) = self.0.borrow().get(&call) {
-            return *known;
-        }
-        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
-        self.0.borrow_mut().insert(call, found);
-        found
-    }
-}
-
-/// Returns the use as a call for the evaluation to rounds.
-pub(super) fn call(r: &Request<'_>) -> Call {
-    let decl = r.lib.algorithm(r.alg);
-    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
-    let value = |v: &Arg| match v {
-        Arg::Int(i) => Value::Int(*i),
-        Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
-    };
-    let own = |n: &str| decl.params.iter().any(|(p, _)| p.node == *n);
-    let args = r.args.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), value(v))).collect();
-    let root = r.root.map(|c| coordinates(&sizes, c as i64));
-    Call { alg: r.alg, sizes, root, args }
-}
 
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
-    let (params, options) = options::split(r)?;
+    let (params, options) = split(r)?;
     let on_cores;
     let r = match options.cores {
         1 => r,
@@ -122,7 +47,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
-    super::concrete::collective(r, &options, Marks::of(r, &options, false), out).map_err(|mut d| {
+    concrete::collective(r, &options, Marks::of(r, &options, false), out).map_err(|mut d| {
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
@@ -326,75 +251,4 @@ fn attempt(
         span: r.span,
     });
     Ok(())
-}
-
-/// Returns the algorithm as a use writes it, such as `ring` or `ring(d: -1)`.
-pub(super) fn label(r: &Request<'_>) -> String {
-    let name = &r.lib.algorithm(r.alg).name.node;
-    if r.args.is_empty() {
-        return name.clone();
-    }
-    let args: Vec<String> = r
-        .args
-        .iter()
-        .map(|(n, v)| match v {
-            Arg::Int(i) => format!("{n}: {i}"),
-            Arg::Word(w) => format!("{n}: {w}"),
-        })
-        .collect();
-    format!("{name}({})", args.join(", "))
-}
-
-pub(super) fn window(
-    r: &Request<'_>,
-    i: usize,
-    dtype: DType,
-    slots: u64,
-    capacity: u64,
-    memory: MemKind,
-    span: Span,
-) -> Window {
-    Window {
-        name: format!("{}_w{i}", r.name).into(),
-        dtype,
-        slots,
-        capacity,
-        memory,
-        zero: false,
-        offset: None,
-        span,
-    }
-}
-
-/// Returns the largest number of elements of a run of `len` of `den` chunks of a line on any rank,
-/// given the line's largest extent and unit.
-///
-/// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two
-/// ceilings).
-pub(super) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64, i64)) -> u64 {
-    let (len, den, parts) = (len.max(0) as u128, den.max(1) as u128, line.parts as u128);
-    let (extent, unit) = (extent as u128, unit as u128);
-    if parts <= 1 {
-        return (extent * unit * len).div_ceil(den) as u64;
-    }
-    let scaled = len * parts;
-    if let CutRule::Lines(line_of) = line.rule {
-        // Every boundary is less than one line away from its even position.
-        return ((extent * unit * len).div_ceil(den) + u128::from(line_of) * unit) as u64;
-    }
-    // The largest number of elements in this many blocks.
-    let run = |blocks: u128| match &line.rule {
-        CutRule::Lengths(l) => {
-            u128::from(l.longest_run(u64::try_from(blocks).unwrap_or(u64::MAX))).min(extent)
-        }
-        _ => (blocks * extent.div_ceil(parts)).min(extent),
-    };
-    let elements = if scaled % den == 0 {
-        run(scaled / den) * unit
-    } else if scaled < den && den % parts == 0 {
-        (run(1) * unit * scaled).div_ceil(den)
-    } else {
-        run(scaled / den + 2) * unit
-    };
-    elements as u64
 }

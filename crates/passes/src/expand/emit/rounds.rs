@@ -4,177 +4,17 @@
 //! lands in a slot of its own, and its four points remain marks until `synchronize`. This module
 //! numbers slots and determines the order in which reductions add.
 
-use super::body::{Builder, Node, Transfer};
-use super::message::{End, Form, at_owner};
-use super::numbering::Numbers;
-use super::region::{Gen, Region};
-use super::sym::{IntoStop, Res, not_symbolic};
+use super::emitter::{CORE, Emitter, Ends, Fits, Rotation, WindowDraft, around, guarded};
+use crate::expand::interpret::IntoStop;
+use crate::expand::interpret::{Gen, Node, Region, Res, Transfer, not_symbolic, refused};
+use crate::expand::messages::{End, Form, Landing, Message, Numbers, at_owner, tidy};
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
-use kbc_ir::schedule::{OperandId, Point, Ref, SOp, SStmt, WindowId, subst_stmts};
-use kbc_ir::types::ReduceOp;
-
-/// An operand and its largest chunks, as (chunks, of).
-pub(super) type Fits = (u32, Vec<(i64, i64)>);
-
-/// A window under construction: its slots, and the chunks that have to fit into one slot.
-pub(super) struct WindowDraft {
-    pub(super) slots: i64,
-    /// The operand and its largest chunks, as (chunks, of).
-    pub(super) fits: Fits,
-    pub(super) span: Span,
-    /// With rotating slots: the neighbour, its messages so far, and the loops that contain them.
-    pub(super) round: Option<Rotation>,
-}
-
-/// Slots that the messages to one neighbour use in rotation.
-pub(super) struct Rotation {
-    peer: Vec<Expr>,
-    stream: usize,
-    /// Number of messages per call once all are known, and the variable that stands for it until
-    /// then.
-    pub(super) messages: i64,
-    pub(super) name: Name,
-    loops: Vec<Name>,
-}
-
-impl Rotation {
-    /// Returns the variable that stands for the only slot until the end.
-    fn only(&self) -> Name {
-        format!("{} slot", self.name).into()
-    }
-
-    /// Returns the expression for that variable: `call mod 1`, so that a rotation of one slot is
-    /// recognisable as a rotation.
-    pub(super) fn slot(&self, name: &Name) -> Option<Expr> {
-        let call = Box::new(Expr::var(kbc_ir::schedule::CALL));
-        (*name == self.only()).then(|| Expr::Bin(BinOp::Mod, call, Box::new(Expr::Int(1))))
-    }
-}
-
-/// Prefix of the names of the cores' streams.
-pub(super) const CORE: &str = "core";
-
-/// A stream of a role: its name and its body.
-pub(super) type Lane = (Name, Vec<SStmt>);
-
-pub(super) struct Emitter<'b, 'a> {
-    pub(super) b: &'b mut Builder<'a>,
-    pub(super) red: ReduceOp,
-    pub(super) windows: Vec<WindowDraft>,
-    /// Number in the schedule of the first window of this region.
-    pub(super) first_window: u32,
-    /// Streams besides the main one.
-    pub(super) lanes: Vec<Lane>,
-    /// Prefix of stream and event names.
-    pub(super) region: Name,
-    /// The marks that messages get.
-    pub(super) marks: Marks,
-    /// The lane that is being written; 0 for the main stream.
-    pub(super) stream: usize,
-    /// Prefix of the names of streams besides the first.
-    pub(super) lane: &'static str,
-    /// Operands, each with the scratch that holds data fetched for it.
-    pub(super) fetched: Vec<(u32, u32)>,
-    /// The core whose lane is being written, if lanes are cores.
-    pub(super) core: Option<i64>,
-}
-
-/// The points of a message that are marked. `publish` and `expect` are always marked.
-#[derive(Clone, Copy)]
-pub(super) struct Marks {
-    /// Whether `reserve` and `free` are marked, because other messages do not imply them.
-    pub(super) reuse: bool,
-    /// Number of slots for the messages to each neighbour, used in rotation. None: one slot for
-    /// each message.
-    pub(super) slots: Option<i64>,
-    /// Whether slots belong to the sender, and receivers fetch from them.
-    pub(super) pull: bool,
-}
-
-pub(super) struct Message {
-    pub(super) like: Transfer,
-    pub(super) forms: Vec<Form>,
-    /// The places where the message lands at the receiver.
-    pub(super) dsts: Vec<Landing>,
-}
-
-/// A place at the receiver to which a message goes.
-pub(super) struct Landing {
-    pub(super) to: Region,
-    pub(super) adds: bool,
-    /// The condition, besides the guard of the message.
-    pub(super) cond: Expr,
-    pub(super) span: Span,
-}
-
-/// The operations of a message at its two ends.
-#[derive(Default)]
-pub(super) struct Ends {
-    pub(super) sends: Vec<SStmt>,
-    /// Waits, and the operations of the receiver after them.
-    pub(super) receives: Vec<SStmt>,
-    /// Waits, and gets directly to the destination. One fence completes all of a round.
-    pub(super) fetches: Vec<SStmt>,
-    /// Operations after that fence.
-    pub(super) frees: Vec<SStmt>,
-}
-
-impl Message {
-    /// Merges a transfer of the same chunks to the same peer in the same round into the message, if
-    /// the condition of one implies that of the other. Data that goes to several places travels
-    /// once. Returns whether it was merged.
-    fn join(&mut self, t: &Transfer) -> bool {
-        let m = &self.like;
-        let same = m.get == t.get
-            && m.peer == t.peer
-            && m.each == t.each
-            && m.src == t.src
-            && m.group.own == t.group.own;
-        if !same {
-            return false;
-        }
-        let landing = |cond| Landing { to: t.dst.clone(), adds: t.reduce, cond, span: t.span };
-        if let Some(more) = beyond(&t.guard, &m.guard) {
-            self.dsts.push(landing(more));
-            return true;
-        }
-        let Some(more) = beyond(&m.guard, &t.guard) else { return false };
-        for d in &mut self.dsts {
-            d.cond = more.clone().and(d.cond.clone());
-        }
-        self.like.guard = t.guard.clone();
-        self.dsts.push(landing(Expr::Int(1)));
-        true
-    }
-}
-
-/// Returns the conditions that `long` adds to `short`, or `None` unless `long` begins with all of
-/// `short`.
-fn beyond(long: &Expr, short: &Expr) -> Option<Expr> {
-    let (mut long, short) = (conjuncts(long), conjuncts(short));
-    if !long.starts_with(&short) {
-        return None;
-    }
-    Some(long.split_off(short.len()).into_iter().fold(Expr::Int(1), Expr::and))
-}
-
-/// Returns the parts of a conjunction, in order.
-pub(super) fn conjuncts(e: &Expr) -> Vec<Expr> {
-    match e {
-        Expr::Bin(BinOp::And, a, b) => {
-            let mut out = conjuncts(a);
-            out.extend(conjuncts(b));
-            out
-        }
-        e if e.is_true() => vec![],
-        e => vec![e.clone()],
-    }
-}
+use kbc_ir::schedule::{OperandId, Point, Ref, SOp, SStmt, WindowId};
 
 impl Emitter<'_, '_> {
-    pub(super) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
+    pub(in crate::expand) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
         let mut out = vec![];
         for n in nodes {
             match n {
@@ -241,7 +81,7 @@ impl Emitter<'_, '_> {
             let t = &self.unless_empty(t, loops);
             let forms = t.forms(&self.b.cx.ranges);
             let own = t.is_self(&forms, &self.b.cx.ranges);
-            let may = self.possible_where(&t.guard, &own, t, loops);
+            let may = self.b.possible_where(&t.guard, &own, t, loops);
             if may.0 {
                 locals.push((t.clone(), if may.1 { own.clone() } else { Expr::Int(1) }));
             }
@@ -285,11 +125,11 @@ impl Emitter<'_, '_> {
         for g in &t.src.gens {
             let some = Expr::bin(BinOp::Lt, g.lo.clone(), g.hi.clone());
             let inner = t.src.gens.iter().any(|h| some.mentions(&h.var));
-            if inner || super::message::tidy(&some, &self.b.cx.ranges).is_true() {
+            if inner || tidy(&some, &self.b.cx.ranges).is_true() {
                 continue;
             }
             let none = t.guard.clone().and(negated(some.clone()));
-            if self.possible(&none, &t, loops).0 {
+            if self.b.possible(&none, &t, loops).0 {
                 t.guard = t.guard.clone().and(some);
             }
         }
@@ -321,7 +161,7 @@ impl Emitter<'_, '_> {
         }
         let mut order: Option<Vec<usize>> = None;
         let mut steady = true;
-        let whole = self.enumerate(loops, false, &mut |env| {
+        let whole = self.b.enumerate(loops, false, &mut |env| {
             let values: Option<Vec<i64>> = keys.iter().map(|k| k.eval(&env).ok()).collect();
             let Some(values) = values else {
                 steady = false;
@@ -347,10 +187,10 @@ impl Emitter<'_, '_> {
     fn message(&mut self, m: &Message, loops: &[Gen]) -> Res<Ends> {
         let t = &m.like;
         let mut owner = t.owner_end(self.b)?;
-        let among = self.candidates(t, &m.forms, loops)?;
+        let among = self.b.candidates(t, &m.forms, loops)?;
         let mut other = t.other_end(&m.forms, &among, self.b)?;
-        let numbers = self.numbers(m, &among, loops)?;
-        let fits = (t.src.operand, self.largest(&t.src, loops, &t.each));
+        let numbers = self.b.numbers(m, &among, loops)?;
+        let fits = (t.src.operand, self.b.largest(&t.src, loops, &t.each));
         let (at, Numbers { message, slot, .. }) = match self.marks.slots {
             Some(k) => self.rotation(t, k, numbers, (fits, loops), &owner.peer)?,
             None => {
@@ -401,7 +241,7 @@ impl Emitter<'_, '_> {
 
     /// Returns the window of the messages to a neighbour, and the numbers of one more transfer to
     /// it.
-    pub(super) fn rotation(
+    pub(in crate::expand) fn rotation(
         &mut self,
         t: &Transfer,
         k: i64,
@@ -409,7 +249,7 @@ impl Emitter<'_, '_> {
         (fits, loops): (Fits, &[Gen]),
         peer: &[Expr],
     ) -> Res<(usize, Numbers)> {
-        let no = |why: &str| Err(super::options::refused("slots", t.span, why).into_stop());
+        let no = |why: &str| Err(refused("slots", t.span, why).into_stop());
         let fixed = !peer.iter().any(|e| loops.iter().any(|l| e.mentions(&l.var)));
         if !(t.guard.is_true() && t.each.is_empty() && fixed) {
             return no("slots go round only where every rank always sends to the same neighbour here");
@@ -445,7 +285,7 @@ impl Emitter<'_, '_> {
         Ok((at, Numbers { slot, message: message.simplify(), slots: k }))
     }
 
-    pub(super) fn chunk(&self, r: &Region, end: &End) -> Ref {
+    pub(in crate::expand) fn chunk(&self, r: &Region, end: &End) -> Ref {
         let see = |e: &Expr| at_owner(e, &end.owner, self.b);
         let path = r
             .path
@@ -456,7 +296,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Wraps operations in the loops over the runs of a region.
-    pub(super) fn pieces(&self, r: &Region, end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
+    pub(in crate::expand) fn pieces(&self, r: &Region, end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
         let see = |e: &Expr| at_owner(e, &end.owner, self.b);
         let mut out = match &r.guard {
             Some(g) => vec![SStmt::If { cond: see(g), then: inner, other: vec![] }],
@@ -470,7 +310,7 @@ impl Emitter<'_, '_> {
 
     /// Reverses the generator of an end if it is descending. Receives from several sources must
     /// come in the order of (source - receiver) mod p.
-    pub(super) fn reverse_if_needed(
+    pub(in crate::expand) fn reverse_if_needed(
         &mut self,
         t: &Transfer,
         forms: &[Form],
@@ -488,7 +328,7 @@ impl Emitter<'_, '_> {
         outer.push(g.clone());
         let (mut up, mut down) = (true, true);
         let mut last: Option<(Vec<i64>, i64)> = None;
-        let whole = self.enumerate(&outer, false, &mut |env| {
+        let whole = self.b.enumerate(&outer, false, &mut |env| {
             let steps: Vec<i64> = loops.iter().filter_map(|l| env(&l.var)).collect();
             let Ok(k) = key.eval(&env) else {
                 (up, down) = (false, false);
@@ -516,7 +356,7 @@ impl Emitter<'_, '_> {
     /// Lets core j begin with the j-th of the peers that an `each` names, so that the cores of a
     /// rank do not all move data over one link at a time. The starting point is linear in j, and
     /// the form is the same for every core.
-    pub(super) fn take_turns(&self, t: &Transfer, end: &mut End) {
+    pub(in crate::expand) fn take_turns(&self, t: &Transfer, end: &mut End) {
         let (Some(core), [g]) = (self.core, &t.each[..]) else { return };
         let (Some(lo), Some(hi), None) = (g.lo.as_int(), g.hi.as_int(), &end.turn) else { return };
         if hi - lo > 1 {
@@ -559,24 +399,6 @@ impl Emitter<'_, '_> {
         reads.extend(writes);
         Ok(reads)
     }
-}
-
-/// Wraps the operations of an end in its loops and conditions.
-pub(super) fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
-    let mut out = guarded(&end.guard, inner);
-    if let Some((var, to)) = &end.turn {
-        out = subst_stmts(&out, &|n| (n == var).then(|| to.clone()));
-        out = kbc_ir::schedule::map_exprs(&out, &Expr::simplify);
-    }
-    for g in end.loops.iter().rev() {
-        out = vec![SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body: out }];
-    }
-    guarded(&end.outer, out)
-}
-
-/// Puts statements under a condition, unless the condition is always true.
-pub(super) fn guarded(cond: &Expr, inner: Vec<SStmt>) -> Vec<SStmt> {
-    if cond.is_true() { inner } else { vec![SStmt::If { cond: cond.clone(), then: inner, other: vec![] }] }
 }
 
 /// Returns `!e`. An equality becomes the opposite comparison.

@@ -4,7 +4,7 @@
 //! form may run at their own pace only if they share no chunks. That must be evident from a
 //! constant digit of every chunk that they touch.
 
-use super::body::{Node, Transfer};
+use super::nodes::{Node, Transfer};
 use super::region::Region;
 use super::sym::{Res, Stop};
 use kbc_diag::Span;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// Combines the parts of a `together`: in lockstep if they have the same form, otherwise as lanes
 /// if they share no chunks.
-pub(super) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
+pub(in crate::expand) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
     if let Some(nodes) = lockstep(&parts) {
         return Ok(nodes);
     }
@@ -25,7 +25,7 @@ pub(super) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> 
 }
 
 /// Joins the parts round by round, or returns `None` if their loops do not match.
-pub(super) fn lockstep(parts: &[Vec<Node>]) -> Option<Vec<Node>> {
+pub(in crate::expand) fn lockstep(parts: &[Vec<Node>]) -> Option<Vec<Node>> {
     let mut it = parts.iter();
     let mut out = it.next().cloned().unwrap_or_default();
     for next in it {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The value of an expression of an algorithm.
 #[derive(Clone, Debug)]
-pub(super) enum Sym {
+pub(in crate::expand) enum Sym {
     /// An integer or a truth value.
     Int(Expr),
     /// A rank by its coordinates.
@@ -26,7 +26,7 @@ pub(super) enum Sym {
 
 /// The reason why symbolic expansion stopped.
 #[derive(Clone, Debug)]
-pub(super) enum Stop {
+pub(in crate::expand) enum Stop {
     /// This form cannot express the construct; another form may.
     NotSymbolic(String, Span),
     /// The input is wrong.
@@ -39,15 +39,15 @@ impl From<Box<Diagnostic>> for Stop {
     }
 }
 
-pub(super) type Res<T> = Result<T, Stop>;
+pub(in crate::expand) type Res<T> = Result<T, Stop>;
 
-pub(super) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> Res<T> {
+pub(in crate::expand) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> Res<T> {
     Err(Stop::NotSymbolic(why.into(), span))
 }
 
 /// Converts the result for statements that possibly no rank executes. Arithmetic without a value is
 /// not an error there. The next form, which knows the ranks, decides whether it is one.
-pub(super) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
+pub(in crate::expand) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
     match found {
         Err(Stop::Error(d)) if d.code == "E010" => {
             not_symbolic(format!("a branch of an `if` has no value: {}", d.title), span)
@@ -57,40 +57,40 @@ pub(super) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
 }
 
 /// Names of the program text and their values. The last entry of a name wins.
-pub(super) type Bindings = Vec<(String, Sym)>;
+pub(in crate::expand) type Bindings = Vec<(String, Sym)>;
 
 /// Inclusive ranges of the IR variables in scope, and which of the variables are rank coordinates.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ranges {
+pub(in crate::expand) struct Ranges {
     vars: Vec<(Name, i64, i64)>,
     coords: Vec<Name>,
 }
 
 impl Ranges {
-    pub(super) fn coord(&mut self, name: &Name, size: i64) {
+    pub(in crate::expand) fn coord(&mut self, name: &Name, size: i64) {
         self.vars.push((name.clone(), 0, size - 1));
         self.coords.push(name.clone());
     }
 
-    pub(super) fn bind(&mut self, name: &Name, lo: &Expr, hi: &Expr) {
+    pub(in crate::expand) fn bind(&mut self, name: &Name, lo: &Expr, hi: &Expr) {
         let lo = self.interval(lo).map_or(i64::MIN, |r| r.0);
         let hi = self.interval(hi).map_or(i64::MAX, |r| r.1);
         self.vars.push((name.clone(), lo, hi.saturating_sub(1)));
     }
 
-    pub(super) fn coords(&self) -> &[Name] {
+    pub(in crate::expand) fn coords(&self) -> &[Name] {
         &self.coords
     }
 
     /// Checks whether the expression is the same on every rank.
-    pub(super) fn uniform(&self, e: &Expr) -> bool {
+    pub(in crate::expand) fn uniform(&self, e: &Expr) -> bool {
         let mut same = true;
         e.vars(&mut |n| same &= !self.coords.contains(n));
         same
     }
 
     /// Returns a range that certainly contains the value.
-    pub(super) fn interval(&self, e: &Expr) -> Option<(i64, i64)> {
+    pub(in crate::expand) fn interval(&self, e: &Expr) -> Option<(i64, i64)> {
         Some(match e {
             Expr::Int(v) => (*v, *v),
             Expr::Var(n) => {
@@ -176,7 +176,12 @@ impl Ranges {
 
     /// Returns bounds around `lo..hi` that are the same on every rank, and the condition that
     /// restricts `var` to `lo..hi`.
-    pub(super) fn on_every_rank(&self, var: &Name, lo: &Expr, hi: &Expr) -> Option<(Expr, Expr, Expr)> {
+    pub(in crate::expand) fn on_every_rank(
+        &self,
+        var: &Name,
+        lo: &Expr,
+        hi: &Expr,
+    ) -> Option<(Expr, Expr, Expr)> {
         let at = || Expr::Var(var.clone());
         let (mut cond, mut bounds) = (Expr::Int(1), (lo.clone(), hi.clone()));
         if !self.uniform(lo) {
@@ -203,7 +208,7 @@ impl Ranges {
     }
 
     /// Returns `e mod n`, without the `mod` if the value is certainly in range.
-    pub(super) fn wrap(&self, e: &Expr, n: &Expr) -> Expr {
+    pub(in crate::expand) fn wrap(&self, e: &Expr, n: &Expr) -> Expr {
         if let (Some((lo, hi)), Some((k, _))) = (self.interval(e), self.interval(n))
             && lo >= 0
             && hi < k
@@ -218,7 +223,7 @@ impl Ranges {
 }
 
 /// Returns `e` without inner `mod k` in sums. The result equals `e` modulo k.
-pub(super) fn strip(e: &Expr, k: i64) -> Expr {
+pub(in crate::expand) fn strip(e: &Expr, k: i64) -> Expr {
     match e {
         Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => Expr::bin(*op, strip(a, k), strip(b, k)),
         Expr::Bin(BinOp::Mod, a, m) if m.as_int() == Some(k) => strip(a, k),
@@ -229,7 +234,7 @@ pub(super) fn strip(e: &Expr, k: i64) -> Expr {
 }
 
 /// Returns `(coefficient, rest)` with `e == coefficient * var + rest`, if `e` has that form.
-pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
+pub(in crate::expand) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
     if !e.mentions(var) {
         return Some((0, e.clone()));
     }
@@ -250,7 +255,7 @@ pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
 
 /// The domain of symbolic values.
 #[derive(Default)]
-pub(super) struct Symbols {
+pub(in crate::expand) struct Symbols {
     /// Nesting of the expression that is being evaluated in the text; 0 outside of expressions.
     level: Cell<u32>,
     /// Work for the current expression so far: parts of the text, and of the expressions made from
@@ -264,7 +269,7 @@ pub(super) struct Symbols {
 }
 
 /// An evaluator of symbolic values.
-pub(super) type Evaluator<'a> = kbc_rounds::evaluator::Evaluator<'a, Symbols>;
+pub(in crate::expand) type Evaluator<'a> = kbc_rounds::evaluator::Evaluator<'a, Symbols>;
 
 /// Largest nesting of function calls that are inlined.
 const MAX_INLINE: u32 = 64;
@@ -532,7 +537,7 @@ impl Symbols {
 }
 
 /// Conversion of a diagnostic to the reason to stop.
-pub(super) trait IntoStop {
+pub(in crate::expand) trait IntoStop {
     fn into_stop(self) -> Stop;
 }
 

@@ -7,10 +7,8 @@
 //! ranks and steps, up to [`MAX_EVALUATED`] evaluations. Beyond that, the checker finds violations
 //! (E303, E305).
 
-use super::body::{Node, Transfer};
-use super::region::{Gen, Region};
-use super::sym::{IntoStop, Ranges, Res};
-use super::view::World;
+use crate::expand::interpret::IntoStop;
+use crate::expand::interpret::{Gen, Node, Ranges, Region, Res, Transfer, World};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
@@ -21,10 +19,10 @@ use kbc_ir::types::Mesh;
 const MAX_EVALUATED: u64 = 1 << 18;
 
 /// Variables with their values.
-pub(super) type Vars = Vec<(Name, i64)>;
+pub(in crate::expand) type Vars = Vec<(Name, i64)>;
 
 /// The checks of one collective.
-pub(super) struct Legal<'x> {
+pub(in crate::expand) struct Legal<'x> {
     /// Lines of all operands, including scratch.
     lines: Vec<&'x Line>,
     world: &'x World,
@@ -69,7 +67,7 @@ fn boundary(line: &Line, (extent, unit, row): (u64, u64, u64), num: u64, den: u6
 }
 
 /// Returns the error for a transfer between two places of different sizes.
-pub(super) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
+pub(in crate::expand) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
     Diagnostic::error("E332", "chunks of unequal length that change places are not there yet")
         .primary(span, "this moves a chunk to a place of another length")
         .note(format!("{have} elements would go to a place for {room}"))
@@ -77,7 +75,7 @@ pub(super) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
 }
 
 /// Returns the mesh ranks of each group over some axes, in group order.
-pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
+pub(in crate::expand) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
     let index = |rank: u64| {
         let at = mesh.coords(rank);
         let pick = |inside: bool| {
@@ -109,12 +107,12 @@ pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
 }
 
 /// Returns the variables of a mesh rank.
-pub(super) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vars {
+pub(in crate::expand) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vars {
     mesh.axes.iter().map(|a| a.name.clone()).zip(mesh.coords(rank)).collect()
 }
 
 /// Returns the extent, the unit and the row of lengths of a line on a mesh rank.
-pub(super) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64, u64) {
+pub(in crate::expand) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64, u64) {
     let value = |e: &Expr| {
         e.eval(&|n: &Name| mesh.iter().find(|(m, _)| m == n).map(|x| x.1)).unwrap_or(0).max(0) as u64
     };
@@ -128,7 +126,7 @@ fn constant(line: &Line) -> Option<(u64, u64)> {
 }
 
 /// Returns the number of elements of one of `den` chunks, if all chunks are equal on every rank.
-pub(super) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
+pub(in crate::expand) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
     let ((extent, unit), den) = (constant(line)?, u64::try_from(den).ok().filter(|d| *d > 0)?);
     let total = extent * unit;
     let blocks = line.parts <= 1 || line.rule.equal_parts(extent, line.parts);
@@ -143,7 +141,7 @@ fn fraction(r: &Region) -> Option<(i64, Expr)> {
 }
 
 impl<'x> Legal<'x> {
-    pub(super) fn new(
+    pub(in crate::expand) fn new(
         lines: Vec<&'x Line>,
         world: &'x World,
         (mesh, over): (&'x Mesh, &'x [Name]),
@@ -158,7 +156,7 @@ impl<'x> Legal<'x> {
     /// # Errors
     /// Returns E021 for a peer that does not exist, E010 for an expression without a value, E026
     /// for sides that select different numbers of parts, and E332 for places of different lengths.
-    pub(super) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<()> {
+    pub(in crate::expand) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<()> {
         for n in nodes {
             match n {
                 Node::Round(list) => list.iter().try_for_each(|t| self.transfer(t, loops))?,
@@ -239,7 +237,7 @@ impl<'x> Legal<'x> {
         if !fits {
             gens.extend(t.src.gens.iter().cloned());
         }
-        let found = turn(&gens, &mut vec![], &mut |steps| {
+        let found = for_each_value(&gens, &mut vec![], &mut |steps| {
             if left == 0 {
                 return Some(Ok(()));
             }
@@ -282,7 +280,7 @@ impl<'x> Legal<'x> {
 
 /// Checks whether an operation in the expression may have no value: a division by 0, a logarithm of
 /// a number below 1, a shift by a negative amount.
-pub(super) fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
+pub(in crate::expand) fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
     let least = |e: &Expr| ranges.interval(e).map_or(i64::MIN, |r| r.0);
     match e {
         Expr::Int(_) | Expr::Var(_) => false,
@@ -336,13 +334,17 @@ fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Optio
 }
 
 /// Returns the number of elements of each of the chunks `num .. num + cnt` of `den`.
-pub(super) fn sizes(line: &Line, size: (u64, u64, u64), (num, cnt, den): (u64, u64, u64)) -> Vec<u64> {
+pub(in crate::expand) fn sizes(
+    line: &Line,
+    size: (u64, u64, u64),
+    (num, cnt, den): (u64, u64, u64),
+) -> Vec<u64> {
     let bounds: Vec<u64> = (num..=num + cnt).map(|i| boundary(line, size, i, den)).collect();
     bounds.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
 /// Returns the sizes of two places of one transfer if they do not fit.
-pub(super) fn misfit(have: &[u64], room: &[u64]) -> Option<(u64, u64)> {
+pub(in crate::expand) fn misfit(have: &[u64], room: &[u64]) -> Option<(u64, u64)> {
     let (a, b): (u64, u64) = (have.iter().sum(), room.iter().sum());
     if a != b {
         return Some((a, b));
@@ -354,13 +356,13 @@ pub(super) fn misfit(have: &[u64], room: &[u64]) -> Option<(u64, u64)> {
 }
 
 /// Calls `f` for every value of the generators until it returns a result.
-fn turn<T>(gens: &[Gen], steps: &mut Vars, f: &mut dyn FnMut(&Vars) -> Option<T>) -> Option<T> {
+fn for_each_value<T>(gens: &[Gen], steps: &mut Vars, f: &mut dyn FnMut(&Vars) -> Option<T>) -> Option<T> {
     let Some((g, rest)) = gens.split_first() else { return f(steps) };
     let look = |n: &Name| steps.iter().rev().find(|(m, _)| m == n).map(|s| s.1);
     let (lo, hi) = (g.lo.eval(&look).ok()?, g.hi.eval(&look).ok()?);
     for v in lo..hi {
         steps.push((g.var.clone(), v));
-        let found = turn(rest, steps, f);
+        let found = for_each_value(rest, steps, f);
         steps.pop();
         if found.is_some() {
             return found;

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::bag::Bag;
+use crate::cells::{By, Cell, Contribution, Holds, transfer_at};
 use crate::chain::{Hop, Loss, Spot, Track, origin, point, words};
 use crate::library::Library;
-use crate::meaning::{By, Cell, Contribution, Holds, transfer_at};
 use crate::rounds::{Rounds, coordinates};
 
 /// Greatest number of holders that a message lists.

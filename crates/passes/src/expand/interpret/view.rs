@@ -1,134 +1,15 @@
-//! Groups of ranks: the coordinates that an applied algorithm sees, and their translation to the
-//! coordinates of the region.
+//! Views: the groups of an `apply`, along axes or given by a map from new coordinates to ranks.
 
-use super::body::{Builder, Frame};
-use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
+use super::builder::{Builder, Frame};
+use super::group::{Group, digits};
+use super::sym::IntoStop;
+use super::sym::{Bindings, Res, Sym, not_symbolic};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::Table;
 use kbc_rounds::ast::{self, AlgorithmDecl, Ident};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-type ToRegion = Rc<dyn Fn(&[Expr]) -> Res<Vec<Expr>>>;
-
-/// The ranks on which one application of an algorithm runs.
-#[derive(Clone)]
-pub(super) struct Group {
-    pub(super) sizes: Vec<i64>,
-    /// For each axis, whether it wraps.
-    pub(super) wraps: Vec<bool>,
-    /// This rank's coordinates, as expressions in the region's coordinates.
-    pub(super) own: Vec<Expr>,
-    /// The condition that this rank belongs to a group of the view. None if every rank does.
-    pub(super) member: Option<Expr>,
-    /// Translates group coordinates of a rank of this rank's group to region coordinates.
-    to_region: ToRegion,
-    /// Coordinates that are the same in the region: own coordinate i is region coordinate
-    /// `direct[i]`.
-    direct: Option<Vec<usize>>,
-}
-
-/// The coordinate system of the region.
-#[derive(Clone)]
-pub(super) struct World {
-    pub(super) coords: Vec<(Name, i64)>,
-}
-
-impl World {
-    pub(super) fn ranks(&self) -> i64 {
-        self.coords.iter().map(|c| c.1).product()
-    }
-
-    /// Returns the linear index of a rank with these coordinates.
-    pub(super) fn linear(&self, coords: &[Expr]) -> Expr {
-        self.coords
-            .iter()
-            .zip(coords)
-            .fold(Expr::Int(0), |acc, ((_, size), c)| acc * Expr::Int(*size) + c.clone())
-    }
-
-    pub(super) fn own(&self) -> Vec<Expr> {
-        self.coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect()
-    }
-
-    /// Returns the coordinates of a linear index.
-    pub(super) fn split(&self, mut index: i64) -> Vec<i64> {
-        let mut out = vec![0; self.coords.len()];
-        for (i, (_, size)) in self.coords.iter().enumerate().rev() {
-            out[i] = index % size;
-            index /= size;
-        }
-        out
-    }
-}
-
-impl Group {
-    /// Returns the whole region, as seen by an algorithm with one axis or with one axis for each
-    /// coordinate.
-    pub(super) fn world(world: &World, decl: &AlgorithmDecl) -> Group {
-        Group {
-            sizes: world.coords.iter().map(|c| c.1).collect(),
-            wraps: decl.axes.iter().map(|a| a.wraps).collect(),
-            own: world.own(),
-            member: None,
-            to_region: Rc::new(|c| Ok(c.to_vec())),
-            direct: Some((0..world.coords.len()).collect()),
-        }
-    }
-
-    /// Returns the region coordinates of the rank with these coordinates in the group.
-    pub(super) fn region_coords(&self, own: &[Expr]) -> Res<Vec<Expr>> {
-        (self.to_region)(own)
-    }
-
-    /// Returns the linear index in the group.
-    pub(super) fn linear(&self, own: &[Expr]) -> Expr {
-        self.sizes.iter().zip(own).fold(Expr::Int(0), |acc, (s, c)| acc * Expr::Int(*s) + c.clone())
-    }
-
-    /// Returns the coordinates of a linear index.
-    pub(super) fn digits(&self, index: &Expr) -> Vec<Expr> {
-        digits(&self.sizes, index)
-    }
-
-    pub(super) fn renamed(&self, var: &Name, to: &Expr) -> Group {
-        let (var, to, inner) = (var.clone(), to.clone(), self.to_region.clone());
-        let f = |n: &Name| (*n == var).then(|| to.clone());
-        Group {
-            own: self.own.iter().map(|e| e.subst(&f)).collect(),
-            member: self.member.as_ref().map(|m| m.subst(&f)),
-            to_region: {
-                let (var, to) = (var.clone(), to.clone());
-                Rc::new(move |c| {
-                    let f = |n: &Name| (*n == var).then(|| to.clone());
-                    Ok(inner(c)?.iter().map(|e| e.subst(&f)).collect())
-                })
-            },
-            ..self.clone()
-        }
-    }
-}
-
-fn digits(sizes: &[i64], index: &Expr) -> Vec<Expr> {
-    let mut after = 1;
-    let mut out: Vec<Expr> = sizes
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(i, size)| {
-            let mut e = index.clone() / Expr::Int(after);
-            if i > 0 {
-                e = e.modulo(*size);
-            }
-            after *= size;
-            e
-        })
-        .collect();
-    out.reverse();
-    out
-}
 
 /// Matches the algorithm's axes with the sizes of a view. Returns true if the algorithm has one
 /// axis and sees the linear order of several.
@@ -149,7 +30,12 @@ fn fit_axes(decl: &AlgorithmDecl, sizes: &[i64], span: Span) -> Res<bool> {
 }
 
 /// Returns the groups along axes of the frame's group. The other coordinates are kept.
-pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame<'_>, span: Span) -> Res<Group> {
+pub(in crate::expand) fn axes_view(
+    names: &[Ident],
+    decl: &AlgorithmDecl,
+    frame: &Frame<'_>,
+    span: Span,
+) -> Res<Group> {
     let mut at = vec![];
     for n in names {
         // An axis is found by the name of its coordinate in the frame, which stands for the
@@ -198,7 +84,7 @@ pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame<'_>
 
 /// Returns the groups given by a map from new coordinates to ranks. The inverse is found by
 /// evaluating the map on every rank and recognising a closed form; otherwise it becomes a table.
-pub(super) fn map_view(
+pub(in crate::expand) fn map_view(
     vars: &[(Ident, ast::Expr)],
     to: &ast::Expr,
     decl: &AlgorithmDecl,
@@ -373,31 +259,4 @@ fn invert(
         b.table("member", values)
     };
     Ok((own, Some(member)))
-}
-
-impl Builder<'_> {
-    /// Returns the entry at this rank of a table over the ranks of the region.
-    pub(super) fn table(&mut self, hint: &str, values: Vec<i64>) -> Expr {
-        let own = self.world.own();
-        let index = self.world.linear(&own);
-        self.table_at(hint, values, index)
-    }
-
-    /// Returns an entry of a new table, or of an existing table with the same values.
-    pub(super) fn table_at(&mut self, hint: &str, values: Vec<i64>, index: Expr) -> Expr {
-        if let Some(first) = values.first()
-            && values.iter().all(|v| v == first)
-        {
-            return Expr::Int(*first);
-        }
-        let name = match self.tables.iter().find(|t| t.values == values) {
-            Some(t) => t.name.clone(),
-            None => {
-                let name = self.cx.fresh.name(hint);
-                self.tables.push(Table { name: name.clone(), values });
-                name
-            }
-        };
-        Expr::Table(name, Box::new(index))
-    }
 }

@@ -7,11 +7,9 @@
 //! they are few (an in-order tree has two per step). Otherwise all ranks of the group are tried; on
 //! a few ranks that is cheap and needs no tables.
 
-use super::body::{Builder, Transfer};
-use super::emit::Emitter;
-use super::message::Form;
-use super::region::Gen;
-use super::sym::{Ranges, Res};
+use super::enumerate::MAX_STEPS;
+use super::forms::{Form, in_range, shift, tidy};
+use crate::expand::interpret::{Builder, Gen, Ranges, Res, Transfer};
 use kbc_ir::expr::{BinOp, Expr};
 use std::collections::BTreeSet;
 
@@ -19,7 +17,7 @@ use std::collections::BTreeSet;
 const SEARCHED: i64 = 64;
 
 /// The candidates of a transfer.
-pub(super) enum Candidates {
+pub(in crate::expand) enum Candidates {
     /// None are needed: the inverse is one expression.
     Closed,
     /// All ranks of the group.
@@ -33,10 +31,10 @@ pub(super) enum Candidates {
 
 /// A peer `(v + b) / d + c`, where `v = own + s`, modulo the size if the program text has the
 /// `mod`.
-pub(super) struct Quotient {
+pub(in crate::expand) struct Quotient {
     s: Expr,
     b: i64,
-    pub(super) d: i64,
+    pub(in crate::expand) d: i64,
     c: Expr,
     /// Whether `v` is reduced modulo the size.
     turned: bool,
@@ -77,7 +75,7 @@ impl Quotient {
         let (s, turned) = match &v {
             v if v == own => (Expr::Int(0), false),
             Expr::Bin(BinOp::Mod, x, k) if k.as_int() == Some(size) => {
-                (super::message::shift(x, own, Some(size), ranges)?, true)
+                (shift(x, own, Some(size), ranges)?, true)
             }
             _ => return None,
         };
@@ -105,24 +103,24 @@ impl Quotient {
     }
 
     /// Returns the number of an owner among the candidates of its peer.
-    pub(super) fn number(&self, own: &Expr, size: i64) -> Expr {
+    pub(in crate::expand) fn number(&self, own: &Expr, size: i64) -> Expr {
         (self.value(own, size) + Expr::Int(self.b)).modulo(self.d).simplify()
     }
 }
 
 /// A candidate: the generator of its number, its group coordinates, and the condition that it is
 /// one.
-pub(super) struct Tried {
-    pub(super) each: Gen,
-    pub(super) own: Vec<Expr>,
-    pub(super) guard: Expr,
+pub(in crate::expand) struct Tried {
+    pub(in crate::expand) each: Gen,
+    pub(in crate::expand) own: Vec<Expr>,
+    pub(in crate::expand) guard: Expr,
     /// Whether the candidate's peer is the receiver by construction.
-    pub(super) sure: bool,
+    pub(in crate::expand) sure: bool,
 }
 
 impl Candidates {
     /// Returns the candidates of a receiver, as a loop.
-    pub(super) fn tried(&self, t: &Transfer, b: &mut Builder<'_>) -> Tried {
+    pub(in crate::expand) fn tried(&self, t: &Transfer, b: &mut Builder<'_>) -> Tried {
         let ranks: i64 = t.group.sizes.iter().product();
         let var = b.cx.fresh.name("u");
         let u = Expr::Var(var.clone());
@@ -139,9 +137,8 @@ impl Candidates {
                 (t.group.digits(&(me + u).modulo(ranks)), Expr::Int(1), false)
             }
             Candidates::Quotient(q) => {
-                let v =
-                    super::message::tidy(&q.at(&me, &u, ranks, t.group.wraps[0], &b.cx.ranges), &b.cx.ranges);
-                let guard = super::message::in_range(&v, ranks, &b.cx.ranges);
+                let v = tidy(&q.at(&me, &u, ranks, t.group.wraps[0], &b.cx.ranges), &b.cx.ranges);
+                let guard = in_range(&v, ranks, &b.cx.ranges);
                 let at = match q.turned {
                     true => (v - q.s.clone()).modulo(ranks),
                     false => v,
@@ -162,13 +159,18 @@ impl Candidates {
     }
 }
 
-impl Emitter<'_, '_> {
+impl Builder<'_> {
     /// Returns the candidates of a transfer inside these loops.
-    pub(super) fn candidates(&self, t: &Transfer, forms: &[Form], loops: &[Gen]) -> Res<Candidates> {
+    pub(in crate::expand) fn candidates(
+        &self,
+        t: &Transfer,
+        forms: &[Form],
+        loops: &[Gen],
+    ) -> Res<Candidates> {
         if !forms.contains(&Form::Other) {
             return Ok(Candidates::Closed);
         }
-        let ranges = &self.b.cx.ranges;
+        let ranges = &self.cx.ranges;
         if let ([peer], [own], [size]) = (&t.peer[..], &t.group.own[..], &t.group.sizes[..])
             && let Some(mut q) = Quotient::of(peer, own, *size, ranges)
             && q.d < *size
@@ -189,13 +191,13 @@ impl Emitter<'_, '_> {
     /// Returns the distances that occur in each step, if they are few and can be enumerated.
     fn distances(&self, t: &Transfer, loops: &[Gen], ranks: i64) -> Res<Option<Candidates>> {
         let (step, steps) = self.numbered(loops, t.span)?;
-        let Some(steps) = usize::try_from(steps).ok().filter(|s| *s <= super::numbering::MAX_STEPS) else {
+        let Some(steps) = usize::try_from(steps).ok().filter(|s| *s <= MAX_STEPS) else {
             return Ok(None);
         };
         let mut gens = loops.to_vec();
         gens.extend(t.each.iter().cloned());
         let me = t.group.linear(&t.group.own);
-        let peer = t.group.linear(&t.wrapped_peer(&self.b.cx.ranges));
+        let peer = t.group.linear(&t.wrapped_peer(&self.cx.ranges));
         let mut found: Vec<BTreeSet<i64>> = vec![BTreeSet::new(); steps];
         let few = ranks as usize / 8;
         let whole = self.enumerate(&gens, true, &mut |env| {

@@ -3,31 +3,26 @@
 //! An option never changes the meaning of an algorithm, so an option without an implementation
 //! could be dropped silently. It is an error nevertheless, because the user asks for its effect.
 
-use super::collective::{Arg, Request};
-use super::sym::Sym;
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::expr::Expr;
 use kbc_ir::types::MemKind;
-use kbc_rounds::eval::{AlgRef, unknown};
-use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
-use std::sync::Arc;
+use kbc_rounds::options::OptionValue;
 
 /// The effects that the options of a use ask for.
 #[derive(Clone, Debug)]
-pub(super) struct Options {
+pub(in crate::expand) struct Options {
     /// Memory of the windows.
-    pub(super) memory: MemKind,
+    pub(in crate::expand) memory: MemKind,
     /// Number of lanes of every chunk, each lane one round later than the previous one.
-    pub(super) pipeline: i64,
+    pub(in crate::expand) pipeline: i64,
     /// Number of lanes of every chunk that run concurrently.
-    pub(super) instances: i64,
+    pub(in crate::expand) instances: i64,
     /// Number of cores of a rank that share the transfers. Each core is a stream with its own
     /// lanes.
-    pub(super) cores: i64,
+    pub(in crate::expand) cores: i64,
     /// Number of slots for the messages to each neighbour, used in rotation.
-    pub(super) slots: Option<i64>,
+    pub(in crate::expand) slots: Option<i64>,
     /// Whether receivers fetch the data, which senders have put into slots of their own.
-    pub(super) pull: bool,
+    pub(in crate::expand) pull: bool,
 }
 
 impl Default for Options {
@@ -41,7 +36,7 @@ impl Options {
     ///
     /// # Errors
     /// Returns E033 if the option has no implementation there.
-    pub(super) fn set(
+    pub(in crate::expand) fn set(
         &mut self,
         name: &str,
         value: &OptionValue,
@@ -65,7 +60,7 @@ impl Options {
             ("memory", OptionValue::Word(w)) => {
                 self.memory = MemKind::parse(w).unwrap_or(MemKind::Hbm);
             }
-            _ => honoured(name, value, span)?,
+            _ => accept_default(name, value, span)?,
         }
         Ok(())
     }
@@ -75,7 +70,7 @@ impl Options {
     ///
     /// # Errors
     /// Returns E033 if one of them asks for an effect.
-    pub(super) fn unmoved(&self, span: Span) -> Result<(), Diagnostic> {
+    pub(in crate::expand) fn unmoved(&self, span: Span) -> Result<(), Diagnostic> {
         for (name, k) in [("pipeline", self.pipeline), ("instances", self.instances)] {
             if k > 1 {
                 let why = "this algorithm has no form but a role a rank, and those follow the options of the program's use alone";
@@ -89,68 +84,18 @@ impl Options {
 /// Largest number of lanes for `pipeline`, `instances` and `cores`.
 const MOST_LANES: i64 = 64;
 
-pub(super) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
+pub(in crate::expand) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
     Diagnostic::error("E033", format!("option `{name}` cannot be honoured here"))
         .primary(span, "asked for here")
         .note(why)
         .help("leave the option out; it never changes what the algorithm means")
 }
 
-/// Splits the arguments of a request into parameters and options, and parses the options.
-///
-/// # Errors
-/// Returns E006 for a name that is neither a parameter nor an option, or for a value that the
-/// option cannot have; E033 for an option without an implementation.
-pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Diagnostic> {
-    let decl = r.lib.algorithm(r.alg);
-    let mut params = vec![];
-    let mut options = Options::default();
-    for (name, value) in r.args {
-        if decl.params.iter().any(|(p, _)| p.node == *name) {
-            let value = match value {
-                Arg::Int(v) => Sym::Int(Expr::Int(*v)),
-                Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
-            };
-            params.push((name.clone(), value));
-            continue;
-        }
-        let Some(kind) = option_kind(name) else {
-            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
-            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
-            return Err(*unknown("E006", "parameter or option", name, r.span, &valid));
-        };
-        let value = read(kind, value).map_err(|wanted| {
-            Diagnostic::error("E006", format!("option `{name}` cannot have this value"))
-                .primary(r.span, format!("wanted: {wanted}"))
-        })?;
-        options.set(name, &value, false, r.span)?;
-    }
-    if options.cores > 1 && options.instances > 1 {
-        let why = "each of the cores is a stream already: instances would be streams of streams";
-        return Err(refused("instances", r.span, why));
-    }
-    Ok((params, options))
-}
-
-/// Parses the value of an option. The error is a description of the values that it can have.
-fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
-    match (kind, value) {
-        (OptionKind::Count, Arg::Int(k)) if *k >= 1 => Ok(OptionValue::Count(*k)),
-        (OptionKind::Count, _) => Err("an integer of at least 1".into()),
-        (OptionKind::Word(words), Arg::Word(w)) if words.contains(&w.as_str()) => {
-            Ok(OptionValue::Word(w.clone()))
-        }
-        (OptionKind::Word(words), _) => Err(words.join(" | ")),
-        (OptionKind::Flag, Arg::Word(w)) if w == "true" || w == "false" => Ok(OptionValue::Flag(w == "true")),
-        (OptionKind::Flag, _) => Err("true | false".into()),
-    }
-}
-
 /// Accepts an option whose value asks for the default behaviour.
 ///
 /// # Errors
 /// Returns E033 if it asks for anything else.
-fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnostic> {
+fn accept_default(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnostic> {
     let anyway = match value {
         OptionValue::Count(k) => *k == 1 && name != "slots",
         OptionValue::Word(w) => name == "transfer" && w == "push",

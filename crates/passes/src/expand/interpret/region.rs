@@ -12,10 +12,10 @@ use kbc_rounds::library::Library;
 
 /// A generator `var in lo..hi`.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Gen {
-    pub(super) var: Name,
-    pub(super) lo: Expr,
-    pub(super) hi: Expr,
+pub(in crate::expand) struct Gen {
+    pub(in crate::expand) var: Name,
+    pub(in crate::expand) lo: Expr,
+    pub(in crate::expand) hi: Expr,
 }
 
 impl Gen {
@@ -23,33 +23,33 @@ impl Gen {
         self.hi.clone() - self.lo.clone()
     }
 
-    pub(super) fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Gen {
+    pub(in crate::expand) fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Gen {
         Gen { var: self.var.clone(), lo: self.lo.subst(f), hi: self.hi.subst(f) }
     }
 }
 
 /// A selection of chunks of one operand.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Region {
-    pub(super) operand: u32,
-    pub(super) gens: Vec<Gen>,
-    pub(super) path: Vec<Part>,
+pub(in crate::expand) struct Region {
+    pub(in crate::expand) operand: u32,
+    pub(in crate::expand) gens: Vec<Gen>,
+    pub(in crate::expand) path: Vec<Part>,
     /// Filter of the generators.
-    pub(super) guard: Option<Expr>,
+    pub(in crate::expand) guard: Option<Expr>,
 }
 
 /// Fresh names for steps and generators, similar to those of the program text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fresh {
+pub(in crate::expand) struct Fresh {
     used: Vec<String>,
 }
 
 impl Fresh {
-    pub(super) fn reserve(&mut self, name: &str) {
+    pub(in crate::expand) fn reserve(&mut self, name: &str) {
         self.used.push(name.to_owned());
     }
 
-    pub(super) fn name(&mut self, hint: &str) -> Name {
+    pub(in crate::expand) fn name(&mut self, hint: &str) -> Name {
         let mut name = hint.to_owned();
         let mut n = 2;
         while self.used.contains(&name) {
@@ -62,11 +62,11 @@ impl Fresh {
 }
 
 impl Region {
-    pub(super) fn whole(operand: u32) -> Region {
+    pub(in crate::expand) fn whole(operand: u32) -> Region {
         Region { operand, gens: vec![], path: vec![], guard: None }
     }
 
-    pub(super) fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Region {
+    pub(in crate::expand) fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Region {
         Region {
             operand: self.operand,
             gens: self.gens.iter().map(|g| g.subst(f)).collect(),
@@ -80,7 +80,7 @@ impl Region {
     }
 
     /// Returns the number of runs.
-    pub(super) fn count(&self) -> Expr {
+    pub(in crate::expand) fn count(&self) -> Expr {
         self.gens.iter().fold(Expr::Int(1), |n, g| n * g.count())
     }
 
@@ -107,7 +107,14 @@ impl Region {
 
     /// Returns chunks `index; len of n` of the whole region. Uses a list of single chunks unless
     /// `ranges` shows that the run does not wrap.
-    pub(super) fn part(&self, index: Expr, len: Expr, n: Expr, cx: &mut Cx, span: Span) -> Res<Region> {
+    pub(in crate::expand) fn part(
+        &self,
+        index: Expr,
+        len: Expr,
+        n: Expr,
+        cx: &mut Cx,
+        span: Span,
+    ) -> Res<Region> {
         let index = cx.ranges.wrap(&index, &n);
         if n.as_int() == Some(1) {
             return Ok(self.clone());
@@ -169,7 +176,7 @@ impl Region {
 
     /// Returns both regions with common generators, so that equal generator values pair equal
     /// chunks.
-    pub(super) fn pair(&self, other: &Region, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
+    pub(in crate::expand) fn pair(&self, other: &Region, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
         if self.gens == other.gens && self.guard == other.guard {
             return Ok((self.clone(), other.clone()));
         }
@@ -228,18 +235,18 @@ impl Region {
 }
 
 /// The context for constructing regions.
-pub(super) struct Cx<'a> {
-    pub(super) lib: &'a Library,
-    pub(super) eval: Evaluator<'a>,
-    pub(super) ranges: Ranges,
-    pub(super) fresh: Fresh,
+pub(in crate::expand) struct Cx<'a> {
+    pub(in crate::expand) lib: &'a Library,
+    pub(in crate::expand) eval: Evaluator<'a>,
+    pub(in crate::expand) ranges: Ranges,
+    pub(in crate::expand) fresh: Fresh,
 }
 
 impl Cx<'_> {
     /// Returns a generator whose bounds are the same on every rank, as loops require, and the
     /// condition that restores the bounds of the program text if they differ from rank to rank.
     /// Records the range of the name.
-    pub(super) fn generator(
+    pub(in crate::expand) fn generator(
         &mut self,
         var: &Name,
         lo: &Expr,
@@ -255,7 +262,7 @@ impl Cx<'_> {
 }
 
 /// Returns the conjunction of the given conditions.
-pub(super) fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
+pub(in crate::expand) fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
         (a, b) => a.or(b),
@@ -263,6 +270,6 @@ pub(super) fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
 }
 
 /// Returns the least common multiple of two positive numbers.
-pub(super) fn lcm(a: i64, b: i64) -> i64 {
+pub(in crate::expand) fn lcm(a: i64, b: i64) -> i64 {
     if a == 0 || b == 0 { 1 } else { a / gcd(a.unsigned_abs(), b.unsigned_abs()) as i64 * b }
 }

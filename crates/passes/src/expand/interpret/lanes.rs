@@ -8,7 +8,8 @@
 //! pipeline is one stream. Its rounds remain a loop if every round stands alone or in a loop of its
 //! own, with lane j in its step `t - j`; otherwise they are written out.
 
-use super::body::{Builder, Node, Transfer};
+use super::builder::Builder;
+use super::nodes::{Node, Transfer};
 use super::options::Options;
 use super::region::{Cx, Gen, Region};
 use super::sym::{Res, not_symbolic};
@@ -21,7 +22,7 @@ use std::rc::Rc;
 
 impl<'a> Builder<'a> {
     /// Expands a use with `instances`, `cores` or `pipeline`.
-    pub(super) fn in_lanes(&mut self, u: Start<'a, Self>) -> Res<Vec<Node>> {
+    pub(in crate::expand) fn in_lanes(&mut self, u: Start<'a, Self>) -> Res<Vec<Node>> {
         let Options { instances, pipeline, cores, .. } = u.options;
         // `instances` and `cores` are never both more than 1.
         let (lanes, inner) = match instances.max(cores) {

@@ -9,12 +9,9 @@
 //! from there. This module also decides which slots of a sender its messages use: data that is
 //! evidently the same for several receivers is stored once.
 
-use super::emit::{Emitter, Ends, Message, WindowDraft, around, guarded};
-use super::inverse::Candidates;
-use super::message::{End, at_owner};
-use super::numbering::Numbers;
-use super::region::Gen;
-use super::sym::Res;
+use super::emitter::{Emitter, Ends, WindowDraft, around, guarded};
+use crate::expand::interpret::{Gen, Res};
+use crate::expand::messages::{Candidates, End, Message, Numbers, at_owner};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{Point, Ref, SOp, SStmt, WindowId};
@@ -22,13 +19,13 @@ use kbc_ir::schedule::{Point, Ref, SOp, SStmt, WindowId};
 impl Emitter<'_, '_> {
     /// Emits a message of a round as a fetch. `alone` states that it is the only message of the
     /// round.
-    pub(super) fn pulled(&mut self, m: &Message, loops: &[Gen], alone: bool) -> Res<Ends> {
+    pub(in crate::expand) fn pulled(&mut self, m: &Message, loops: &[Gen], alone: bool) -> Res<Ends> {
         let t = &m.like;
         let mut owner = t.owner_end(self.b)?;
-        let among = self.candidates(t, &m.forms, loops)?;
+        let among = self.b.candidates(t, &m.forms, loops)?;
         let mut other = t.other_end(&m.forms, &among, self.b)?;
-        let numbers = self.numbers(m, &among, loops)?;
-        let fits = (t.src.operand, self.largest(&t.src, loops, &t.each));
+        let numbers = self.b.numbers(m, &among, loops)?;
+        let fits = (t.src.operand, self.b.largest(&t.src, loops, &t.each));
         let shared = if self.marks.slots.is_none() { self.shared(m, &among, &owner, &other) } else { vec![] };
         let (at, Numbers { message, slot, .. }) = match self.marks.slots {
             Some(k) => self.rotation(t, k, numbers, (fits, loops), &owner.peer)?,
@@ -153,11 +150,11 @@ impl Emitter<'_, '_> {
         }
         let (step, steps) = match &t.step {
             Some(step) => step.clone(),
-            None => self.numbered(loops, t.span)?,
+            None => self.b.numbered(loops, t.span)?,
         };
         let each: Vec<Gen> = t.each.iter().filter(|g| !shared.contains(&g.var)).cloned().collect();
         let ((which, those), (piece, per)) =
-            (self.numbered(&each, t.span)?, self.numbered(&t.src.gens, t.span)?);
+            (self.b.numbered(&each, t.span)?, self.b.numbered(&t.src.gens, t.span)?);
         let (mut slot, mut slots) = (step * Expr::Int(those) + which, steps * those);
         if t.get && !matches!(among, Candidates::Closed) {
             // Several ranks may fetch in one step.

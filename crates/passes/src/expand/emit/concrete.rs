@@ -3,12 +3,10 @@
 //! It serves algorithms that have no symbolic form in rank and step. The schedule grows with ranks
 //! and steps, so there is a limit. Beyond it, the error states why the shorter forms failed.
 
-use super::collective::{Request, call, capacity, label, window};
-use super::emit::Marks;
-use super::legal;
-use super::options::{Options, refused};
-use super::promise::promise;
-use super::sym::Stop;
+use super::emitter::Marks;
+use super::request::{Request, call, capacity, label, window};
+use crate::expand::interpret::{Options, Stop, promise, refused};
+use crate::expand::messages::legal;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{Expr, gcd};
@@ -17,7 +15,7 @@ use kbc_ir::types::Mesh;
 use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
 
 /// Largest number of transfers (pieces of messages) of a schedule with one role per rank.
-pub(super) const MAX_TRANSFERS: usize = 40_000;
+pub(in crate::expand) const MAX_TRANSFERS: usize = 40_000;
 
 /// A piece of a message: its places at both ends, as runs.
 struct Piece {
@@ -116,7 +114,7 @@ fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
 }
 
 /// Appends the region with one role per rank.
-pub(super) fn collective(
+pub(in crate::expand) fn collective(
     r: &Request<'_>,
     options: &Options,
     marks: Marks,

@@ -1,0 +1,117 @@
+//! Emitter: the state of the emission of a region, with its windows, streams and marks.
+
+use crate::expand::interpret::Builder;
+use crate::expand::messages::End;
+use kbc_diag::Span;
+use kbc_ir::Name;
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::schedule::{SStmt, map_exprs, subst_stmts};
+use kbc_ir::types::ReduceOp;
+
+/// An operand and its largest chunks, as (chunks, of).
+pub(in crate::expand) type Fits = (u32, Vec<(i64, i64)>);
+
+/// A window under construction: its slots, and the chunks that have to fit into one slot.
+pub(in crate::expand) struct WindowDraft {
+    pub(in crate::expand) slots: i64,
+    /// The operand and its largest chunks, as (chunks, of).
+    pub(in crate::expand) fits: Fits,
+    pub(in crate::expand) span: Span,
+    /// With rotating slots: the neighbour, its messages so far, and the loops that contain them.
+    pub(in crate::expand) round: Option<Rotation>,
+}
+
+/// Slots that the messages to one neighbour use in rotation.
+pub(in crate::expand) struct Rotation {
+    pub(in crate::expand) peer: Vec<Expr>,
+    pub(in crate::expand) stream: usize,
+    /// Number of messages per call once all are known, and the variable that stands for it until
+    /// then.
+    pub(in crate::expand) messages: i64,
+    pub(in crate::expand) name: Name,
+    pub(in crate::expand) loops: Vec<Name>,
+}
+
+impl Rotation {
+    /// Returns the variable that stands for the only slot until the end.
+    pub(in crate::expand) fn only(&self) -> Name {
+        format!("{} slot", self.name).into()
+    }
+
+    /// Returns the expression for that variable: `call mod 1`, so that a rotation of one slot is
+    /// recognisable as a rotation.
+    pub(in crate::expand) fn slot(&self, name: &Name) -> Option<Expr> {
+        let call = Box::new(Expr::var(kbc_ir::schedule::CALL));
+        (*name == self.only()).then(|| Expr::Bin(BinOp::Mod, call, Box::new(Expr::Int(1))))
+    }
+}
+
+/// Prefix of the names of the cores' streams.
+pub(in crate::expand) const CORE: &str = "core";
+
+/// A stream of a role: its name and its body.
+pub(in crate::expand) type LaneStream = (Name, Vec<SStmt>);
+
+pub(in crate::expand) struct Emitter<'b, 'a> {
+    pub(in crate::expand) b: &'b mut Builder<'a>,
+    pub(in crate::expand) red: ReduceOp,
+    pub(in crate::expand) windows: Vec<WindowDraft>,
+    /// Number in the schedule of the first window of this region.
+    pub(in crate::expand) first_window: u32,
+    /// Streams besides the main one.
+    pub(in crate::expand) lanes: Vec<LaneStream>,
+    /// Prefix of stream and event names.
+    pub(in crate::expand) region: Name,
+    /// The marks that messages get.
+    pub(in crate::expand) marks: Marks,
+    /// The lane that is being written; 0 for the main stream.
+    pub(in crate::expand) stream: usize,
+    /// Prefix of the names of streams besides the first.
+    pub(in crate::expand) lane: &'static str,
+    /// Operands, each with the scratch that holds data fetched for it.
+    pub(in crate::expand) fetched: Vec<(u32, u32)>,
+    /// The core whose lane is being written, if lanes are cores.
+    pub(in crate::expand) core: Option<i64>,
+}
+
+/// The points of a message that are marked. `publish` and `expect` are always marked.
+#[derive(Clone, Copy)]
+pub(in crate::expand) struct Marks {
+    /// Whether `reserve` and `free` are marked, because other messages do not imply them.
+    pub(in crate::expand) reuse: bool,
+    /// Number of slots for the messages to each neighbour, used in rotation. None: one slot for
+    /// each message.
+    pub(in crate::expand) slots: Option<i64>,
+    /// Whether slots belong to the sender, and receivers fetch from them.
+    pub(in crate::expand) pull: bool,
+}
+
+/// The operations of a message at its two ends.
+#[derive(Default)]
+pub(in crate::expand) struct Ends {
+    pub(in crate::expand) sends: Vec<SStmt>,
+    /// Waits, and the operations of the receiver after them.
+    pub(in crate::expand) receives: Vec<SStmt>,
+    /// Waits, and gets directly to the destination. One fence completes all of a round.
+    pub(in crate::expand) fetches: Vec<SStmt>,
+    /// Operations after that fence.
+    pub(in crate::expand) frees: Vec<SStmt>,
+}
+
+/// Wraps the operations of an end in its loops and conditions.
+pub(in crate::expand) fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
+    let mut out = guarded(&end.guard, inner);
+    if let Some((var, to)) = &end.turn {
+        out = subst_stmts(&out, &|n| (n == var).then(|| to.clone()));
+        out = map_exprs(&out, &Expr::simplify);
+    }
+    for g in end.loops.iter().rev() {
+        out = vec![SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body: out }];
+    }
+    guarded(&end.outer, out)
+}
+
+/// Puts statements under a condition, unless the condition is always true.
+pub(in crate::expand) fn guarded(cond: &Expr, inner: Vec<SStmt>) -> Vec<SStmt> {
+    if cond.is_true() { inner } else { vec![SStmt::If { cond: cond.clone(), then: inner, other: vec![] }] }
+}

@@ -1,0 +1,208 @@
+//! Requests: a collective that is to be expanded, with its arguments and options, and what every
+//! form of its expansion computes from them.
+
+use crate::expand::interpret::{Options, Sym, refused};
+use crate::order::choose;
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp};
+use kbc_rounds::library::{AlgId, CollId, Library};
+use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
+use kbc_rounds::rounds::{Call, coordinates};
+use kbc_rounds::scope::{AlgRef, Value, unknown};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An argument of a use.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// An integer.
+    Int(i64),
+    /// The name of an algorithm, or the word of an option.
+    Word(String),
+}
+
+/// A collective to be expanded.
+pub struct Request<'a> {
+    /// The declarations.
+    pub lib: &'a Library,
+    /// The collective.
+    pub coll: CollId,
+    /// The algorithm.
+    pub alg: AlgId,
+    /// Parameters and options of the use.
+    pub args: &'a [(String, Arg)],
+    /// The combiner.
+    pub red: ReduceOp,
+    /// The root as a linear index.
+    pub root: Option<u64>,
+    /// The mesh axes over which it runs.
+    pub over: Vec<Name>,
+    /// Sizes of the coordinate system: one for each part of the axis, or the whole axis.
+    pub sizes: Vec<u64>,
+    /// Buffers with their lines, in the order of the collective's declaration.
+    pub operands: Vec<(BufferId, Line)>,
+    /// Largest extent and unit of each line over all ranks.
+    pub largest: Vec<(u64, u64)>,
+    /// Name of the region.
+    pub name: Name,
+    /// Its source location.
+    pub span: Span,
+    /// Results about algorithms that are known so far.
+    pub known: &'a Known,
+}
+
+/// For each algorithm, shape and parameters: whether one slot per message needs no credit. Each
+/// result is computed once and used by all uses.
+#[derive(Default)]
+pub struct Known(RefCell<BTreeMap<Call, bool>>);
+
+impl Known {
+    pub(in crate::expand) fn one_slot(&self, r: &Request<'_>) -> bool {
+        let call = Call { root: None, ..call(r) };
+        if let Some(known) = self.0.borrow().get(&call) {
+            return *known;
+        }
+        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
+        self.0.borrow_mut().insert(call, found);
+        found
+    }
+}
+
+/// Returns the use as a call for the evaluation to rounds.
+pub(in crate::expand) fn call(r: &Request<'_>) -> Call {
+    let decl = r.lib.algorithm(r.alg);
+    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
+    let value = |v: &Arg| match v {
+        Arg::Int(i) => Value::Int(*i),
+        Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+    };
+    let own = |n: &str| decl.params.iter().any(|(p, _)| p.node == *n);
+    let args = r.args.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), value(v))).collect();
+    let root = r.root.map(|c| coordinates(&sizes, c as i64));
+    Call { alg: r.alg, sizes, root, args }
+}
+
+/// Splits the arguments of a request into parameters and options, and parses the options.
+///
+/// # Errors
+/// Returns E006 for a name that is neither a parameter nor an option, or for a value that the
+/// option cannot have; E033 for an option without an implementation.
+pub(in crate::expand) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Diagnostic> {
+    let decl = r.lib.algorithm(r.alg);
+    let mut params = vec![];
+    let mut options = Options::default();
+    for (name, value) in r.args {
+        if decl.params.iter().any(|(p, _)| p.node == *name) {
+            let value = match value {
+                Arg::Int(v) => Sym::Int(Expr::Int(*v)),
+                Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+            };
+            params.push((name.clone(), value));
+            continue;
+        }
+        let Some(kind) = option_kind(name) else {
+            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
+            return Err(*unknown("E006", "parameter or option", name, r.span, &valid));
+        };
+        let value = read(kind, value).map_err(|wanted| {
+            Diagnostic::error("E006", format!("option `{name}` cannot have this value"))
+                .primary(r.span, format!("wanted: {wanted}"))
+        })?;
+        options.set(name, &value, false, r.span)?;
+    }
+    if options.cores > 1 && options.instances > 1 {
+        let why = "each of the cores is a stream already: instances would be streams of streams";
+        return Err(refused("instances", r.span, why));
+    }
+    Ok((params, options))
+}
+
+/// Parses the value of an option. The error is a description of the values that it can have.
+fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
+    match (kind, value) {
+        (OptionKind::Count, Arg::Int(k)) if *k >= 1 => Ok(OptionValue::Count(*k)),
+        (OptionKind::Count, _) => Err("an integer of at least 1".into()),
+        (OptionKind::Word(words), Arg::Word(w)) if words.contains(&w.as_str()) => {
+            Ok(OptionValue::Word(w.clone()))
+        }
+        (OptionKind::Word(words), _) => Err(words.join(" | ")),
+        (OptionKind::Flag, Arg::Word(w)) if w == "true" || w == "false" => Ok(OptionValue::Flag(w == "true")),
+        (OptionKind::Flag, _) => Err("true | false".into()),
+    }
+}
+
+/// Returns the algorithm as a use writes it, such as `ring` or `ring(d: -1)`.
+pub(in crate::expand) fn label(r: &Request<'_>) -> String {
+    let name = &r.lib.algorithm(r.alg).name.node;
+    if r.args.is_empty() {
+        return name.clone();
+    }
+    let args: Vec<String> = r
+        .args
+        .iter()
+        .map(|(n, v)| match v {
+            Arg::Int(i) => format!("{n}: {i}"),
+            Arg::Word(w) => format!("{n}: {w}"),
+        })
+        .collect();
+    format!("{name}({})", args.join(", "))
+}
+
+pub(in crate::expand) fn window(
+    r: &Request<'_>,
+    i: usize,
+    dtype: DType,
+    slots: u64,
+    capacity: u64,
+    memory: MemKind,
+    span: Span,
+) -> Window {
+    Window {
+        name: format!("{}_w{i}", r.name).into(),
+        dtype,
+        slots,
+        capacity,
+        memory,
+        zero: false,
+        offset: None,
+        span,
+    }
+}
+
+/// Returns the largest number of elements of a run of `len` of `den` chunks of a line on any rank,
+/// given the line's largest extent and unit.
+///
+/// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two
+/// ceilings).
+pub(in crate::expand) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64, i64)) -> u64 {
+    let (len, den, parts) = (len.max(0) as u128, den.max(1) as u128, line.parts as u128);
+    let (extent, unit) = (extent as u128, unit as u128);
+    if parts <= 1 {
+        return (extent * unit * len).div_ceil(den) as u64;
+    }
+    let scaled = len * parts;
+    if let CutRule::Lines(line_of) = line.rule {
+        // Every boundary is less than one line away from its even position.
+        return ((extent * unit * len).div_ceil(den) + u128::from(line_of) * unit) as u64;
+    }
+    // The largest number of elements in this many blocks.
+    let run = |blocks: u128| match &line.rule {
+        CutRule::Lengths(l) => {
+            u128::from(l.longest_run(u64::try_from(blocks).unwrap_or(u64::MAX))).min(extent)
+        }
+        _ => (blocks * extent.div_ceil(parts)).min(extent),
+    };
+    let elements = if scaled % den == 0 {
+        run(scaled / den) * unit
+    } else if scaled < den && den % parts == 0 {
+        (run(1) * unit * scaled).div_ceil(den)
+    } else {
+        run(scaled / den + 2) * unit
+    };
+    elements as u64
+}
