@@ -5,8 +5,7 @@
 //! numbers slots and determines the order in which reductions add.
 
 use super::emitter::{CORE, Emitter, Ends, Fits, Rotation, WindowDraft, around, guarded};
-use crate::expand::interpret::IntoStop;
-use crate::expand::interpret::{Gen, Node, Region, Res, Transfer, not_symbolic, refused};
+use crate::expand::interpret::{Gen, IntoStop, Node, Region, Res, Transfer, not_symbolic, refused};
 use crate::expand::messages::{End, Form, Landing, Message, Numbers, at_owner, tidy};
 use kbc_diag::Span;
 use kbc_ir::Name;

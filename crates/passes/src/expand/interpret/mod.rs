@@ -1,6 +1,8 @@
 //! Interpretation of an algorithm: its text as a tree of rounds, with the rank and the steps as
 //! variables. This part knows nothing of slots, signals and operations.
 
+#[cfg(test)]
+mod agree;
 mod body;
 mod builder;
 mod group;

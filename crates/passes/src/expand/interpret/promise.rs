@@ -1,7 +1,6 @@
 //! Contracts of regions: the clauses of a collective's declaration, with the root substituted.
 
-use super::sym::IntoStop;
-use super::sym::{Bindings, Evaluator, Res, Stop, Sym};
+use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;

@@ -2,8 +2,7 @@
 
 use super::builder::{Builder, Frame};
 use super::group::{Group, digits};
-use super::sym::IntoStop;
-use super::sym::{Bindings, Res, Sym, not_symbolic};
+use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;

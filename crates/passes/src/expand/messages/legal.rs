@@ -7,8 +7,7 @@
 //! ranks and steps, up to [`MAX_EVALUATED`] evaluations. Beyond that, the checker finds violations
 //! (E303, E305).
 
-use crate::expand::interpret::IntoStop;
-use crate::expand::interpret::{Gen, Node, Ranges, Region, Res, Transfer, World};
+use crate::expand::interpret::{Gen, IntoStop, Node, Ranges, Region, Res, Transfer, World};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
