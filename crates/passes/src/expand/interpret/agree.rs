@@ -42,10 +42,14 @@ fn number(x: &mut Numbers, depth: usize) -> Expr {
         BinaryOp::BitAnd,
         BinaryOp::BitOr,
         BinaryOp::BitXor,
-        BinaryOp::Shl,
-        BinaryOp::Shr,
     ];
-    of(match x.below(8) {
+    of(match x.below(9) {
+        // The IR has no value for shifts by 64 or more; the language has.
+        8 => {
+            let op = [BinaryOp::Shl, BinaryOp::Shr][x.below(2)];
+            let by = ExprKind::Int(x.below(9) as i64);
+            ExprKind::Binary(op, Box::new(a), Box::new(of(by)))
+        }
         0 => ExprKind::Unary(UnaryOp::Neg, Box::new(a)),
         1 => call(["log2", "ceil_log2", "abs", "sign", "popcount"][x.below(5)], vec![a]),
         2 => call(["min", "max", "ceil_div", "pow"][x.below(4)], vec![a, number(x, depth - 1)]),
