@@ -1,8 +1,7 @@
 //! Uses of algorithms: the call itself and every `apply`.
 //!
-//! This module runs an algorithm on each group of a statement, binds parameters, roots and regions,
-//! and detects endless recursion. `view` determines the groups, and `expand` executes the
-//! statements inside.
+//! This module checks and runs an algorithm on each group of a statement, fits regions and roots to
+//! it, and detects endless recursion. `view` determines the groups, and `interp` runs an algorithm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
