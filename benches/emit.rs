@@ -56,7 +56,7 @@ impl Proven {
     /// Returns the kernel before the passes.
     fn lowered(&mut self) -> Kernel {
         let mut kernel = self.family().kernel;
-        lower::fit_tiles(&mut kernel, target().ub);
+        lower::fit_tiles(&mut kernel, target());
         kernel
     }
 }

@@ -362,7 +362,7 @@ fn feed_forward() {
     let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/ffn_tp.kb");
     for tp in ["tp=2", "tp=4"] {
         let mut case = Case::of_file_with(&spec, &[tp]).unwrap_or_else(|e| panic!("{e}"));
-        let cores: Vec<&str> = case.sources.iter().map(|s| s.core.name()).collect();
+        let cores: Vec<&str> = case.sources.iter().map(|s| case.kernel.dialect.core(s.core)).collect();
         assert_eq!(cores, ["aic", "aiv", "aic", "aiv"]);
         case.check_own(3);
     }

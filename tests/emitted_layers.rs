@@ -133,7 +133,7 @@ fn pieces_run_beside_their_collectives() {
     let tasks = kbc_backend_ascend::tile::tasks::split(&case.kernel);
     let beside = tasks.windows(2).filter(|w| {
         let [before, product] = [&w[0].uses, &w[1].uses];
-        w[1].kernel.core == Core::Aic
+        w[1].kernel.core == Core::Matrix
             && before.shared
             && before.writes.is_disjoint(&product.reads)
             && before.writes.is_disjoint(&product.writes)

@@ -142,7 +142,7 @@ fn topology(name: &str) -> Entry {
 
 fn targets() -> Vec<Entry> {
     let mut out = vec![entry("sim", "proves, executes on every rank, compares, times", "")];
-    out.extend(platforms().iter().map(|p| match p.refused {
+    out.extend(platforms().iter().map(|p| match p.unsupported_because {
         Some(why) => entry(p.name, &format!("refused: {why}"), ""),
         None => entry(p.name, "proves, executes, emits kernels with their harness", ""),
     }));

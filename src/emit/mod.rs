@@ -157,7 +157,7 @@ pub fn complete(
     show: &Show<'_>,
 ) -> Result<Kernel, Diagnostics> {
     let mut kernel = lowered.clone();
-    lower::fit_tiles(&mut kernel, profile.ub);
+    lower::fit_tiles(&mut kernel, profile);
     show.kernel(session, LOWERED, None, &kernel);
     run_passes(session, &mut kernel, profile, show, &|_| true)?;
     let begin = Instant::now();
@@ -271,9 +271,8 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
         })
         .collect();
     let evidence = evidence(emitted, report, claim);
-    let package =
-        Package { kernel, sources: &sources, program, claim: claim.clone(), moduli, evidence, own, profile };
-    let files = files(&package)?;
+    let package = Package { kernel, sources: &sources, program, claim: claim.clone(), moduli, evidence, own };
+    let files = files(&package, profile)?;
     let report = report_of(prepared, &files);
     Ok(Contents { files, report })
 }

@@ -163,7 +163,7 @@ impl Case {
     /// Returns the source to compile, with its orchestration if it is a program of tasks.
     pub fn source(&self) -> Source<'_> {
         let kernels =
-            self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Aic }).collect();
+            self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Matrix }).collect();
         let orchestration =
             self.orchestration.as_ref().map(|[text, config, run]| Orchestration { text, config, run });
         Source { kernels, orchestration }
@@ -255,7 +255,7 @@ impl Case {
     fn adds_up(&self) -> bool {
         let mut found = false;
         for (_, op) in path::ops(&self.kernel) {
-            found |= matches!(op, Op::Multiply { .. } | Op::Reduce { .. });
+            found |= matches!(op, Op::Matmul { .. } | Op::Reduce { .. });
         }
         found
     }

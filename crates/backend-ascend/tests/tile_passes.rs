@@ -142,8 +142,8 @@ fn rows_of_one_tile_loop_do_not_meet() {
     let flags = |mut k: Kernel| {
         k.body.iter_mut().for_each(|s| {
             if let Stmt::Tiles { body, .. } = s {
-                body.insert(0, Stmt::Op(Op::SetFlag { from: Pipe::Mte2, to: Pipe::Mte3, event: 7 }));
-                body.insert(1, Stmt::Op(Op::WaitFlag { from: Pipe::Mte2, to: Pipe::Mte3, event: 7 }));
+                body.insert(0, Stmt::Op(Op::SetFlag { from: Pipe::Load, to: Pipe::Store, event: 7 }));
+                body.insert(1, Stmt::Op(Op::WaitFlag { from: Pipe::Load, to: Pipe::Store, event: 7 }));
             }
         });
         let unordered = |f: &order::Finding| matches!(f.fault, Fault::Unordered { access: 1, .. });

@@ -64,7 +64,7 @@ fn every_line_of_synchronisation_is_missed() {
             let text = print_op(&whole, op);
             let expected: &[&str] = match op {
                 Op::SetFlag { .. } | Op::WaitFlag { .. } => &["E453"],
-                Op::Dsb => &["E454"],
+                Op::MemoryBarrier => &["E454"],
                 _ => &["E452", "E454", "E455"],
             };
             assert!(

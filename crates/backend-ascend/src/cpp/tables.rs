@@ -1,8 +1,8 @@
 //! Content of the tensor argument `tables`.
 
-use super::refuse;
-use crate::tile::Kernel;
+use super::errors::refuse;
 use kbc_diag::Diagnostic;
+use kbc_tiles::tile::Kernel;
 
 /// Returns the content of the argument `tables` for a number of ranks: first the start index of
 /// each table, then the tables one after another. It is empty if the kernel has no tables.

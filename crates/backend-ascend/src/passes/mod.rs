@@ -2,17 +2,18 @@
 //!
 //! The module owns the list of the passes, their order, and the counts for reports. Every pass
 //! takes a kernel and a profile, and leaves a kernel that can be printed; after the last one,
-//! [`crate::tile::verify`] accepts the kernel.
+//! [`kbc_tiles::tile::verify`] accepts the kernel.
 
 pub mod buffers;
 pub mod double;
 pub mod fences;
 pub mod flags;
-pub mod layout;
+
+pub use kbc_tiles::layout;
 
 use crate::profile::Profile;
-use crate::tile::{Barrier, Kernel, Op, Stmt};
 use kbc_diag::Diagnostics;
+use kbc_tiles::tile::{Barrier, Kernel, Op, Stmt};
 
 /// A pass of the tile level.
 pub struct TilePass {
@@ -26,7 +27,7 @@ pub struct TilePass {
 
 /// All passes, in the order in which they run.
 pub const PASSES: &[TilePass] = &[
-    TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: layout::run },
+    TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: place },
     TilePass { name: "double", doc: "two copies of tiles in loops that load and store", run: double::run },
     TilePass { name: "buffers", doc: "addresses of tiles in the memories of a core", run: buffers::run },
     TilePass { name: "fences", doc: "release, acquire and complete as barriers and dsb", run: fences::run },
@@ -36,6 +37,11 @@ pub const PASSES: &[TilePass] = &[
         run: flags::run,
     },
 ];
+
+fn place(kernel: &mut Kernel, _: &Profile) -> Result<(), Diagnostics> {
+    kbc_tiles::layout::run(kernel);
+    Ok(())
+}
 
 /// Runs all passes.
 ///
@@ -82,7 +88,7 @@ fn count(list: &[Stmt], tiles: bool, out: &mut Counts) {
             }
             Stmt::Op(Op::Barrier(Barrier::Pipe(_))) => out.pipe += 1,
             Stmt::Op(Op::WaitFlag { .. }) => out.flags += 1,
-            Stmt::Op(Op::Dsb) => out.dsb += 1,
+            Stmt::Op(Op::MemoryBarrier) => out.dsb += 1,
             Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => {}
         }
     }
