@@ -10,10 +10,10 @@ use crate::elementwise;
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{CompareOp, ScalarFn};
 use kbc_ir::types::DType;
-use kbc_tiles::device::{Device, Dialect, Limits};
+use kbc_tiles::device::{Device, Limits};
 use kbc_tiles::lower::chain::Chain;
 use kbc_tiles::range::{self, Range};
-use kbc_tiles::tile::{Barrier, Core, LINE, Op, Rounding, Space, VecOp};
+use kbc_tiles::tile::{Barrier, Core, Dialect, LINE, Op, Rounding, Space, VecOp};
 
 /// The names of `.tile` text, and the names that the C++ text of a kernel uses itself.
 pub static DIALECT: Dialect = Dialect {

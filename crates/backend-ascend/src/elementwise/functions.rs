@@ -6,7 +6,7 @@
 //! core are wrong by at most one unit in the last place; tests measure the bounds with such
 //! functions.
 
-use super::{Build, R, Val};
+use super::build::{Build, R, Val};
 use kbc_ir::scalar::{CompareOp, ScalarBin, ScalarUn};
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::tile::VecOp;

@@ -12,8 +12,10 @@
 //! the two, and no slot of these messages is written again before the additions are over. Partial
 //! sums are rounded as if they were stored.
 
+use super::errors::refuse;
+use super::fetched;
 use super::ops::Run;
-use super::{Lower, fetched, refuse};
+use super::state::Lower;
 use crate::tile::{Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;

@@ -1,6 +1,6 @@
 //! Builder of statements: blocks, fresh names, and integers that are named once.
 
-use crate::device::Dialect;
+use crate::tile::Dialect;
 use crate::tile::{CALL, CORE, COUNT, NRANKS, RANK, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;

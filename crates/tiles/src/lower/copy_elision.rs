@@ -9,13 +9,14 @@
 //! reads the other buffer only in the first step of its loop, that step is moved in front of the
 //! loop. In all other cases the copy stays.
 
+use super::accesses::{names, touched};
 use super::storage::each;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::map_exprs;
 use kbc_ir::schedule::{
-    Buffer, BufferId, BufferRole, LocalOp, Operand, OperandId, Part, RankSet, Ref, Region, RegionId, SOp,
-    SStmt, Schedule,
+    Buffer, BufferId, BufferRole, LocalOp, Operand, OperandId, Part, RankSet, Ref, RegionId, SOp, SStmt,
+    Schedule,
 };
 use kbc_ir::walk::Program;
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ struct Staged {
 
 fn copies(s: &Schedule) -> Vec<Staged> {
     let mut out = vec![];
-    for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::cores::local(r)) {
+    for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::lanes::local(r)) {
         for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
             let (to, from) = match stmt {
                 SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), _) => (*dst, *src),
@@ -81,29 +82,6 @@ fn copies(s: &Schedule) -> Vec<Staged> {
         }
     }
     out
-}
-
-/// Buffers that an operation reads and writes: on this rank, and at a peer.
-pub(super) struct Touched {
-    pub(super) reads: Vec<BufferId>,
-    pub(super) writes: Vec<BufferId>,
-    pub(super) remote: Vec<BufferId>,
-}
-
-pub(super) fn touched(region: &Region, op: &SOp) -> Touched {
-    let of = |r: &Ref| match r {
-        Ref::Chunk { operand, .. } => vec![region.operands[operand.0 as usize].buffer],
-        Ref::Slot { .. } => vec![],
-    };
-    let (reads, writes, remote) = match op {
-        SOp::Copy { dst, src } => (of(src), of(dst), vec![]),
-        SOp::Reduce { dst, src, .. } => ([of(dst), of(src)].concat(), of(dst), vec![]),
-        SOp::Put { src, dst, .. } => (of(src), vec![], of(dst)),
-        SOp::Get { dst, src, .. } => (vec![], of(dst), of(src)),
-        SOp::Local(l) => (l.srcs(), vec![l.dst()], vec![]),
-        _ => (vec![], vec![], vec![]),
-    };
-    Touched { reads, writes, remote }
 }
 
 /// Returns the operations of regions that follow a copy: (region, operation).
@@ -188,7 +166,7 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     let one = matches!(region.roles.as_slice(), [r] if matches!(r.ranks, RankSet::All));
     let mut operands = (0..).zip(&region.operands).filter(|(_, o)| o.buffer == at.to);
     let (Some((operand, v)), None) = (operands.next(), operands.next()) else { return None };
-    if !one || super::cores::local(region) || ops.iter().any(|(i, op)| over(*i, op)) || s.mesh.ranks() > RANKS
+    if !one || super::lanes::local(region) || ops.iter().any(|(i, op)| over(*i, op)) || s.mesh.ranks() > RANKS
     {
         return None;
     }
@@ -268,21 +246,6 @@ fn read_later(program: &Program<'_>, op: &SOp, rank: u64, whole: u64) -> Option<
         SOp::Local(_) => Some((0, whole)),
         _ => None,
     }
-}
-
-/// Returns the values of names on a rank in a region.
-pub(super) fn names(s: &Schedule, program: &Program<'_>, id: RegionId, rank: u64) -> Vec<(Name, i64)> {
-    // An expression that depends on the number of the call has no value here, so its copy stays.
-    let mut out: Vec<(Name, i64)> = vec![];
-    out.extend(s.mesh.axes.iter().map(|a| a.name.clone()).zip(s.mesh.coords(rank)));
-    let coords = &s.regions[id.0 as usize].coords;
-    let index = program.group_index(id, rank);
-    let mut below: u64 = coords.iter().map(|c| c.1).product();
-    for (name, size) in coords {
-        below /= (*size).max(1);
-        out.push((name.clone(), (index / below.max(1) % size) as i64));
-    }
-    out
 }
 
 struct Walk<'w, 's> {

@@ -1,11 +1,8 @@
 //! Kernels for counting what they move, with marks where regions of the schedule begin.
 
-use super::{Lower, Staging, whole};
-use crate::device::Device;
+use super::state::Lower;
 use crate::tile::{Kernel, Object, Stmt};
-use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::Schedule;
 
 /// The kernel of a schedule at its sizes, before its last cleanup in [`super::lower`], with marks
 /// that state to which region its statements belong.
@@ -17,15 +14,6 @@ pub struct Counts {
     pub operands: Vec<Vec<Object>>,
     /// Number of ranks.
     pub ranks: u64,
-}
-
-/// Returns the kernel of a schedule for counting.
-///
-/// # Errors
-/// Returns the errors of [`super::lower`].
-pub fn counts(schedule: &Schedule, device: &dyn Device) -> Result<Counts, Diagnostics> {
-    let (kernel, operands) = whole(schedule, Staging::Fused, &|_| None, device, true)?;
-    Ok(Counts { kernel, operands, ranks: schedule.mesh.ranks() })
 }
 
 impl Counts {

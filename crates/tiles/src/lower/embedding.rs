@@ -6,7 +6,8 @@
 //! is filled with zeros before its row is loaded, and the load is omitted if there is no such row.
 
 use super::address::{add, mul, product};
-use super::{Lower, refuse};
+use super::errors::refuse;
+use super::state::Lower;
 use crate::tile::{Gm, Op, Stmt};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;

@@ -7,10 +7,11 @@
 //! between consecutive functions are in memory: a tile goes through all functions, and is stored
 //! where the result of the last one belongs.
 
-use super::chain::Chain;
-use super::copy_elision::touched;
+use super::accesses::touched;
+use super::consumer::{Consumer, Function};
+use super::fetched;
+use super::state::Lower;
 use super::storage::each;
-use super::{Lower, fetched};
 use crate::tile::{Gm, Stmt, TileId};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
@@ -18,26 +19,6 @@ use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
 use std::collections::BTreeMap;
-
-/// The functions of what a collective leaves in a buffer, each applied to the result of the
-/// previous one.
-#[derive(Clone)]
-pub(super) struct Consumer {
-    /// The buffer that the kernel does not have.
-    pub(super) of: BufferId,
-    steps: Vec<Function>,
-}
-
-/// A function on tiles.
-#[derive(Clone)]
-struct Function {
-    chain: Chain,
-    dst: BufferId,
-    args: Vec<BufferId>,
-    /// Index of the operand that is the collective's result or that of the previous function.
-    at: usize,
-    span: Span,
-}
 
 /// An operation of the schedule: region, whether the region is local, the operation, and its span.
 type Place<'s> = (usize, bool, &'s SOp, Span);
@@ -72,7 +53,7 @@ impl Lower<'_, '_> {
     fn users(&self, buffer: BufferId) -> Vec<Place<'_>> {
         let mut out = vec![];
         for (i, r) in self.schedule.regions.iter().enumerate() {
-            let local = super::cores::local(r);
+            let local = super::lanes::local(r);
             for stmt in r.roles.iter().flat_map(|r| &r.streams).flat_map(|s| &s.body) {
                 let span = if let SStmt::Op(_, span) = stmt { *span } else { Span::NONE };
                 each(std::slice::from_ref(stmt), &mut |op| {

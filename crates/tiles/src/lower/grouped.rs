@@ -4,8 +4,9 @@
 //! Which matrix a row is multiplied with is constant, and may differ between ranks: it is a table
 //! of the kernel with three entries per run.
 
+use super::errors::refuse;
 use super::matmul::{Matrix, Sizes};
-use super::{Lower, refuse};
+use super::state::Lower;
 use crate::lower::address::{add, mul};
 use crate::tile::{Gm, RANK, Stmt, Table};
 use kbc_diag::{Diagnostic, Span};

@@ -4,7 +4,7 @@
 //! While a schedule is lowered, such a table is named after its contents; [`tables`] gives the
 //! tables that are read their final names.
 
-use crate::family::each_in;
+use crate::tile::visit::each_in;
 use crate::tile::{Stmt, Table};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Returns boundary `i` of a row of lengths.
 pub(super) fn boundary(parts: &Parts, row: &Expr, i: &Expr) -> Expr {
     let width = Expr::Int(parts.of() as i64 + 1);
-    let at = super::address::add(&super::address::mul(row, &width), i);
+    let at = ((row.clone() * width).simplify() + i.clone()).simplify();
     Expr::Table(by_content(parts), Box::new(at))
 }
 

@@ -3,11 +3,12 @@
 //! The module owns the control flow of regions, and decides to which task of the program a
 //! statement belongs.
 
-use super::{Lower, product, refuse};
+use super::errors::refuse;
+use super::state::Lower;
 use crate::tile::{Core, Stmt};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{SOp, SStmt};
+use kbc_ir::schedule::{LocalOp, SOp, SStmt, Schedule};
 
 impl Lower<'_, '_> {
     pub(super) fn body(&mut self, region: usize, list: &[SStmt]) -> Result<(), Diagnostics> {
@@ -83,4 +84,22 @@ impl Lower<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Checks whether a schedule has matmuls.
+pub(super) fn products(s: &Schedule) -> bool {
+    fn any(list: &[SStmt]) -> bool {
+        list.iter().any(|stmt| match stmt {
+            SStmt::For { body, .. } => any(body),
+            SStmt::If { then, other, .. } => any(then) || any(other),
+            SStmt::Op(op, _) => product(op),
+        })
+    }
+    let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+    streams.into_iter().any(|s| any(&s.body))
+}
+
+/// Checks whether an operation is for a matrix core.
+fn product(op: &SOp) -> bool {
+    matches!(op, SOp::Local(LocalOp::Matmul { .. } | LocalOp::Grouped { .. }))
 }

@@ -7,9 +7,10 @@
 
 use super::address::{self, add, cut, mul, product, sub};
 use super::chain::{Arg, Chain, Step};
+use super::errors::refuse;
 use super::ops::Run;
 use super::rows::Reduction;
-use super::{Lower, refuse};
+use super::state::Lower;
 use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};

@@ -5,7 +5,8 @@
 //! complete. Blocks at the edges are smaller.
 
 use super::address::{add, mul, product};
-use super::{Lower, refuse};
+use super::errors::refuse;
+use super::state::Lower;
 use crate::tile::{Gm, Op, Space, Stmt, Tile, TileId};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{BinOp, Expr};
@@ -89,7 +90,7 @@ impl Lower<'_, '_> {
             return Err(refuse(span, format!("a product of {}", types[1]), help));
         }
         for rank in 0..self.program.ranks() {
-            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::fault(&f));
+            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::errors::fault(&f));
             if elements(dst)? > 0 && elements(a)? == 0 {
                 let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
                 return Err(refuse(span, "a matrix product over a dimension without elements", help));

@@ -1,8 +1,9 @@
 //! Operations of collectives: transfers, signals and fences.
 
 use super::address::{self, add, sub};
-use super::fused::Consumer;
-use super::{Lower, refuse};
+use super::consumer::Consumer;
+use super::errors::refuse;
+use super::state::Lower;
 use crate::device::conversions;
 use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
 use kbc_diag::{Diagnostic, Diagnostics, Span};

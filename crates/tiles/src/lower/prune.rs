@@ -103,7 +103,7 @@ fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
             Stmt::Task { body, .. } => {
                 names(body);
             }
-            Stmt::Op(op) => crate::family::each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
+            Stmt::Op(op) => crate::tile::visit::each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
             Stmt::Note { .. } => {}
         }
         kept.push(stmt);

@@ -5,7 +5,8 @@
 //! element. Floating-point types are computed in f32 and rounded once.
 
 use super::address::{add, mul, product};
-use super::{Lower, refuse};
+use super::errors::refuse;
+use super::state::Lower;
 use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{BinOp, Expr};

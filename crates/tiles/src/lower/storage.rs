@@ -5,13 +5,12 @@
 //! first or out last. A temporary buffer whose last use is to be copied into a result shares the
 //! memory of that result. Other temporary buffers are areas that peers do not reach.
 
-use super::{Lower, fault};
-use crate::tile::{Access, Area, AreaId, Gm, Object, Reach, Stmt, Tensor, TensorId};
+use super::errors::fault;
+use crate::tile::{Access, Area, AreaId, Object, Reach, Tensor, TensorId};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk;
-use std::convert::Infallible;
 
 /// The memory of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +32,7 @@ pub(super) struct Storage {
     windows: Vec<AreaId>,
     /// Buffers in the window that are also inputs or results, each with the tensor of that input or
     /// result.
-    copied: Vec<(BufferId, TensorId, Access)>,
+    pub(super) copied: Vec<(BufferId, TensorId, Access)>,
 }
 
 impl Storage {
@@ -253,55 +252,5 @@ pub(super) fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
             }
             SStmt::Op(op, _) => f(op),
         }
-    }
-}
-
-impl Lower<'_, '_> {
-    /// Copies inputs that peers reach into the window, and fills buffers that the schedule requires
-    /// to be zero.
-    pub(super) fn storage_prologue(&mut self) {
-        for (buffer, tensor, access) in self.storage.copied.clone() {
-            if access == Access::In {
-                let Ok(()) = self.divided(|this| this.stage(buffer, tensor, true));
-            }
-        }
-        for (i, b) in self.schedule.buffers.iter().enumerate() {
-            let id = BufferId(i as u32);
-            if b.zero && !matches!(b.role, BufferRole::Input(_)) {
-                let total = super::address::product(&self.dims(id));
-                self.build.push(Stmt::Note { place: String::new(), text: format!("%{} = 0", b.name) });
-                let to = Gm {
-                    object: self.storage.object(id),
-                    slot: Expr::Int(0),
-                    offset: Expr::Int(0),
-                    peer: None,
-                };
-                let Ok(()) = self.divided(|this| {
-                    this.fill_number(b.dtype, to, total, 0.0);
-                    Ok::<(), Infallible>(())
-                });
-            }
-        }
-    }
-
-    /// Copies results that peers reach out of the window.
-    pub(super) fn storage_epilogue(&mut self) {
-        for (buffer, tensor, access) in self.storage.copied.clone() {
-            if access == Access::Out {
-                let Ok(()) = self.divided(|this| this.stage(buffer, tensor, false));
-            }
-        }
-    }
-
-    fn stage(&mut self, buffer: BufferId, tensor: TensorId, inwards: bool) -> Result<(), Infallible> {
-        let b = self.schedule.buffer(buffer);
-        let total = super::address::product(&self.dims(buffer));
-        let place = |object| Gm { object, slot: Expr::Int(0), offset: Expr::Int(0), peer: None };
-        let (outside, inside) = (place(Object::Tensor(tensor)), place(self.storage.object(buffer)));
-        let (from, to) = if inwards { (outside, inside) } else { (inside, outside) };
-        let words = if inwards { "into the window" } else { "out of the window" };
-        self.build.push(Stmt::Note { place: String::new(), text: format!("copy %{} {words}", b.name) });
-        self.copy_run(b.dtype, to, from, total);
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@
 //! that is cast is rounded where it is stored, so that no value is written only to be read by the
 //! next function.
 
-use super::refuse;
+use super::errors::refuse;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn};

@@ -5,7 +5,7 @@
 //! the collective is the tensor of the block, a path into the vector keeps only what follows the
 //! block, and the copy is gone.
 
-use super::copy_elision::touched;
+use super::accesses::touched;
 use super::storage::each;
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
@@ -34,7 +34,7 @@ pub(super) fn placed(s: &Schedule) -> Option<Schedule> {
 
 fn taken(s: &Schedule) -> Vec<Taken> {
     let mut out = vec![];
-    for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::cores::local(r)) {
+    for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::lanes::local(r)) {
         for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
             // Blocks of the first dimension are already one after another.
             if let SStmt::Op(SOp::Local(LocalOp::Unpack { dst, src, dim: 0, parts, at: Some(at), .. }), _) =
@@ -58,7 +58,7 @@ fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
     for (i, r) in s.regions.iter().enumerate() {
         for stream in r.roles.iter().flat_map(|r| &r.streams) {
             for (n, stmt) in stream.body.iter().enumerate() {
-                let here = i == t.region && n == t.statement && super::cores::local(r);
+                let here = i == t.region && n == t.statement && super::lanes::local(r);
                 let mut fits = true;
                 each(std::slice::from_ref(stmt), &mut |op| {
                     let u = touched(r, op);
@@ -87,7 +87,7 @@ fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
         *len == Expr::Int(1)
             && *of == Expr::Int(t.parts as i64)
             && (0..s.mesh.ranks()).all(|rank| {
-                let names = super::copy_elision::names(s, &program, RegionId(number as u32), rank);
+                let names = super::accesses::names(s, &program, RegionId(number as u32), rank);
                 let block = program.local_value(&t.at, rank).ok();
                 block.is_some() && index.eval(&Names(&names)).ok() == block
             })

@@ -103,6 +103,17 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(template.to_owned(), |text, (key, value)| text.replace(&format!("@{key}@"), value))
 }
 
+/// Prints a number in Python.
+pub fn float(v: f64) -> String {
+    if v.is_nan() {
+        "float(\"nan\")".into()
+    } else if v.is_infinite() {
+        if v > 0.0 { "float(\"inf\")".into() } else { "float(\"-inf\")".into() }
+    } else {
+        format!("{v:?}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

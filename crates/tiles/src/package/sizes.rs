@@ -4,7 +4,8 @@
 //! function of rank count and count: it tries the few forms that programs have, and the form must
 //! give every sample.
 
-use super::{Global, Program, golden, refused};
+use super::description::{Global, Program, refused};
+use super::golden;
 use crate::tile::{COUNT, NRANKS};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::{BinOp, Expr};

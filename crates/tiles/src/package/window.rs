@@ -4,7 +4,7 @@
 //! The layout is read from a kernel that the passes have laid out; nothing is decided here.
 //! Harness, manifest and `kbc explain window` use it.
 
-use super::refused;
+use super::description::refused;
 use crate::layout;
 use crate::tile::{Kernel, Reach};
 use kbc_diag::Diagnostic;

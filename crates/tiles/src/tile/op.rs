@@ -1,6 +1,7 @@
 //! Operations of the tile level, their operands, and the pipe that executes each of them.
 
-use super::{AreaId, SignalsId, TensorId, TileId};
+use super::ids::{AreaId, SignalsId, TensorId, TileId};
+use super::roles::{Barrier, Pipe};
 use kbc_ir::expr::Expr;
 
 /// A memory outside the core.
@@ -23,35 +24,6 @@ pub struct Gm {
     pub offset: Expr,
     /// Rank in the domain whose window is meant; `None` means this rank's own memory.
     pub peer: Option<Expr>,
-}
-
-/// The pipes that kernels use.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Pipe {
-    /// Scalar pipe.
-    Scalar,
-    /// Vector pipe.
-    Vector,
-    /// Transfers from global memory into the core.
-    Load,
-    /// Transfers from a vector core to global memory.
-    Store,
-    /// Transfers inside a matrix core, from its stage to its operands.
-    Move,
-    /// The matrix unit.
-    Matmul,
-    /// Transfers of sums of a matrix core to global memory.
-    StoreSums,
-}
-
-/// The pipes that a barrier waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Barrier {
-    /// One pipe: what is issued to it later starts after what was issued to it before has
-    /// completed.
-    Pipe(Pipe),
-    /// All pipes.
-    All,
 }
 
 /// Vector instructions; all tiles of an instruction have one element type.
@@ -323,12 +295,6 @@ pub enum Op {
         /// Number of the event among those of this pair of pipes.
         event: u8,
     },
-}
-
-impl Pipe {
-    /// All pipes.
-    pub const ALL: [Pipe; 7] =
-        [Pipe::Scalar, Pipe::Vector, Pipe::Load, Pipe::Store, Pipe::Move, Pipe::Matmul, Pipe::StoreSums];
 }
 
 impl VecOp {

@@ -5,13 +5,18 @@
 //! [`Kernel`] cannot represent; the verifier decides whether a kernel is sound.
 
 mod ops;
+mod reader;
 
 use super::text::VERSION;
 use super::*;
-use crate::device::Dialect;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_ir::text::reader::{Cur, Names, Node, R, atom, dtype, expr, head, keep, leaf, tree, unknown};
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use kbc_ir::text::reader::{Cur, Node, R, atom, dtype, expr, head, keep, leaf, tree, unknown};
+use kbc_ir::types::DType;
 use ops::index;
+use reader::Reader;
+use std::collections::BTreeMap;
 
 const DECLARATIONS: [&str; 9] =
     ["kernel", "scalar", "tensor", "table", "signals", "window", "scratch", "tile", "body"];
@@ -32,41 +37,7 @@ pub fn parse(text: &str, file: FileId, dialect: &'static Dialect) -> Result<Kern
     if out.has_errors() { Err(out.finish()) } else { Ok(kernel) }
 }
 
-struct Reader<'d> {
-    k: Kernel,
-    tensors: Names,
-    signals: Names,
-    areas: Names,
-    tiles: Names,
-    named: bool,
-    out: &'d mut Diagnostics,
-}
-
-impl<'d> Reader<'d> {
-    fn new(dialect: &'static Dialect, out: &'d mut Diagnostics) -> Self {
-        Reader {
-            k: Kernel {
-                name: Name::from(""),
-                dialect,
-                core: Core::Vector,
-                cores: 1,
-                scalars: vec![],
-                tensors: vec![],
-                tables: vec![],
-                signals: vec![],
-                areas: vec![],
-                tiles: vec![],
-                body: vec![],
-            },
-            tensors: Names::new("tensor", "%"),
-            signals: Names::new("array of signals", "@"),
-            areas: Names::new("window", "@"),
-            tiles: Names::new("tile", "$"),
-            named: false,
-            out,
-        }
-    }
-
+impl Reader<'_> {
     fn kernel(&mut self, nodes: &[Node], start: Span) {
         let version = nodes.first().map(|n| (n, version(n)));
         match version {

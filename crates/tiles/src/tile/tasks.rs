@@ -96,7 +96,7 @@ fn look(kernel: &Kernel, list: &[Stmt], uses: &mut Uses) {
             Stmt::Task { body, .. } => look(kernel, body, uses),
             Stmt::Note { .. } => {}
             Stmt::Op(op) => {
-                crate::family::each_of(&mut op.clone(), &mut |e| uses.tables |= tables(e));
+                crate::tile::visit::each_of(&mut op.clone(), &mut |e| uses.tables |= tables(e));
                 match op {
                     Op::Load { from: g, .. }
                     | Op::LoadRow { from: g, .. }

@@ -5,6 +5,7 @@
 //! not written. `docs/tile.md` describes the text.
 
 use super::*;
+use kbc_ir::expr::Expr;
 use kbc_ir::text::reader::{labels, quoted, show, string};
 
 /// Version of the format, as the first line states it.

@@ -15,7 +15,9 @@ use super::text::print_op;
 use super::*;
 use code::{Code, Resolver, Step};
 use kbc_diag::Diagnostic;
-use kbc_ir::expr::{BinOp, EvalError, apply_bin, apply_un};
+use kbc_ir::expr::{BinOp, EvalError, Expr, apply_bin, apply_un};
+use kbc_ir::name::Name;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 type R<T> = Result<T, Diagnostic>;

@@ -1,8 +1,7 @@
 //! Table of the error bounds of the functions that a program uses.
 
-use super::super::python::quoted;
-use super::float;
 use crate::lower::chain::Bound;
+use crate::package::python::{float, quoted};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::scalar::{Scalar, ScalarUn};
 use std::collections::BTreeSet;

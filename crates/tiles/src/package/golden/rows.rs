@@ -1,6 +1,7 @@
 //! Limits for inputs that are row indices of tables: how large their elements may be.
 
-use super::super::{Program, python};
+use crate::package::description::Program;
+use crate::package::python;
 use kbc_ir::graph::{OpId, OpKind};
 
 /// A line in the loop over inputs, for programs with row indices among the inputs.

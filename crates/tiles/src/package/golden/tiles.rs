@@ -1,6 +1,6 @@
 //! Golden values of tile kernels: their meaning with one tile per loop, statement by statement.
 
-use super::{Elementwise, Names, Numbers, arguments, broken};
+use super::elementwise::{Elementwise, Names, Numbers, arguments, broken};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Op;
 use kbc_ir::tiles::{Index, Stmt, Tile, TileKernel};
@@ -109,7 +109,7 @@ impl Tiles<'_> {
         let mut name = v.name;
         if v.index != index {
             let sizes: Vec<String> = index.iter().map(|i| self.size(i)).collect();
-            let shape = super::tuple(sizes);
+            let shape = crate::package::python::tuple(sizes);
             let text = match self.bounded() {
                 true => format!("moved(lambda t: t[0].expand({shape}), {name})"),
                 false => format!("{name}.expand({shape})"),

@@ -1,9 +1,10 @@
 //! Parser of the operations of a kernel.
 
-use super::Reader;
-use crate::device::Dialect;
+use super::reader::Reader;
+use crate::tile::Dialect;
 use crate::tile::*;
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::expr::Expr;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::text::reader::{Cur, Label, R, Tok, expr, unknown};
 

@@ -4,7 +4,9 @@
 
 use super::super::*;
 use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
 use kbc_ir::expr::{BinOp, EvalError, UnOp};
+use kbc_ir::name::Name;
 
 type R<T> = Result<T, Diagnostic>;
 

@@ -2,6 +2,7 @@
 
 use super::super::text::print_op;
 use super::super::*;
+use kbc_ir::expr::Expr;
 use kbc_ir::scalar::CompareOp;
 
 /// A concrete place outside the core.

@@ -38,42 +38,16 @@
 mod names;
 mod order;
 mod shape;
+mod sink;
 mod window;
 
-use super::path::{self, Path};
-use super::text::print_op;
-use super::{Kernel, Op, tasks};
+use super::path;
+use super::{Kernel, tasks};
 use crate::args;
 use crate::device::Device;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-
-/// A violation of a rule.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Problem {
-    /// Path of the statement; empty if a declaration or the end of the kernel is meant.
-    pub at: Path,
-    /// The message.
-    pub diagnostic: Diagnostic,
-}
-
-/// Collector of the problems that the rules find.
-struct Sink<'k> {
-    kernel: &'k Kernel,
-    device: &'k dyn Device,
-    found: Vec<Problem>,
-}
-
-impl Sink<'_> {
-    fn at(&mut self, at: &[u32], diagnostic: Diagnostic) {
-        self.found.push(Problem { at: at.to_vec(), diagnostic });
-    }
-
-    /// Adds a problem of an operation, with the operation as a note.
-    fn op(&mut self, at: &[u32], op: &Op, diagnostic: Diagnostic) {
-        let text = format!("the operation: `{}`", print_op(self.kernel, op));
-        self.at(at, diagnostic.note(text));
-    }
-}
+pub use sink::Problem;
+use sink::Sink;
 
 /// Returns all problems of a kernel: declarations first, then by place. If names or ids are wrong,
 /// the other rules are not checked.

@@ -1,6 +1,6 @@
 //! Rule T7: names and ids are declared exactly once, and expressions read only what is in scope.
 
-use super::Sink;
+use super::sink::Sink;
 use crate::tile::path::Path;
 use crate::tile::{CALL, CORE, Gm, Kernel, Object, Op, RANK, Stmt, TileId, VArg};
 use kbc_diag::Diagnostic;

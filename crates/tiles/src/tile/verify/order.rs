@@ -1,8 +1,8 @@
 //! Rules T3 to T6, and the part of T9 that no fence is left: reports the findings of the order
 //! analysis.
 
-use super::Sink;
-use crate::device::Dialect;
+use super::sink::Sink;
+use crate::tile::Dialect;
 use crate::tile::hazard::{Event, Program, Touched};
 use crate::tile::order::{Fault, Finding, analyse};
 use crate::tile::path::{self, Path};

@@ -1,6 +1,6 @@
 //! Rules T2 and T8: instructions, their element types, and lengths.
 
-use super::Sink;
+use super::sink::Sink;
 use crate::tile::hazard::Touched;
 use crate::tile::path::Path;
 use crate::tile::{

@@ -6,7 +6,7 @@
 //! (`nranks / 2 - 1` with one rank): such a size is not one of the kernel's. A kernel without any
 //! size is reported.
 
-use super::Sink;
+use super::sink::Sink;
 use crate::layout::area_bytes;
 use crate::tile::{CALL, COUNT, Kernel, NRANKS, Space};
 use kbc_diag::Diagnostic;
