@@ -377,6 +377,10 @@ impl Device for Profile {
         &self.limits
     }
 
+    fn in_order(&self) -> bool {
+        false
+    }
+
     fn bytes(&self, space: Space) -> u32 {
         self.bytes(space)
     }
