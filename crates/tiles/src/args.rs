@@ -6,6 +6,7 @@
 
 use crate::tile::tasks::Task;
 use crate::tile::{Access, Area, AreaId, CALL, Kernel, Object, Tensor, TensorId};
+use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
 
@@ -186,4 +187,44 @@ pub fn task_tensors<'k>(kernel: &'k Kernel, tasks: &[Task], at: usize) -> Vec<Ta
 /// `tensors(kernel).len() + i`.
 pub fn scalars(kernel: &Kernel) -> Vec<ScalarArg> {
     kernel.scalars.iter().cloned().map(ScalarArg::Value).chain([ScalarArg::Context]).collect()
+}
+
+/// Returns E449: the kernel is not complete.
+pub fn incomplete(title: String) -> Diagnostic {
+    Diagnostic::error("E449", title).note(
+        "kernels are printed after the passes layout, buffers, flags and fences, and after the verifier",
+    )
+}
+
+/// Returns the content of the argument `tables` for a number of ranks: first the start index of
+/// each table, then the tables one after another. It is empty if the kernel has no tables.
+///
+/// # Errors
+/// Returns E449 if a table has no entries for that number of ranks, or if a start index or an entry
+/// does not fit in 32 bits.
+pub fn tables_tensor(k: &Kernel, nranks: u64) -> Result<Vec<i32>, Diagnostic> {
+    let mut starts = vec![];
+    let mut entries: Vec<i32> = vec![];
+    for t in &k.tables {
+        let at = k.tables.len() + entries.len();
+        starts.push(
+            i32::try_from(at).map_err(|_| incomplete(format!("table @{} begins beyond 32 bits", t.name)))?,
+        );
+        let values = t.values.get(&nranks).ok_or_else(|| {
+            let known: Vec<String> = t.values.keys().map(u64::to_string).collect();
+            incomplete(format!(
+                "table @{} has no entries for {nranks} ranks, it has them for {}",
+                t.name,
+                known.join(", ")
+            ))
+        })?;
+        for v in values {
+            let entry = i32::try_from(*v);
+            entries.push(entry.map_err(|_| {
+                incomplete(format!("table @{} has {v}, which does not fit in 32 bits", t.name))
+            })?);
+        }
+    }
+    starts.extend(entries);
+    Ok(starts)
 }

@@ -8,6 +8,7 @@ use crate::lower::chain::Bound;
 use crate::lower::{self, Counts, Places, Staging};
 use crate::package::{KernelText, Package, Source};
 use crate::tile::Kernel;
+use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::scalar::ScalarUn;
 use kbc_ir::schedule::Schedule;
@@ -19,6 +20,26 @@ pub struct Support {
     pub name: &'static str,
     /// Why it is not supported; `None` if it is supported.
     pub unsupported_because: Option<&'static str>,
+}
+
+/// Checks whether `name` is one of `all` and supported. `word` says what is named.
+///
+/// # Errors
+/// Returns E458 with the reason if it is unknown or not supported.
+pub fn supported(word: &str, name: &str, all: &[Support]) -> Result<(), Diagnostic> {
+    let served: Vec<&str> = all.iter().filter(|s| s.unsupported_because.is_none()).map(|s| s.name).collect();
+    let d = match all.iter().find(|s| s.name == name) {
+        Some(Support { unsupported_because: None, .. }) => return Ok(()),
+        Some(Support { unsupported_because: Some(why), .. }) => {
+            Diagnostic::error("E458", format!("{word} {name} is not supported: {why}"))
+        }
+        None => Diagnostic::error("E458", format!("there is no {word} `{name}`")),
+    };
+    let d = d.note(format!("supported: {}", served.join(", ")));
+    Err(match nearest(name, served) {
+        Some(near) => d.help(format!("did you mean `{near}`?")),
+        None => d,
+    })
 }
 
 /// A pass of a backend's tile level.

@@ -1,6 +1,6 @@
 //! C++ printer for statements and operations, which also collects the declarations that they use.
 
-use super::errors::{no_instruction, refuse};
+use super::errors::no_instruction;
 use super::expr::{self, ADD, MUL, Vars, constant};
 use super::helpers::{Helper, Helpers};
 use super::idents::Scope;
@@ -11,6 +11,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
+use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::range::{Range, range};
 use kbc_tiles::tile::*;
 use std::collections::{BTreeMap, BTreeSet};

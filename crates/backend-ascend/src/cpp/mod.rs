@@ -12,17 +12,15 @@ pub mod expr;
 pub mod helpers;
 mod idents;
 pub mod numbers;
-mod tables;
 
 pub use idents::plain as ident;
-pub use tables::tables_tensor;
 
 use crate::profile::DIALECT;
 use body::Body;
-use errors::refuse;
 use helpers::Helper;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
+use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
 use kbc_tiles::layout;
 pub use kbc_tiles::package::{KernelText, Source};

@@ -6,8 +6,7 @@
 
 use crate::profile::{PROFILES, find};
 use kbc_diag::Diagnostic;
-use kbc_diag::nearest::nearest;
-use kbc_tiles::backend::Support;
+use kbc_tiles::backend::{Support, supported};
 
 /// Platforms of the runtime that have no profile, each with the reason.
 pub const UNDESCRIBED: [(&str, &str); 1] =
@@ -36,22 +35,6 @@ pub fn runtimes(platform: &str) -> Vec<Support> {
 /// # Errors
 /// Returns E458 with the reason if one of the two is unknown or not supported.
 pub fn support(platform: &str, runtime: &str) -> Result<(), Diagnostic> {
-    one("platform", platform, &platforms())?;
-    one("runtime", runtime, &runtimes(platform))
-}
-
-fn one(word: &str, name: &str, all: &[Support]) -> Result<(), Diagnostic> {
-    let served: Vec<&str> = all.iter().filter(|s| s.unsupported_because.is_none()).map(|s| s.name).collect();
-    let d = match all.iter().find(|s| s.name == name) {
-        Some(Support { unsupported_because: None, .. }) => return Ok(()),
-        Some(Support { unsupported_because: Some(why), .. }) => {
-            Diagnostic::error("E458", format!("{word} {name} is not supported: {why}"))
-        }
-        None => Diagnostic::error("E458", format!("there is no {word} `{name}`")),
-    };
-    let d = d.note(format!("supported: {}", served.join(", ")));
-    Err(match nearest(name, served) {
-        Some(near) => d.help(format!("did you mean `{near}`?")),
-        None => d,
-    })
+    supported("platform", platform, &platforms())?;
+    supported("runtime", runtime, &runtimes(platform))
 }

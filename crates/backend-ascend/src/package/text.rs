@@ -1,10 +1,10 @@
 //! Templates of a package and their values: harness, layout, test, README, manifest.
 
 use super::platform::{platforms, runtimes};
-use crate::cpp::tables_tensor;
 use crate::profile::{DIALECT, PROFILES, Profile};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
+use kbc_tiles::args::tables_tensor;
 use kbc_tiles::args::{self, Status, TensorArg};
 use kbc_tiles::backend::Support;
 use kbc_tiles::package::golden::Numbers;

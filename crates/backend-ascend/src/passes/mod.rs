@@ -1,6 +1,6 @@
 //! Passes of the tile level, which complete a lowered kernel.
 //!
-//! The module owns the list of the passes, their order, and the counts for reports. Every pass
+//! The module owns the list of the passes and their order. Every pass
 //! takes a kernel and a profile, and leaves a kernel that can be printed; after the last one,
 //! [`kbc_tiles::tile::verify`] accepts the kernel.
 
@@ -13,7 +13,7 @@ pub use kbc_tiles::layout;
 
 use crate::profile::Profile;
 use kbc_diag::Diagnostics;
-use kbc_tiles::tile::{Barrier, Kernel, Op, Stmt};
+use kbc_tiles::tile::Kernel;
 
 /// A pass of the tile level.
 pub struct TilePass {
@@ -49,47 +49,4 @@ fn place(kernel: &mut Kernel, _: &Profile) -> Result<(), Diagnostics> {
 /// Returns the errors of the first pass that fails.
 pub fn complete(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     PASSES.iter().try_for_each(|p| (p.run)(kernel, profile))
-}
-
-/// Numbers of synchronisation operations in a kernel's text.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Barriers of all pipes.
-    pub all: usize,
-    /// Barriers of all pipes inside loops over tiles, which are executed for every tile.
-    pub all_in_tiles: usize,
-    /// Barriers of one pipe.
-    pub pipe: usize,
-    /// Pairs of flag set and wait.
-    pub flags: usize,
-    /// Memory barriers (`dsb`).
-    pub dsb: usize,
-}
-
-/// Counts the barriers and flags of a kernel.
-pub fn counts(kernel: &Kernel) -> Counts {
-    let mut out = Counts::default();
-    count(&kernel.body, false, &mut out);
-    out
-}
-
-fn count(list: &[Stmt], tiles: bool, out: &mut Counts) {
-    for s in list {
-        match s {
-            Stmt::For { body, .. } | Stmt::Task { body, .. } => count(body, tiles, out),
-            Stmt::Tiles { body, .. } => count(body, true, out),
-            Stmt::If { then, other, .. } => {
-                count(then, tiles, out);
-                count(other, tiles, out);
-            }
-            Stmt::Op(Op::Barrier(Barrier::All)) => {
-                out.all += 1;
-                out.all_in_tiles += usize::from(tiles);
-            }
-            Stmt::Op(Op::Barrier(Barrier::Pipe(_))) => out.pipe += 1,
-            Stmt::Op(Op::WaitFlag { .. }) => out.flags += 1,
-            Stmt::Op(Op::MemoryBarrier) => out.dsb += 1,
-            Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => {}
-        }
-    }
 }

@@ -17,6 +17,7 @@ pub mod order;
 pub mod parse;
 pub mod path;
 mod roles;
+pub mod sync;
 pub mod tasks;
 pub mod text;
 pub mod trace;
