@@ -6,17 +6,16 @@
 use crate::handmade;
 
 use handmade::{count, kernel, package, ranks};
-use kbc_backend_ascend::package::{
-    Package, Program, Sizes, files, platforms, runtimes, support, window_text,
-};
+use kbc_backend_ascend::package::{files, platforms, runtimes, support};
 use kbc_backend_ascend::profile::PROFILES;
-use kbc_backend_ascend::tile::{Kernel, Table};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, Input, Op, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
+use kbc_tiles::package::{Package, Program, Sizes, window_text};
+use kbc_tiles::tile::{Kernel, Table};
 
 fn text(package: &Package<'_>, name: &str) -> String {
     let all = files(package, &PROFILES[1]).unwrap();
@@ -251,7 +250,7 @@ fn inexact() -> Graph {
 /// Returns a package of a graph with its sizes unchanged.
 fn of_graph<'a>(kernel: &'a Kernel, graph: Graph) -> Package<'a> {
     let mut p = package(kernel, "");
-    let global = |name: &Name, ty: &TensorType| kbc_backend_ascend::package::Global {
+    let global = |name: &Name, ty: &TensorType| kbc_tiles::package::Global {
         name: name.clone(),
         ty: ty.clone(),
         sizes: ty.sizes().iter().map(|n| Expr::Int(*n as i64)).collect(),

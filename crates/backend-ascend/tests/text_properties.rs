@@ -1,15 +1,15 @@
 //! Properties of the text form of kernels: any printed kernel parses to the same kernel, and no
 //! damaged text makes the parser panic.
 
+use crate::kernels::parse;
 use kbc_backend_ascend::profile::DIALECT;
-use kbc_backend_ascend::tile::parse::parse;
-use kbc_backend_ascend::tile::text::print;
-use kbc_backend_ascend::tile::*;
 use kbc_diag::FileId;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
+use kbc_tiles::tile::text::print;
+use kbc_tiles::tile::*;
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -2,14 +2,15 @@
 
 use crate::kernels;
 
-use kbc_backend_ascend::passes::{PASSES, buffers, complete, layout};
+use kbc_backend_ascend::passes::{PASSES, buffers, complete};
 use kbc_backend_ascend::profile::{PROFILES, Profile, find};
-use kbc_backend_ascend::tile::order::{Fault, analyse};
-use kbc_backend_ascend::tile::*;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
+use kbc_tiles::layout;
+use kbc_tiles::tile::order::{Fault, analyse};
 use kbc_tiles::tile::sync::counts;
+use kbc_tiles::tile::*;
 use kernels::*;
 
 fn profile() -> &'static Profile {

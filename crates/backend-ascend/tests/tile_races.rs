@@ -6,11 +6,11 @@ use crate::kernels;
 
 use kbc_backend_ascend::passes::complete;
 use kbc_backend_ascend::profile::{DIALECT, find};
-use kbc_backend_ascend::tile::order::analyse;
-use kbc_backend_ascend::tile::*;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
+use kbc_tiles::tile::order::analyse;
+use kbc_tiles::tile::*;
 use kernels::*;
 use std::collections::BTreeMap;
 

@@ -3,13 +3,13 @@
 
 use crate::kernels;
 
+use crate::kernels::parse;
 use kbc_backend_ascend::passes::complete;
 use kbc_backend_ascend::profile::{Profile, find};
-use kbc_backend_ascend::tile::parse::parse;
-use kbc_backend_ascend::tile::text::{print, print_op};
-use kbc_backend_ascend::tile::verify::{in_text, problems, verify};
-use kbc_backend_ascend::tile::{Kernel, Op, Stmt, path};
 use kbc_diag::FileId;
+use kbc_tiles::tile::text::{print, print_op};
+use kbc_tiles::tile::verify::{in_text, problems, verify};
+use kbc_tiles::tile::{Kernel, Op, Stmt, path};
 use std::collections::BTreeSet;
 
 fn profile() -> &'static Profile {

@@ -23,7 +23,7 @@ use kbc_ir::expr::Expr;
 use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
 use kbc_tiles::layout;
-pub use kbc_tiles::package::{KernelText, Source};
+use kbc_tiles::package::{KernelText, Source};
 use kbc_tiles::tile::tasks::{self, Task};
 use kbc_tiles::tile::*;
 use numbers::ctype;

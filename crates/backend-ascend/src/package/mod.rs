@@ -18,11 +18,7 @@ pub use text::test_command;
 use crate::elementwise::bound;
 use crate::profile::{DIALECT, Profile};
 use kbc_diag::Diagnostics;
-use kbc_tiles::package::problems;
-pub use kbc_tiles::package::{
-    Claim, CountClaim, Evidence, Global, Layout, OWN, Package, Program, Row, RowKind, Sizes, fit_sizes,
-    golden, python, window_text,
-};
+use kbc_tiles::package::{Layout, OWN, Package, golden, problems};
 
 /// Returns the files of the package: path in the folder, and content.
 ///

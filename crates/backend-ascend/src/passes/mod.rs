@@ -9,8 +9,6 @@ pub mod double;
 pub mod fences;
 pub mod flags;
 
-pub use kbc_tiles::layout;
-
 use crate::profile::Profile;
 use kbc_diag::Diagnostics;
 use kbc_tiles::tile::Kernel;

@@ -1,15 +1,15 @@
 //! A hand-made package: an all-reduce of f32 over any of three rank counts, with any element count,
 //! into slots of the receiver.
 
-use kbc_backend_ascend::cpp::Source;
-use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, Program};
 use kbc_backend_ascend::profile::DIALECT;
-use kbc_backend_ascend::tile::{Access, Area, Core, Kernel, Reach, Signals, Space, Tensor, Tile};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, Input, Op, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
+use kbc_tiles::package::Source;
+use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, Program};
+use kbc_tiles::tile::{Access, Area, Core, Kernel, Reach, Signals, Space, Tensor, Tile};
 
 pub fn ranks() -> Expr {
     Expr::var("nranks")

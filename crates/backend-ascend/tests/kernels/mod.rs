@@ -3,9 +3,10 @@
 #![allow(dead_code, reason = "every test takes what it needs")]
 
 use kbc_backend_ascend::profile::DIALECT;
-use kbc_backend_ascend::tile::*;
+use kbc_diag::{Diagnostics, FileId};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::types::DType;
+use kbc_tiles::tile::*;
 
 pub fn v(name: &str) -> Expr {
     Expr::var(name)
@@ -291,4 +292,9 @@ fn list(k: &Kernel, body: &[Stmt], depth: usize, out: &mut String) {
             }),
         }
     }
+}
+
+/// Parses a kernel with the names of this backend.
+pub fn parse(text: &str, file: FileId) -> Result<Kernel, Diagnostics> {
+    kbc_tiles::tile::parse::parse(text, file, &DIALECT)
 }
