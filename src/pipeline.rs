@@ -117,9 +117,10 @@ fn known_among(watch: &Watch, names: &[&str]) -> Result<(), Diagnostics> {
             .primary(Span::NONE, "asked for by --print-after")
             .note(format!("the passes: {}", names.join(", ")));
         if tile_names().any(|n| n == name) {
-            d = d.help(
-                "it is a pass of the tile level, which has its turn where a target is emitted: --target a2a3",
-            );
+            d = d.help(format!(
+                "it is a pass of the tile level, which has its turn where a target is emitted: --target {}",
+                backends::default_target().name()
+            ));
         } else if let Some(near) = kbc_diag::nearest::nearest(name, names.iter().copied()) {
             d = d.help(format!("did you mean `{near}`?"));
         }
