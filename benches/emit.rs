@@ -11,8 +11,9 @@ use kbc::commands::compile;
 use kbc::emit::{self, Prepared, Show, sizes};
 use kbc::report::Report;
 use kbc::session::Session;
-use kbc_backend_ascend::tile::{Kernel, verify};
-use kbc_backend_ascend::{lower, passes, profile};
+use kbc_tiles::backend::Target;
+use kbc_tiles::lower;
+use kbc_tiles::tile::{Kernel, verify};
 
 /// The emitted algorithms of `all_reduce`.
 const ALGORITHMS: [&str; 2] = ["ring", "two_phase"];
@@ -37,14 +38,14 @@ fn proven(algorithm: &str) -> Proven {
     Proven { session, built, report }
 }
 
-fn target() -> &'static profile::Profile {
-    profile::find("a2a3").expect("a target")
+fn target() -> &'static dyn Target {
+    kbc::backends::find("a2a3").expect("a target")
 }
 
 impl Proven {
     fn family(&mut self) -> sizes::Family {
         let schedule = self.built.module.schedule().expect("checked when it was made");
-        sizes::family(&mut self.session, &self.built, schedule).expect("the library is emitted")
+        sizes::family(&mut self.session, &self.built, schedule, target()).expect("the library is emitted")
     }
 
     fn prepared(&mut self) -> Prepared {
@@ -56,7 +57,7 @@ impl Proven {
     /// Returns the kernel before the passes.
     fn lowered(&mut self) -> Kernel {
         let mut kernel = self.family().kernel;
-        lower::fit_tiles(&mut kernel, target().ub);
+        lower::fit_tiles(&mut kernel, target());
         kernel
     }
 }
@@ -83,7 +84,9 @@ fn part_sizes(bencher: Bencher, algorithm: &str) {
 fn part_passes(bencher: Bencher, algorithm: &str) {
     let kernel = proven(algorithm).lowered();
     bencher.with_inputs(|| kernel.clone()).bench_local_values(|mut kernel| {
-        passes::complete(&mut kernel, target()).expect("the library is emitted");
+        for pass in target().backend().passes() {
+            target().run(pass.name, &mut kernel).expect("the library is emitted");
+        }
         kernel
     });
 }

@@ -5,6 +5,7 @@
 
 pub mod analyse;
 pub mod asked;
+pub mod backends;
 pub mod bounds;
 pub mod build;
 pub mod ccl;

@@ -1,11 +1,11 @@
 //! Running passes as the command line asks: what is watched, printed, dumped and timed.
 
+use crate::backends;
 use crate::cli::Watch;
 use crate::crash::{self, Stage};
 use crate::emit;
 use crate::outdir;
 use crate::session::{Outcome, Session};
-use kbc_backend_ascend::passes::PASSES;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Module;
 use kbc_passes::PassCx;
@@ -117,9 +117,10 @@ fn known_among(watch: &Watch, names: &[&str]) -> Result<(), Diagnostics> {
             .primary(Span::NONE, "asked for by --print-after")
             .note(format!("the passes: {}", names.join(", ")));
         if tile_names().any(|n| n == name) {
-            d = d.help(
-                "it is a pass of the tile level, which has its turn where a target is emitted: --target a2a3",
-            );
+            d = d.help(format!(
+                "it is a pass of the tile level, which has its turn where a target is emitted: --target {}",
+                backends::default_target().name()
+            ));
         } else if let Some(near) = kbc_diag::nearest::nearest(name, names.iter().copied()) {
             d = d.help(format!("did you mean `{near}`?"));
         }
@@ -135,7 +136,7 @@ fn asked(watch: &Watch) -> impl Iterator<Item = &str> {
 
 /// Names of passes of the tile level, as `--print-after` takes them.
 pub fn tile_names() -> impl Iterator<Item = &'static str> {
-    [emit::LOWERED].into_iter().chain(PASSES.iter().map(|p| p.name))
+    [emit::LOWERED].into_iter().chain(backends::passes().into_iter().map(|p| p.name))
 }
 
 /// For a target that is emitted: what is watched of the passes of graph and schedule, and after which passes of the tile
@@ -157,7 +158,7 @@ pub fn split(watch: &Watch) -> Result<(Watch, Vec<String>), Diagnostics> {
 /// # Errors
 /// E902: no such pass.
 pub fn tile_passes(list: Option<&str>) -> Result<Vec<&'static str>, Diagnostics> {
-    let names: Vec<&'static str> = PASSES.iter().map(|p| p.name).collect();
+    let names: Vec<&'static str> = backends::passes().iter().map(|p| p.name).collect();
     let Some(list) = list.filter(|l| l.trim() != "default") else { return Ok(names) };
     let asked: Vec<&str> = list.split(',').map(str::trim).collect();
     tile_level(&asked, &names)?;
@@ -169,7 +170,7 @@ pub fn tile_passes(list: Option<&str>) -> Result<Vec<&'static str>, Diagnostics>
 /// # Errors
 /// E902: no such pass.
 pub fn tile_watch(watch: &Watch) -> Result<Vec<String>, Diagnostics> {
-    let names: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+    let names: Vec<&str> = backends::passes().iter().map(|p| p.name).collect();
     let asked: Vec<&str> = asked(watch).collect();
     let named: Vec<&str> = asked.iter().copied().filter(|n| *n != "all").collect();
     tile_level(&named, &names)?;

@@ -11,9 +11,9 @@ use emitted::Case;
 use kbc::cli::Cli;
 use kbc::fuzz::emitted::Bench;
 use kbc::session::Session;
-use kbc_backend_ascend::lower::elementwise::{Bound, bound};
-use kbc_backend_ascend::tile::{Area, Reach};
 use kbc_ir::scalar::ScalarUn;
+use kbc_tiles::lower::chain::Bound;
+use kbc_tiles::tile::{Area, Reach};
 use standin::Run;
 
 /// Returns a program of one collective on `p` ranks; `ty` is an element type such as f32.
@@ -362,7 +362,7 @@ fn feed_forward() {
     let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/ffn_tp.kb");
     for tp in ["tp=2", "tp=4"] {
         let mut case = Case::of_file_with(&spec, &[tp]).unwrap_or_else(|e| panic!("{e}"));
-        let cores: Vec<&str> = case.sources.iter().map(|s| s.core.name()).collect();
+        let cores: Vec<&str> = case.sources.iter().map(|s| case.kernel.dialect.core(s.core)).collect();
         assert_eq!(cores, ["aic", "aiv", "aic", "aiv"]);
         case.check_own(3);
     }
@@ -384,7 +384,7 @@ fn encoder_layer() {
 fn every_dependence_is_needed() {
     // The second matmul reads `d`, the next copy overwrites it; the runtime cannot see that.
     let mut case = Case::of_schedule("tasks.kir", OVERWRITTEN).unwrap_or_else(|e| panic!("{e}"));
-    let text = kbc_backend_ascend::package::orchestration(&case.kernel);
+    let [text, ..] = case.target.orchestration(&case.kernel).expect("a program of tasks");
     assert_eq!(text.matches("add_dep(").count(), 1, "{text}");
     case.check(&[(2, 0)], 2);
     let sized = case.at(2, 0, 2);
@@ -648,7 +648,7 @@ fn functions() {
         for (want, got) in floats(&sized.expected[0][0][i]).zip(floats(&got[0][0][i])) {
             let ulp = f32::EPSILON * want.abs().max(f32::MIN_POSITIVE);
             // The simulator's own function and the model's may each be off by one more unit.
-            let allowed = match bound(f) {
+            let allowed = match kbc::backends::default_target().bound(f) {
                 None => 0.0,
                 Some(Bound::Ulps(n)) => (n as f32 + 2.0) * ulp,
                 Some(Bound::Absolute { error, .. }) => error as f32 + 2.0 * ulp,

@@ -6,9 +6,9 @@ use crate::emitting as emitted;
 use crate::standin;
 
 use emitted::Case;
-use kbc_backend_ascend::tile::Core;
 use kbc_ir::schedule::Schedule;
 use kbc_numerics::tensor::{Data, Tensor};
+use kbc_tiles::tile::Core;
 use standin::Run;
 
 fn head(p: u64) -> String {
@@ -130,10 +130,10 @@ fn rows_in_groups() {
 fn pieces_run_beside_their_collectives() {
     let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/overlap.kb");
     let case = Case::of_file(&spec).unwrap_or_else(|e| panic!("{e}"));
-    let tasks = kbc_backend_ascend::tile::tasks::split(&case.kernel);
+    let tasks = kbc_tiles::tile::tasks::split(&case.kernel);
     let beside = tasks.windows(2).filter(|w| {
         let [before, product] = [&w[0].uses, &w[1].uses];
-        w[1].kernel.core == Core::Aic
+        w[1].kernel.core == Core::Matrix
             && before.shared
             && before.writes.is_disjoint(&product.reads)
             && before.writes.is_disjoint(&product.writes)

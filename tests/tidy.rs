@@ -220,6 +220,52 @@ fn the_judge_is_built_without_the_checker() {
     }
 }
 
+/// What all backends share knows no target: its text names none, and no backend builds it.
+#[test]
+fn what_all_backends_share_names_no_target() {
+    const WORDS: [&str; 20] = [
+        "ascend",
+        "a2a3",
+        "a2a3sim",
+        "a5",
+        "a5sim",
+        "aiv",
+        "aic",
+        "cube",
+        "ub",
+        "l1",
+        "l0a",
+        "l0b",
+        "l0c",
+        "mte1",
+        "mte2",
+        "mte3",
+        "pto",
+        "commcontext",
+        "cpp",
+        "kbc_backend_ascend",
+    ];
+    let all = files(&["crates/tiles"], &[".rs", ".toml", ".py"]);
+    assert!(all.len() > 60, "{}", all.len());
+    let mut found = vec![];
+    for (file, text) in all {
+        for (i, line) in text.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if words.map(str::to_lowercase).any(|w| WORDS.contains(&w.as_str())) {
+                found.push(format!("{file}:{}: {}", i + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    // Outside its own crate, a backend is named in the table of backends alone.
+    let naming = |text: &str| text.lines().any(|l| l.contains("kbc_backend_ascend"));
+    let mut others = files(&["src", "crates"], &[".rs"]);
+    others.retain(|(file, text)| !file.starts_with("crates/backend-ascend/") && naming(text));
+    assert_eq!(others.iter().map(|o| o.0.as_str()).collect::<Vec<_>>(), ["src/backends.rs"]);
+    let tiles = built_with("kbc-tiles");
+    assert_eq!(tiles, BTreeSet::from(["kbc-tiles", "kbc-diag", "kbc-ir"].map(str::to_owned)));
+}
+
 #[test]
 fn no_file_names_a_path_of_one_machine() {
     let mut found = vec![];

@@ -1,6 +1,7 @@
 //! `kbc compile`: text, schedule, proof, numbers, time, report.
 
 use crate::analyse;
+use crate::backends;
 use crate::build::{self, Built, build};
 use crate::cli::{Compile, ReportFormat};
 use crate::crash::{self, Stage};
@@ -187,7 +188,10 @@ fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
                     "E416",
                     format!("there is no {kind} for target sim, which emits no kernel"),
                 )
-                .help("say --target a2a3; kbc list targets has the others"),
+                .help(format!(
+                    "say --target {}; kbc list targets has the others",
+                    backends::default_target().name()
+                )),
             );
         }
         return Ok(Asked { records, artefacts, texts, out: None });

@@ -1,8 +1,8 @@
 //! `kbc list`: what there is to name in a program or on the command line, the library's and the user's side by side.
 
+use crate::backends::platforms;
 use crate::cli::{List, Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::package::platforms;
 use kbc_diag::codes::CODES;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -142,9 +142,9 @@ fn topology(name: &str) -> Entry {
 
 fn targets() -> Vec<Entry> {
     let mut out = vec![entry("sim", "proves, executes on every rank, compares, times", "")];
-    out.extend(platforms().iter().map(|p| match p.refused {
+    out.extend(platforms().iter().map(|(backend, p)| match p.unsupported_because {
         Some(why) => entry(p.name, &format!("refused: {why}"), ""),
-        None => entry(p.name, "proves, executes, emits kernels with their harness", ""),
+        None => entry(p.name, backend.about(), ""),
     }));
     out
 }

@@ -1,13 +1,14 @@
 //! `kbc passes`: what each pass needs, gives and breaks, from the records that register them.
 
+use crate::backends;
 use crate::cli::{Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::passes::{PASSES, TilePass};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::PassInfo;
 use kbc_passes::pipeline::PIPELINES;
 use kbc_passes::registry::{ALL, find};
+use kbc_tiles::backend::Pass;
 
 /// Prints the table, or one pass' page.
 ///
@@ -15,7 +16,7 @@ use kbc_passes::registry::{ALL, find};
 /// E902: no such pass.
 pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     if let Some(name) = &args.name {
-        if let Some(pass) = PASSES.iter().find(|p| p.name == name) {
+        if let Some(pass) = backends::passes().iter().find(|p| p.name == name) {
             match args.report {
                 ReportFormat::Human => session.result(&format!(
                     "# {}\n\nA pass of the tile level, run where a target is emitted and by `kbc opt FILE.tile`: {}.\n",
@@ -26,8 +27,11 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
             return Ok(());
         }
         let Some(entry) = find(name) else {
-            let names: Vec<&str> =
-                ALL.iter().map(|e| e.info.name).chain(PASSES.iter().map(|p| p.name)).collect();
+            let names: Vec<&str> = ALL
+                .iter()
+                .map(|e| e.info.name)
+                .chain(backends::passes().into_iter().map(|p| p.name))
+                .collect();
             let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
                 .note(format!("the passes: {}", names.join(", ")));
             if let Some(near) = nearest(name, names) {
@@ -45,7 +49,7 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
         let passes: Vec<_> = ALL.iter().map(|e| json(e.info)).collect();
         let pipelines: serde_json::Map<_, _> =
             PIPELINES.iter().map(|(n, t)| ((*n).to_owned(), serde_json::Value::from(*t))).collect();
-        let level: Vec<_> = PASSES.iter().map(tile).collect();
+        let level: Vec<_> = backends::passes().iter().map(tile).collect();
         let all = serde_json::json!({ "schema": 1, "passes": passes, "tile": level, "pipelines": pipelines });
         session.result(&all.to_string());
         return Ok(());
@@ -65,7 +69,7 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
         );
     }
     out += "\ntile level, where a target is emitted\n";
-    for pass in PASSES {
+    for pass in backends::passes() {
         out += &format!("{:<12} {}\n", pass.name, pass.doc);
     }
     out += "\npipelines\n";
@@ -76,7 +80,7 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     Ok(())
 }
 
-fn tile(pass: &TilePass) -> serde_json::Value {
+fn tile(pass: &Pass) -> serde_json::Value {
     serde_json::json!({ "name": pass.name, "summary": pass.doc })
 }
 

@@ -1,21 +1,19 @@
 //! `.tile` texts: kernels of the tile level that `kbc check` verifies and `kbc opt` runs passes on.
 
 use super::refuse;
+use crate::backends;
 use crate::cli::{Check, Opt, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::emit::{self, Show};
 use crate::outdir;
 use crate::pipeline;
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::passes::{self, Counts};
-use kbc_backend_ascend::profile::Profile;
-use kbc_backend_ascend::tile::verify::{in_text, problems};
-use kbc_backend_ascend::tile::{Kernel, parse, text};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use kbc_tiles::backend::Target;
+use kbc_tiles::tile::sync::{self, Counts};
+use kbc_tiles::tile::verify::{in_text, problems};
+use kbc_tiles::tile::{Kernel, parse, text};
 use std::path::Path;
-
-/// The target where nothing is said.
-const TARGET: &str = "a2a3";
 
 /// Whether a file is one: by its ending, or by the first line of standard input.
 pub fn is_one(session: &mut Session, path: &str) -> bool {
@@ -48,8 +46,8 @@ fn usage<T>(d: Diagnostic) -> Outcome<T> {
 /// What flags that mean nothing are told.
 const KIND: &str = "a .tile file";
 
-fn profile(target: Option<&String>) -> Outcome<&'static Profile> {
-    let name = target.map_or(TARGET, String::as_str);
+fn profile(target: Option<&String>) -> Outcome<&'static dyn Target> {
+    let Some(name) = target else { return Ok(backends::default_target()) };
     match emit::target(name)? {
         Some(profile) => Ok(profile),
         None => usage(
@@ -59,10 +57,10 @@ fn profile(target: Option<&String>) -> Outcome<&'static Profile> {
     }
 }
 
-fn read(session: &mut Session, path: &str) -> Outcome<(FileId, String, Kernel)> {
+fn read(session: &mut Session, path: &str, target: &dyn Target) -> Outcome<(FileId, String, Kernel)> {
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
-    let kernel = parse::parse(&text, file)?;
+    let kernel = parse::parse(&text, file, target.dialect())?;
     Ok((file, text.to_string(), kernel))
 }
 
@@ -74,17 +72,18 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     refuse(&args.of.given(), KIND)?;
     refuse(&[("--report json", args.report == ReportFormat::Json)], KIND)?;
     let profile = profile(args.target.as_ref())?;
-    let (file, text, kernel) = read(session, &args.source().file)?;
+    let (file, text, kernel) = read(session, &args.source().file, profile)?;
     crash::stage(Stage::Check);
     let found = in_text(&kernel, problems(&kernel, profile), &text, file);
     if found.has_errors() {
         return Err(found.into());
     }
-    let Counts { all, all_in_tiles, pipe, flags, dsb } = passes::counts(&kernel);
+    let Counts { all, all_in_tiles, pipe, flags, dsb } = sync::counts(&kernel);
     session.result(&format!(
         "{}: verified for {}: {flags} flag pairs, {pipe} barriers of one pipe, {all} of all pipes \
          ({all_in_tiles} in loops over tiles), {dsb} dsb\nok\n",
-        kernel.name, profile.name
+        kernel.name,
+        profile.name()
     ));
     Ok(())
 }
@@ -99,7 +98,7 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     let profile = profile(args.target.as_ref())?;
     let wanted = pipeline::tile_passes(args.passes.as_deref())?;
     let after = pipeline::tile_watch(&args.watch)?;
-    let (file, source, mut kernel) = read(session, &args.file)?;
+    let (file, source, mut kernel) = read(session, &args.file, profile)?;
     let mut names = problems(&kernel, profile);
     names.retain(|p| p.diagnostic.code == "E456");
     if !names.is_empty() {
@@ -115,7 +114,7 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     if let Some(dir) = &args.watch.dump_dir {
         outdir::write(Path::new(dir), &dump, args.watch.force)?;
     }
-    if wanted.len() == passes::PASSES.len() {
+    if wanted.len() == profile.backend().passes().len() {
         let list: Vec<Diagnostic> = problems(&kernel, profile).into_iter().map(|p| p.diagnostic).collect();
         if !list.is_empty() {
             return Err(Diagnostics { list }.into());

@@ -14,7 +14,6 @@ use crate::report::human::bytes;
 use crate::session::{Outcome, Session};
 use crate::traffic::kernels::{self, Moves};
 use crate::traffic::{Counted, Traffic, count, kernel};
-use kbc_backend_ascend::lower::counts;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{Region, Schedule};
 use kbc_machine::topology::{LinkRate, Settings, Shape, Topology};
@@ -125,7 +124,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
         None => None,
     };
     let counted = match emitted {
-        Some(_) => kernel::count(&counts(schedule)?)?,
+        Some(target) => kernel::count(&target.counts(schedule)?)?,
         None => count(schedule)?,
     };
     let mut source = None;

@@ -2,24 +2,18 @@
 //! its kernel.
 //!
 //! This module owns the order of the steps and the claims that a package makes about its kernel.
-//! `kbc_backend_ascend` makes, completes, verifies and prints the kernel.
+//! A target ([`kbc_tiles::backend`]) lowers, completes and prints the kernel.
 
 pub mod places;
 pub mod sizes;
 pub mod window;
 
+use crate::backends;
 use crate::build::Built;
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::report::{EmitReport, Report};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::package::{
-    Claim, CountClaim, Evidence, Package, Program, Sizes, files, runtimes, support,
-};
-use kbc_backend_ascend::passes::{self, layout};
-use kbc_backend_ascend::profile::{self, Profile};
-use kbc_backend_ascend::tile::{COUNT, Kernel, NRANKS, text, verify};
-use kbc_backend_ascend::{cpp, lower};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{DataSource, Graph};
@@ -29,6 +23,10 @@ use kbc_ir::types::DType;
 use kbc_numerics::formats::write_npz;
 use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{Accuracy, EvalOptions, evaluate, exact_modulus};
+use kbc_tiles::backend::Target;
+use kbc_tiles::package::{Claim, CountClaim, Evidence, KernelText, Package, Program, Sizes, Source};
+use kbc_tiles::tile::{COUNT, Kernel, NRANKS, sync, text, verify};
+use kbc_tiles::{layout, lower};
 use sizes::{Family, family};
 use std::path::Path;
 use std::time::Instant;
@@ -54,11 +52,10 @@ pub const LOWERED: &str = "tile";
 /// # Errors
 /// Returns E458 as wrong usage, with the reason, if there is no such target or kbc emits nothing
 /// for it.
-pub fn target(name: &str) -> Outcome<Option<&'static Profile>> {
+pub fn target(name: &str) -> Outcome<Option<&'static dyn Target>> {
     if name == SIM {
         return Ok(None);
     }
-    let runtime = runtimes(name).first().map_or("", |r| r.name);
     let usage = |d: Diagnostic| {
         let d = d.note(format!("target {SIM} proves and executes schedules here"));
         let d = match nearest(name, [SIM]) {
@@ -67,9 +64,7 @@ pub fn target(name: &str) -> Outcome<Option<&'static Profile>> {
         };
         Failure::Usage(d.into())
     };
-    support(name, runtime).map_err(usage)?;
-    let none = || usage(Diagnostic::error("E458", format!("there is no platform `{name}`")));
-    profile::find(name).map(Some).ok_or_else(none)
+    backends::find(name).map(Some).map_err(usage)
 }
 
 /// What is printed on standard error about the passes of the tile level.
@@ -107,7 +102,7 @@ pub struct Emitted {
     /// The complete kernel.
     pub kernel: Kernel,
     /// The target for which the kernel was completed.
-    pub profile: &'static Profile,
+    pub profile: &'static dyn Target,
 }
 
 /// Returns the complete, verified kernel of a program.
@@ -135,12 +130,12 @@ pub fn for_profile(
     session: &mut Session,
     built: &Built,
     schedule: &Schedule,
-    profile: &'static Profile,
+    profile: &'static dyn Target,
     show: &Show<'_>,
 ) -> Outcome<Emitted> {
     crash::stage(Stage::Emit);
     let begin = Instant::now();
-    let family = family(session, built, schedule)?;
+    let family = family(session, built, schedule, profile)?;
     show.time(session, "other sizes, made and proven", begin);
     let kernel = complete(session, &family.kernel, profile, show)?;
     Ok(Emitted { family, kernel, profile })
@@ -153,11 +148,11 @@ pub fn for_profile(
 pub fn complete(
     session: &Session,
     lowered: &Kernel,
-    profile: &Profile,
+    profile: &dyn Target,
     show: &Show<'_>,
 ) -> Result<Kernel, Diagnostics> {
     let mut kernel = lowered.clone();
-    lower::fit_tiles(&mut kernel, profile.ub);
+    lower::fit_tiles(&mut kernel, profile);
     show.kernel(session, LOWERED, None, &kernel);
     run_passes(session, &mut kernel, profile, show, &|_| true)?;
     let begin = Instant::now();
@@ -173,14 +168,14 @@ pub fn complete(
 pub fn run_passes(
     session: &Session,
     kernel: &mut Kernel,
-    profile: &Profile,
+    profile: &dyn Target,
     show: &Show<'_>,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(), Diagnostics> {
-    for pass in passes::PASSES.iter().filter(|p| wanted(p.name)) {
+    for pass in profile.backend().passes().iter().filter(|p| wanted(p.name)) {
         let begin = Instant::now();
         let before = show.changed.then(|| kernel.clone());
-        (pass.run)(kernel, profile)?;
+        profile.run(pass.name, kernel)?;
         show.time(session, pass.name, begin);
         show.kernel(session, pass.name, before.as_ref(), kernel);
     }
@@ -205,7 +200,7 @@ pub fn prepare(
     session: &mut Session,
     built: &Built,
     schedule: &Schedule,
-    profile: &'static Profile,
+    profile: &'static dyn Target,
     show: &Show<'_>,
 ) -> Outcome<Prepared> {
     let emitted = for_profile(session, built, schedule, profile, show)?;
@@ -235,10 +230,11 @@ pub struct Contents {
 ///
 /// # Errors
 /// Returns the errors of the printer.
-pub fn sources(prepared: &Prepared, report: &Report) -> Result<Vec<cpp::Source>, Diagnostics> {
+pub fn sources(prepared: &Prepared, report: &Report) -> Result<Vec<Source>, Diagnostics> {
     let evidence = evidence(&prepared.emitted, report, &prepared.claim);
     let notes = evidence.iter().map(|e| format!("{}: {}", e.step, e.words)).collect();
-    Ok(cpp::sources(&prepared.emitted.kernel, &cpp::KernelText { source: file_name(report), notes })?)
+    let text = KernelText { source: file_name(report), notes };
+    Ok(prepared.emitted.profile.sources(&prepared.emitted.kernel, &text)?)
 }
 
 fn file_name(report: &Report) -> String {
@@ -271,9 +267,8 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
         })
         .collect();
     let evidence = evidence(emitted, report, claim);
-    let package =
-        Package { kernel, sources: &sources, program, claim: claim.clone(), moduli, evidence, own, profile };
-    let files = files(&package)?;
+    let package = Package { kernel, sources: &sources, program, claim: claim.clone(), moduli, evidence, own };
+    let files = profile.files(&package)?;
     let report = report_of(prepared, &files);
     Ok(Contents { files, report })
 }
@@ -418,9 +413,9 @@ fn evidence(emitted: &Emitted, report: &Report, claim: &Claim) -> Vec<Evidence> 
 
 fn report_of(prepared: &Prepared, files: &[(String, Vec<u8>)]) -> EmitReport {
     let Prepared { emitted, claim } = prepared;
-    let counts = passes::counts(&emitted.kernel);
+    let counts = sync::counts(&emitted.kernel);
     EmitReport {
-        target: emitted.profile.name.to_owned(),
+        target: emitted.profile.name().to_owned(),
         out: String::new(),
         kernel: emitted.kernel.name.to_string(),
         files: files.iter().map(|f| f.0.clone()).collect(),

@@ -1,20 +1,21 @@
 //! Sizes that one emitted kernel serves: makes, proves and lowers the same program at other rank
 //! counts and element counts, and compares the kernels.
 //!
-//! This module owns the choice of sizes. [`kbc_backend_ascend::family`] defines how kernels may
+//! This module owns the choice of sizes. [`kbc_tiles::family`] defines how kernels may
 //! differ and still be one.
 
 use super::places;
 use crate::analyse;
 use crate::build::{self, Built};
 use crate::session::Session;
-use kbc_backend_ascend::family::{self, Instance};
-use kbc_backend_ascend::lower::{self, Staging};
-use kbc_backend_ascend::package::{Program, Sizes};
-use kbc_backend_ascend::tile::Kernel;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
+use kbc_tiles::backend::Target;
+use kbc_tiles::family::{self, Instance};
+use kbc_tiles::lower::Staging;
+use kbc_tiles::package::{Program, Sizes};
+use kbc_tiles::tile::Kernel;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rank counts that are tried beside the program's own: small ones, powers of two and others.
@@ -45,8 +46,13 @@ pub struct Family {
 /// # Errors
 /// Returns the errors of lowering the program at its own size. A size at which the program does not
 /// exist is left out.
-pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Family, Diagnostics> {
-    let mut makers = Makers::new(session, built, own)?;
+pub fn family(
+    session: &mut Session,
+    built: &Built,
+    own: &Schedule,
+    target: &'static dyn Target,
+) -> Result<Family, Diagnostics> {
+    let mut makers = Makers::new(session, built, own, target)?;
     let ranks = own.mesh.ranks();
     let (count, first) = makers.count().unzip();
     let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
@@ -167,6 +173,7 @@ pub struct Made {
 struct Makers<'a> {
     session: &'a mut Session,
     built: &'a Built,
+    target: &'static dyn Target,
     /// The kernel at the program's own size.
     kernel: Kernel,
     ranks: u64,
@@ -178,11 +185,16 @@ struct Makers<'a> {
 }
 
 impl<'a> Makers<'a> {
-    fn new(session: &'a mut Session, built: &'a Built, own: &Schedule) -> Result<Self, Diagnostics> {
+    fn new(
+        session: &'a mut Session,
+        built: &'a Built,
+        own: &Schedule,
+        target: &'static dyn Target,
+    ) -> Result<Self, Diagnostics> {
         let staging = Staging::Fused;
-        let kernel = lower::lower(own, staging, &|span| places::of(&session.map, span))?;
+        let kernel = target.lower(own, staging, &|span| places::of(&session.map, span))?;
         let line = own.mesh.axes.len() == 1;
-        Ok(Makers { session, built, kernel, ranks: own.mesh.ranks(), staging, line })
+        Ok(Makers { session, built, target, kernel, ranks: own.mesh.ranks(), staging, line })
     }
 
     /// Returns the program at a rank count and a value of its count parameter, if it exists there.
@@ -198,14 +210,15 @@ impl<'a> Makers<'a> {
             return None;
         }
         let kernel =
-            lower::lower(&schedule, self.staging, &|span| places::of(&self.session.map, span)).ok()?;
+            self.target.lower(&schedule, self.staging, &|span| places::of(&self.session.map, span)).ok()?;
         let count = count.map_or(0, |c| c.1);
         Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
     /// Returns the same program with a kernel lowered under another copy-elision setting.
     fn lowered(&self, m: Made, staging: Staging) -> Option<Made> {
-        let kernel = lower::lower(&m.schedule, staging, &|span| places::of(&self.session.map, span)).ok()?;
+        let kernel =
+            self.target.lower(&m.schedule, staging, &|span| places::of(&self.session.map, span)).ok()?;
         Some(Made { instance: Instance { kernel, ..m.instance }, ..m })
     }
 

@@ -6,9 +6,9 @@ use crate::analyse;
 use crate::build::Built;
 use crate::report::human::count;
 use crate::session::{Outcome, Session};
-use kbc_backend_ascend::package::window_text;
-use kbc_backend_ascend::profile::Profile;
 use kbc_ir::schedule::Schedule;
+use kbc_tiles::backend::Target;
+use kbc_tiles::package::window_text;
 
 /// Returns the memory map of a rank's window on a target.
 ///
@@ -18,7 +18,7 @@ pub fn text(
     session: &mut Session,
     built: &Built,
     schedule: &Schedule,
-    profile: &'static Profile,
+    profile: &'static dyn Target,
 ) -> Outcome<String> {
     let verified = analyse::verify(schedule)?;
     let emitted = for_profile(session, built, schedule, profile, &Show::default())?;
@@ -28,7 +28,7 @@ pub fn text(
         (Some(name), Some(n)) => format!("{}, {name} = {n}", count(ranks, "rank")),
         _ => count(ranks, "rank"),
     };
-    let mut out = format!("{} for {}, {sizes}\n", emitted.kernel.name, profile.name);
+    let mut out = format!("{} for {}, {sizes}\n", emitted.kernel.name, profile.name());
     out += &window_text(&emitted.kernel, ranks, elements.unwrap_or(0))?;
     let walked = count(verified.calls_walked, "call");
     let calls = if verified.calls == "any" { "any number of calls" } else { "the first call" };

@@ -7,21 +7,12 @@
 //! rank counts, element counts and numbers of launches.
 
 use super::{Arg, Job, Kernel as Text, Orchestration, Outputs, Source};
+use crate::backends;
 use crate::build::{self, Built};
 use crate::data;
 use crate::emit::sizes::Family;
 use crate::emit::{self, Emitted};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::args::{ScalarArg, TensorArg, scalars, tensors};
-use kbc_backend_ascend::cpp;
-use kbc_backend_ascend::family::{self, Instance};
-use kbc_backend_ascend::lower::elementwise::bound;
-use kbc_backend_ascend::lower::{Staging, lower};
-use kbc_backend_ascend::package;
-use kbc_backend_ascend::passes::layout;
-use kbc_backend_ascend::profile;
-use kbc_backend_ascend::tile::tasks;
-use kbc_backend_ascend::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
 use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
@@ -35,6 +26,14 @@ use kbc_numerics::generate::{ExactRange, exact, normal};
 use kbc_numerics::shard::{Part, cut};
 use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{Accuracy, EvalOptions, RefTensor, evaluate};
+use kbc_tiles::args::{ScalarArg, TensorArg, scalars, tables_tensor, tensors};
+use kbc_tiles::backend::Target;
+use kbc_tiles::family::{self, Instance};
+use kbc_tiles::layout;
+use kbc_tiles::lower::Staging;
+use kbc_tiles::package::{KernelText, Source as Printed};
+use kbc_tiles::tile::tasks;
+use kbc_tiles::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
 
 /// The target whose kernels the model runs.
 pub const TARGET: &str = "a2a3";
@@ -43,12 +42,14 @@ pub const TARGET: &str = "a2a3";
 pub struct Case {
     session: Session,
     from: From,
+    /// The target of the kernel.
+    pub target: &'static dyn Target,
     /// The complete kernel.
     pub kernel: Kernel,
     /// C++ text of the only kernel, or of all tasks one after another.
     pub text: String,
     /// C++ source of each task.
-    pub sources: Vec<cpp::Source>,
+    pub sources: Vec<Printed>,
     /// Text and function names of the orchestration, if the kernel is a program of tasks.
     orchestration: Option<[String; 3]>,
 }
@@ -126,8 +127,8 @@ impl Case {
         let none = || Diagnostic::error("E901", "the pipeline made no schedule");
         let schedule = built.module.schedule().ok_or_else(none)?.clone();
         let emitted = emit::kernel(&mut session, &built, &schedule, TARGET, &[])?;
-        let Emitted { family, kernel, .. } = emitted;
-        Ok(Self::of(session, From::Program(Box::new((built, family))), kernel)?)
+        let Emitted { family, kernel, profile } = emitted;
+        Ok(Self::of(session, From::Program(Box::new((built, family))), kernel, profile)?)
     }
 
     /// Emits a schedule without changing it.
@@ -135,24 +136,24 @@ impl Case {
     /// # Errors
     /// Returns the same errors as [`Case::emit`].
     pub fn of_schedule(session: Session, schedule: &Schedule) -> Outcome<Case> {
-        let kernel = lower(schedule, Staging::Fused, &|_| None)?;
+        let profile = backends::find(TARGET)?;
+        let kernel = profile.lower(schedule, Staging::Fused, &|_| None)?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
-        let Some(profile) = profile::find(TARGET) else {
-            return Err(Diagnostic::error("E458", format!("there is no platform `{TARGET}`")).into());
-        };
         let kernel = emit::complete(&session, &kernel, profile, &emit::Show::default())?;
-        Ok(Self::of(session, From::Schedule(Box::new(schedule.clone())), kernel)?)
+        Ok(Self::of(session, From::Schedule(Box::new(schedule.clone())), kernel, profile)?)
     }
 
-    fn of(session: Session, from: From, kernel: Kernel) -> Result<Case, Diagnostics> {
-        let what = cpp::KernelText { source: "case.kb".into(), notes: vec![] };
-        let sources = cpp::sources(&kernel, &what)?;
+    fn of(
+        session: Session,
+        from: From,
+        kernel: Kernel,
+        target: &'static dyn Target,
+    ) -> Result<Case, Diagnostics> {
+        let what = KernelText { source: "case.kb".into(), notes: vec![] };
+        let sources = target.sources(&kernel, &what)?;
         let text = sources.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join("\n");
-        let orchestration = (kernel.core == Core::Tasks).then(|| {
-            let name = &kernel.name;
-            [package::orchestration(&kernel), format!("{name}_config"), format!("{name}_orchestration")]
-        });
-        Ok(Case { session, from, kernel, text, sources, orchestration })
+        let orchestration = target.orchestration(&kernel);
+        Ok(Case { session, from, target, kernel, text, sources, orchestration })
     }
 
     /// Returns the session in which the case was made.
@@ -163,7 +164,7 @@ impl Case {
     /// Returns the source to compile, with its orchestration if it is a program of tasks.
     pub fn source(&self) -> Source<'_> {
         let kernels =
-            self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Aic }).collect();
+            self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Matrix }).collect();
         let orchestration =
             self.orchestration.as_ref().map(|[text, config, run]| Orchestration { text, config, run });
         Source { kernels, orchestration }
@@ -255,7 +256,7 @@ impl Case {
     fn adds_up(&self) -> bool {
         let mut found = false;
         for (_, op) in path::ops(&self.kernel) {
-            found |= matches!(op, Op::Multiply { .. } | Op::Reduce { .. });
+            found |= matches!(op, Op::Matmul { .. } | Op::Reduce { .. });
         }
         found
     }
@@ -273,7 +274,7 @@ impl Case {
         let outputs = &result.outputs;
         let expected =
             outputs.iter().map(|c| c.iter().map(|rank| rank.iter().map(plain).collect()).collect()).collect();
-        let near = match typed.filter(|_| self.adds_up() || inexact(schedule)) {
+        let near = match typed.filter(|_| self.adds_up() || inexact(schedule, self.target)) {
             None => None,
             Some(graph) => {
                 let mut of: Vec<Vec<RefTensor>> = vec![];
@@ -315,7 +316,7 @@ impl Case {
                 // rejects them.
                 let rows = graph.and_then(|g| g.rows_numbered(*n as usize));
                 let rows = rows.map(|r| u32::try_from(r).unwrap_or(u32::MAX));
-                let more = if inexact(schedule) { 0 } else { 2 };
+                let more = if inexact(schedule, self.target) { 0 } else { 2 };
                 let range = rows.map_or(range, |r| {
                     let modulus = r.saturating_add(more).max(1);
                     ExactRange { modulus, centred: false, exact: true }
@@ -367,7 +368,7 @@ impl Case {
                     Arg::Out(t.dtype.name(), (0..ranks).map(|r| value(&t.len, r)).collect::<Result<_, _>>()?)
                 }
                 TensorArg::Tables => {
-                    let content = cpp::tables_tensor(kernel, ranks).map_err(|d| words(&d.into()))?;
+                    let content = tables_tensor(kernel, ranks).map_err(|d| words(&d.into()))?;
                     let content: Vec<u8> = content.iter().flat_map(|v| v.to_le_bytes()).collect();
                     data("i32", &|_, _| Ok(content.clone()))?
                 }
@@ -437,20 +438,22 @@ impl Case {
 }
 
 /// Checks whether a schedule has functions without an exact form on the core.
-fn inexact(s: &Schedule) -> bool {
-    fn scalar(e: &Scalar) -> bool {
+fn inexact(s: &Schedule, target: &dyn Target) -> bool {
+    fn scalar(e: &Scalar, target: &dyn Target) -> bool {
+        let scalar = |e: &Scalar| scalar(e, target);
         match e {
             Scalar::Num(_) | Scalar::Arg(_) => false,
-            Scalar::Un(f, a) => bound(*f).is_some() || scalar(a),
+            Scalar::Un(f, a) => target.bound(*f).is_some() || scalar(a),
             Scalar::Bin(_, a, b) => scalar(a) || scalar(b),
             Scalar::Pow(a, _) => scalar(a),
             Scalar::If(c, x, y) => [&c.a, &c.b, x.as_ref(), y.as_ref()].into_iter().any(scalar),
         }
     }
-    fn any(list: &[SStmt]) -> bool {
+    fn any(list: &[SStmt], target: &dyn Target) -> bool {
+        let scalar = |e: &Scalar| scalar(e, target);
         list.iter().any(|stmt| match stmt {
-            SStmt::For { body, .. } => any(body),
-            SStmt::If { then, other, .. } => any(then) || any(other),
+            SStmt::For { body, .. } => any(body, target),
+            SStmt::If { then, other, .. } => any(then, target) || any(other, target),
             SStmt::Op(op, _) => {
                 matches!(op, SOp::Local(LocalOp::Compute { func, .. }) if scalar(&func.body))
                     || matches!(op, SOp::Local(LocalOp::Tiles { kernel, .. })
@@ -458,7 +461,7 @@ fn inexact(s: &Schedule) -> bool {
             }
         })
     }
-    s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).any(|s| any(&s.body))
+    s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).any(|s| any(&s.body, target))
 }
 
 impl Near {

@@ -6,12 +6,12 @@
 //! counts as copied.
 
 use super::{Counted, LATER, MOST, Place, Traffic};
-use kbc_backend_ascend::lower::Counts;
-use kbc_backend_ascend::tile::hazard::Touched;
-use kbc_backend_ascend::tile::{CALL, CORE, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
+use kbc_tiles::lower::Counts;
+use kbc_tiles::tile::hazard::Touched;
+use kbc_tiles::tile::{CALL, CORE, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts the traffic of a kernel in one call that follows others.

@@ -1,17 +1,17 @@
 //! Ascend backend: emits proven schedules as AIV and AIC kernels, with orchestration code and a
 //! test harness.
 //!
-//! The crate owns everything between a schedule and the files of a package: lowering to the tile
-//! level, kernels for families of sizes, the passes and the verifier of the tile level, the C++
-//! text, and the harness. It reads schedules and graphs. It knows neither the passes of the
-//! compiler nor the front end, and it accesses no files; the driver reads and writes them.
+//! The crate owns what is particular to these targets: their facts, the choice of instructions, the
+//! passes that place flags and fences, the C++ text, and the files of a package.
+//! [`kbc_tiles`] owns what all backends share, and the interface that [`ASCEND`] implements. The
+//! crate knows neither the passes of the compiler nor the front end, and it accesses no files; the
+//! driver reads and writes them.
 
-pub mod args;
+mod backend;
 pub mod cpp;
-pub mod family;
-pub mod lower;
+pub mod elementwise;
 pub mod package;
 pub mod passes;
 pub mod profile;
-pub mod range;
-pub mod tile;
+
+pub use backend::ASCEND;

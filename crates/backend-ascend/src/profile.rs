@@ -6,10 +6,26 @@
 //! revisions state it, and [`Seen::Inferred`] if it was concluded from several of them. Passes and
 //! verifier read profiles. The C++ spelling of an instruction belongs to the printer.
 
-use crate::tile::{Barrier, Core, Op, Rounding, Space, VecOp};
+use crate::elementwise;
 use kbc_diag::Diagnostic;
-use kbc_ir::scalar::CompareOp;
+use kbc_ir::scalar::{CompareOp, ScalarFn};
 use kbc_ir::types::DType;
+use kbc_tiles::device::{Device, Limits};
+use kbc_tiles::lower::chain::Chain;
+use kbc_tiles::range::{self, Range};
+use kbc_tiles::tile::{Barrier, Core, Dialect, LINE, Op, Rounding, Space, VecOp};
+
+/// The names of `.tile` text, and the names that the C++ text of a kernel uses itself.
+pub static DIALECT: Dialect = Dialect {
+    vector_core: "aiv",
+    matrix_core: "aic",
+    matrix_word: "cube",
+    spaces: ["ub", "l1", "l0a", "l0b", "l0c"],
+    pipes: ["S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"],
+    taken: &["ctx", "error", "args", "window", "status", "tables"],
+    step_note: "comparisons read whole steps of 256 bytes",
+    mask_note: "a bit an element, and 32 bytes that `select` uses",
+};
 
 /// How a fact is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +51,7 @@ pub struct Runtime {
     /// Name of the runtime.
     pub name: &'static str,
     /// Why nothing is emitted for this runtime; empty if it is supported.
-    pub refused: &'static str,
+    pub unsupported_because: &'static str,
 }
 
 /// One instruction of a fence.
@@ -76,23 +92,13 @@ pub struct Profile {
     pub ub: u32,
     /// Bytes of L1, L0A, L0B and L0C, in this order.
     pub cube: [u32; 4],
-    /// Alignment of a tile's address in bytes.
-    pub ub_align: u32,
     /// Alignment in bytes at which `passes::buffers` places tiles, so that two consecutive accesses
     /// hit different banks.
     pub ub_step: u32,
     /// Bytes of a cache line of global memory.
     pub line: u32,
-    /// Number of events per pair of pipes.
-    pub events: u8,
-    /// Maximum number of ranks of a domain.
-    pub ranks: u32,
-    /// Maximum number of vector cores of a task.
-    pub cores: u32,
-    /// Maximum number of tensor arguments of a core task.
-    pub tensors: usize,
-    /// Maximum number of scalar arguments of a core task.
-    pub scalars: usize,
+    /// Numbers that bound a kernel.
+    pub limits: Limits,
     /// Maximum number of dimensions of a tensor.
     pub dims: usize,
     /// Release sequence, between the last access and the notify that publishes it. Scalar stores
@@ -111,6 +117,11 @@ pub struct Profile {
 pub const MAX_RANKS: u32 = 64;
 /// Number of vector cores of a die, as documented.
 pub const MAX_CORES: u32 = 48;
+/// Elements of a tile before UB makes it smaller: 16 KiB of f32, within one repeat range of a
+/// vector instruction.
+const TILE: u32 = 4096;
+/// Rows and columns of a block of a matmul: 16 KiB of f32, a quarter of L0A and of L0B.
+const BLOCK: u32 = 64;
 /// Number of vector cores per rank of the runtime's simulator: 8 clusters.
 const SIMULATED_CORES: u32 = 16;
 
@@ -120,10 +131,10 @@ const REVISIONS: &[Revision] = &[
 ];
 
 const RUNTIMES: &[Runtime] = &[
-    Runtime { name: "tensormap_and_ringbuffer", refused: "" },
+    Runtime { name: "tensormap_and_ringbuffer", unsupported_because: "" },
     Runtime {
         name: "host_build_graph",
-        refused: "it is the runtime's debug form, and no collective of the runtime itself uses it",
+        unsupported_because: "it is the runtime's debug form, and no collective of the runtime itself uses it",
     },
 ];
 
@@ -163,14 +174,20 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
         runtimes: RUNTIMES,
         ub: 188_416,
         cube: [512 << 10, 64 << 10, 64 << 10, 128 << 10],
-        ub_align: 32,
         ub_step: 512,
-        line: 64,
-        events: 8,
-        ranks: MAX_RANKS,
-        cores: if simulator { SIMULATED_CORES } else { MAX_CORES },
-        tensors: 32,
-        scalars: 16,
+        line: LINE as u32,
+        limits: Limits {
+            ranks: MAX_RANKS,
+            ranks_why: "the runtime's CommContext has room for 64 windows",
+            cores: if simulator { SIMULATED_CORES } else { MAX_CORES },
+            tensors: 32,
+            scalars: 16,
+            events: 8,
+            align: 32,
+            tile: TILE,
+            block: BLOCK,
+            box_side: 16,
+        },
         dims: 5,
         release: RELEASE,
         acquire: ACQUIRE,
@@ -185,6 +202,11 @@ pub const PROFILES: [Profile; 3] = [
     aiv("a2a3sim", "the simulator of Ascend A2 and A3", true),
     aiv("a5sim", "the simulator of Ascend A5, by what A5 has in common with A2 and A3", true),
 ];
+
+/// Returns the range of a name that every kernel has; [`Range::ANY`] for any other name.
+pub fn known(name: &str) -> Range {
+    range::known(name, MAX_RANKS, MAX_CORES)
+}
 
 /// Returns the profile with this name.
 pub fn find(name: &str) -> Option<&'static Profile> {
@@ -243,7 +265,7 @@ impl Profile {
     /// `select`.
     pub fn mask_bytes(&self, elements: u32, dtype: DType) -> u32 {
         let step = REPEAT / dtype.bytes() as u32;
-        (elements.div_ceil(step) * step / 8).div_ceil(self.ub_align) * self.ub_align + MASK_SCRATCH
+        (elements.div_ceil(step) * step / 8).div_ceil(self.limits.align) * self.limits.align + MASK_SCRATCH
     }
 
     /// Returns the number of elements of which the length of a `select` operand is a multiple:
@@ -261,11 +283,11 @@ impl Profile {
     /// Returns the size in bytes of a memory of a core.
     pub fn bytes(&self, space: Space) -> u32 {
         match space {
-            Space::Ub => self.ub,
-            Space::L1 => self.cube[0],
-            Space::L0a => self.cube[1],
-            Space::L0b => self.cube[2],
-            Space::L0c => self.cube[3],
+            Space::Vector => self.ub,
+            Space::Stage => self.cube[0],
+            Space::Left => self.cube[1],
+            Space::Right => self.cube[2],
+            Space::Sums => self.cube[3],
         }
     }
 
@@ -314,9 +336,9 @@ impl Profile {
     pub fn runtime(&self, name: &str) -> Result<&'static Runtime, Diagnostic> {
         let found = self.runtimes.iter().find(|r| r.name == name);
         match found {
-            Some(r) if r.refused.is_empty() => Ok(r),
+            Some(r) if r.unsupported_because.is_empty() => Ok(r),
             Some(r) => Err(Diagnostic::error("E451", format!("the runtime {name} is not served"))
-                .note(r.refused)
+                .note(r.unsupported_because)
                 .help(format!("use {}", self.runtimes[0].name))),
             None => Err(Diagnostic::error("E451", format!("{} has no runtime {name}", self.name))
                 .help(format!("use {}", self.runtimes[0].name))),
@@ -329,7 +351,7 @@ impl Step {
     pub fn op(&self) -> Op {
         match self.part {
             Part::Barrier(b) => Op::Barrier(b),
-            Part::Dsb => Op::Dsb,
+            Part::Dsb => Op::MemoryBarrier,
         }
     }
 }
@@ -346,17 +368,82 @@ fn conversion(from: DType, to: DType) -> &'static [Rounding] {
     }
 }
 
-/// Returns the element types through which a value is converted from `from` to `to`, `to` included.
-/// All conversions but the last are exact, so the value is rounded once. `None` if no such sequence
-/// exists.
-pub fn conversions(from: DType, to: DType) -> Option<Vec<DType>> {
-    let exact = |a, b| conversion(a, b).contains(&Rounding::Exact);
-    let mut way = vec![];
-    let mut at = from;
-    while conversion(at, to).is_empty() {
-        at = [DType::F16, DType::F32].into_iter().find(|t| exact(at, *t) && !way.contains(t))?;
-        way.push(at);
+impl Device for Profile {
+    fn dialect(&self) -> &'static Dialect {
+        &DIALECT
     }
-    way.push(to);
-    Some(way)
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn in_order(&self) -> bool {
+        false
+    }
+
+    fn bytes(&self, space: Space) -> u32 {
+        self.bytes(space)
+    }
+
+    fn vector(&self, op: VecOp, dtype: DType, number: bool) -> Result<(), &'static str> {
+        self.vector(op, dtype, number).map(drop)
+    }
+
+    fn compare(&self, cmp: CompareOp, dtype: DType) -> Result<(), &'static str> {
+        self.compare(cmp, dtype).map(drop)
+    }
+
+    fn select_step(&self, dtype: DType) -> u32 {
+        self.select_step(dtype)
+    }
+
+    fn mask_bytes(&self, elements: u32, dtype: DType) -> u32 {
+        self.mask_bytes(elements, dtype)
+    }
+
+    fn convert(&self, from: DType, to: DType) -> &'static [Rounding] {
+        self.convert(from, to)
+    }
+
+    fn reduce(&self, op: VecOp, dtype: DType) -> Result<(), &'static str> {
+        self.reduce(op, dtype).map(drop)
+    }
+
+    fn expand(&self, dtype: DType) -> bool {
+        matches!(dtype, DType::F32 | DType::F16 | DType::I32 | DType::I16)
+    }
+
+    fn choose(&self, dtype: DType) -> Result<(), &'static str> {
+        self.choose(dtype).map(drop)
+    }
+
+    fn multiply(&self, dtype: DType) -> Result<(), &'static str> {
+        self.multiply(dtype).map(drop)
+    }
+
+    fn sums(&self, dtype: DType) -> bool {
+        matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+    }
+
+    fn barrier(&self, core: Core, barrier: Barrier) -> bool {
+        self.barrier(core, barrier)
+    }
+
+    fn chain(&self, func: &ScalarFn, dtype: DType) -> Result<Chain, Diagnostic> {
+        elementwise::chain(func, dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_state_the_numbers_of_the_profile() {
+        for p in &PROFILES {
+            assert!(p.limits.ranks_why.contains(&format!("room for {} windows", p.limits.ranks)));
+            assert!(DIALECT.step_note.contains(&format!("{REPEAT} bytes")));
+            assert!(DIALECT.mask_note.contains(&format!("{MASK_SCRATCH} bytes")));
+        }
+    }
 }

@@ -2,8 +2,7 @@
 //! compared with the interpreter's functions. Instructions are executed in f32 as the core would do
 //! it, with the functions of `docs/numbers.md` for `exp`, `log` and `sqrt`.
 
-use kbc_backend_ascend::lower::elementwise::{Arg, Bound, Chain, Reg, Step, bound, chain, round};
-use kbc_backend_ascend::tile::VecOp;
+use kbc_backend_ascend::elementwise::{Arg, Bound, Chain, Reg, Step, bound, chain, round};
 use kbc_diag::{Diagnostic, FileId};
 use kbc_frontend::load::{Sources, load};
 use kbc_frontend::lower::{LowerOptions, lower};
@@ -12,6 +11,7 @@ use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::DType;
 use kbc_numerics::numbers::{max_f32, min_f32, round_to};
 use kbc_numerics::scalar_eval::{eval_f32, eval_i32, holds, un_f32, un_f64};
+use kbc_tiles::tile::VecOp;
 
 /// Returns the result of a chain for one element, in f32.
 fn run(c: &Chain, args: &[f32]) -> f32 {

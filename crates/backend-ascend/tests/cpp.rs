@@ -1,9 +1,11 @@
 //! Tests of kernels as C++: the printed text of complete kernels, and kernels that are rejected.
 
-use kbc_backend_ascend::cpp::{KernelText, kernel, tables_tensor};
-use kbc_backend_ascend::tile::Kernel;
-use kbc_backend_ascend::tile::parse::parse;
+use crate::kernels::parse;
+use kbc_backend_ascend::cpp::kernel;
 use kbc_diag::FileId;
+use kbc_tiles::args::tables_tensor;
+use kbc_tiles::package::KernelText;
+use kbc_tiles::tile::Kernel;
 
 fn read(name: &str) -> Kernel {
     let path = format!("{}/tests/tile/good/{name}.tile", env!("CARGO_MANIFEST_DIR"));

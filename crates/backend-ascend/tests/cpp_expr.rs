@@ -3,10 +3,11 @@
 
 use kbc_backend_ascend::cpp::expr::{Plain, print};
 use kbc_backend_ascend::cpp::helpers::{Helper, Helpers};
-use kbc_backend_ascend::package::python::expr as python_expr;
-use kbc_backend_ascend::range::{known, range};
+use kbc_backend_ascend::profile::known;
 use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
 use kbc_ir::name::Name;
+use kbc_tiles::package::python::expr as python_expr;
+use kbc_tiles::range::range;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;

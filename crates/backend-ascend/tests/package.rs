@@ -6,26 +6,26 @@
 use crate::handmade;
 
 use handmade::{count, kernel, package, ranks};
-use kbc_backend_ascend::package::{
-    Package, Program, Sizes, files, platforms, runtimes, support, window_text,
-};
-use kbc_backend_ascend::tile::{Kernel, Table};
+use kbc_backend_ascend::package::{files, platforms, runtimes, support};
+use kbc_backend_ascend::profile::PROFILES;
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, Input, Op, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
+use kbc_tiles::package::{Package, Program, Sizes, window_text};
+use kbc_tiles::tile::{Kernel, Table};
 
 fn text(package: &Package<'_>, name: &str) -> String {
-    let all = files(package).unwrap();
+    let all = files(package, &PROFILES[1]).unwrap();
     String::from_utf8(all.into_iter().find(|f| f.0 == name).unwrap().1).unwrap()
 }
 
 #[test]
 fn every_file_of_an_all_reduce() {
     let kernel = kernel();
-    let all = files(&package(&kernel, "// the kernel\n")).unwrap();
+    let all = files(&package(&kernel, "// the kernel\n"), &PROFILES[1]).unwrap();
     let names: Vec<&str> = all.iter().map(|f| f.0.as_str()).collect();
     insta::assert_debug_snapshot!("names", names);
     for (name, bytes) in &all {
@@ -65,7 +65,7 @@ fn tables_are_one_argument_and_one_list() {
     let shim = text(&package(&kernel, ""), "kernels/orchestration/sum_of_all_orch.cpp");
     assert!(shim.contains(".expected_arg_count = 5 + 4,"), "{shim}");
     kernel.tables[0].values.remove(&3);
-    let found = files(&package(&kernel, "")).unwrap_err();
+    let found = files(&package(&kernel, ""), &PROFILES[1]).unwrap_err();
     assert_eq!(found.list[0].code, "E449");
 }
 
@@ -96,7 +96,7 @@ fn what_has_no_place_in_a_package_is_refused() {
         let mut changed = kernel();
         let mut p = package(&plain, "");
         edit(&mut changed, &mut p);
-        let found = files(&Package { kernel: &changed, ..p }).unwrap_err();
+        let found = files(&Package { kernel: &changed, ..p }, &PROFILES[1]).unwrap_err();
         let titles: Vec<&str> = found.list.iter().map(|d| d.title.as_str()).collect();
         assert!(titles.contains(&format!("no package can be made: {why}").as_str()), "{titles:?}");
         assert!(found.list.iter().all(|d| d.code == "E457"));
@@ -116,13 +116,13 @@ fn windows_are_explained_with_the_layout_of_the_kernel() {
 #[test]
 fn platforms_and_runtimes_are_refused_with_a_reason() {
     let all = runtimes("a2a3");
-    assert_eq!(all.iter().filter(|r| r.refused.is_none()).count(), 1);
+    assert_eq!(all.iter().filter(|r| r.unsupported_because.is_none()).count(), 1);
     for p in platforms() {
         for r in &all {
             let verdict = support(p.name, r.name);
-            assert_eq!(verdict.is_ok(), p.refused.is_none() && r.refused.is_none());
+            assert_eq!(verdict.is_ok(), p.unsupported_because.is_none() && r.unsupported_because.is_none());
             if let Err(d) = verdict {
-                let why = p.refused.or(r.refused).unwrap();
+                let why = p.unsupported_because.or(r.unsupported_because).unwrap();
                 assert!(d.code == "E458" && d.title.contains(why), "{d:?}");
             }
         }
@@ -250,7 +250,7 @@ fn inexact() -> Graph {
 /// Returns a package of a graph with its sizes unchanged.
 fn of_graph<'a>(kernel: &'a Kernel, graph: Graph) -> Package<'a> {
     let mut p = package(kernel, "");
-    let global = |name: &Name, ty: &TensorType| kbc_backend_ascend::package::Global {
+    let global = |name: &Name, ty: &TensorType| kbc_tiles::package::Global {
         name: name.clone(),
         ty: ty.clone(),
         sizes: ty.sizes().iter().map(|n| Expr::Int(*n as i64)).collect(),

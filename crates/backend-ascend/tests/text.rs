@@ -1,10 +1,10 @@
 //! Tests of the text form of kernels: a printed kernel parses to the same kernel, and errors are
 //! reported at their places.
 
-use kbc_backend_ascend::tile::Kernel;
-use kbc_backend_ascend::tile::parse::parse;
-use kbc_backend_ascend::tile::text::print;
+use crate::kernels::parse;
 use kbc_diag::FileId;
+use kbc_tiles::tile::Kernel;
+use kbc_tiles::tile::text::print;
 
 fn read(name: &str, text: &str) -> Kernel {
     parse(text, FileId(0)).unwrap_or_else(|d| panic!("{name}: {:#?}", d.list))

@@ -1,14 +1,15 @@
 //! Properties of the text form of kernels: any printed kernel parses to the same kernel, and no
 //! damaged text makes the parser panic.
 
-use kbc_backend_ascend::tile::parse::parse;
-use kbc_backend_ascend::tile::text::print;
-use kbc_backend_ascend::tile::*;
+use crate::kernels::parse;
+use kbc_backend_ascend::profile::DIALECT;
 use kbc_diag::FileId;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
+use kbc_tiles::tile::text::print;
+use kbc_tiles::tile::*;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -66,7 +67,7 @@ fn declarations() -> impl Strategy<Value = Kernel> {
     let tile =
         (name(), dtype(), space, any::<u32>(), any::<u32>(), any::<u32>(), prop::option::of(any::<u32>()))
             .prop_map(|(name, dtype, space, rows, elements, copies, at)| {
-                let rows = if space == Space::Ub { 1 } else { rows };
+                let rows = if space == Space::Vector { 1 } else { rows };
                 Tile { name, dtype, space, rows, elements, copies, at }
             });
     (
@@ -80,6 +81,7 @@ fn declarations() -> impl Strategy<Value = Kernel> {
         (select(Core::ALL.to_vec()), 1u32..5),
     )
         .prop_map(|(name, scalars, tensors, tables, signals, areas, tiles, (core, cores))| Kernel {
+            dialect: &DIALECT,
             name,
             core,
             cores,
@@ -138,7 +140,7 @@ fn operation() -> impl Strategy<Value = Op> {
         true => Op::SetFlag { from, to, event },
         false => Op::WaitFlag { from, to, event },
     });
-    let plain = vec![Op::Release, Op::Acquire, Op::Complete, Op::Barrier(Barrier::All), Op::Dsb];
+    let plain = vec![Op::Release, Op::Acquire, Op::Complete, Op::Barrier(Barrier::All), Op::MemoryBarrier];
     let signals = || (0u32..1).prop_map(SignalsId);
     prop_oneof![
         (tile(), expr(), gm()).prop_map(|(tile, len, from)| Op::Load { tile, len, from }),
@@ -152,7 +154,7 @@ fn operation() -> impl Strategy<Value = Op> {
         }),
         (select(vec![VecOp::Add, VecOp::Max, VecOp::Min]), tile(), tile(), tile(), expr())
             .prop_map(|(op, dst, src, work, len)| Op::Reduce { op, dst, src, work, len }),
-        (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Spread { dst, src, len }),
+        (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Expand { dst, src, len }),
         (tile(), expr(), expr()).prop_map(|(dst, value, len)| Op::Index { dst, value, len }),
         (tile(), expr(), expr()).prop_map(|(ids, index, first)| Op::Choose { ids, index, first }),
         (tile(), expr(), gm(), expr(), expr()).prop_map(|(tile, len, from, pitch, rows)| Op::LoadRow {
@@ -178,7 +180,7 @@ fn operation() -> impl Strategy<Value = Op> {
         }),
         (tile(), tile(), expr(), expr()).prop_map(|(dst, src, rows, cols)| Op::Move { dst, src, rows, cols }),
         (tile(), tile(), tile(), expr(), expr(), expr(), any::<bool>())
-            .prop_map(|(dst, left, right, m, n, k, add)| Op::Multiply { dst, left, right, m, n, k, add }),
+            .prop_map(|(dst, left, right, m, n, k, add)| Op::Matmul { dst, left, right, m, n, k, add }),
         (expr(), signals(), expr()).prop_map(|(peer, signals, index)| Op::Notify { peer, signals, index }),
         (signals(), expr(), expr()).prop_map(|(signals, index, value)| Op::Wait { signals, index, value }),
         select(plain),
@@ -200,7 +202,7 @@ fn statement() -> impl Strategy<Value = Stmt> {
             (expr(), body(), body()).prop_map(|(cond, then, other)| Stmt::If { cond, then, other }),
             (name(), any::<bool>(), body()).prop_map(|(name, cube, body)| Stmt::Task {
                 name,
-                core: if cube { Core::Aic } else { Core::Aiv },
+                core: if cube { Core::Matrix } else { Core::Vector },
                 body
             }),
             (name(), name(), expr(), any::<u32>(), any::<bool>(), body()).prop_map(

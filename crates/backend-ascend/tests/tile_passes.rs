@@ -2,13 +2,15 @@
 
 use crate::kernels;
 
-use kbc_backend_ascend::passes::{PASSES, buffers, complete, counts, layout};
+use kbc_backend_ascend::passes::{PASSES, buffers, complete};
 use kbc_backend_ascend::profile::{PROFILES, Profile, find};
-use kbc_backend_ascend::tile::order::{Fault, analyse};
-use kbc_backend_ascend::tile::*;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
+use kbc_tiles::layout;
+use kbc_tiles::tile::order::{Fault, analyse};
+use kbc_tiles::tile::sync::counts;
+use kbc_tiles::tile::*;
 use kernels::*;
 
 fn profile() -> &'static Profile {
@@ -142,8 +144,8 @@ fn rows_of_one_tile_loop_do_not_meet() {
     let flags = |mut k: Kernel| {
         k.body.iter_mut().for_each(|s| {
             if let Stmt::Tiles { body, .. } = s {
-                body.insert(0, Stmt::Op(Op::SetFlag { from: Pipe::Mte2, to: Pipe::Mte3, event: 7 }));
-                body.insert(1, Stmt::Op(Op::WaitFlag { from: Pipe::Mte2, to: Pipe::Mte3, event: 7 }));
+                body.insert(0, Stmt::Op(Op::SetFlag { from: Pipe::Load, to: Pipe::Store, event: 7 }));
+                body.insert(1, Stmt::Op(Op::WaitFlag { from: Pipe::Load, to: Pipe::Store, event: 7 }));
             }
         });
         let unordered = |f: &order::Finding| matches!(f.fault, Fault::Unordered { access: 1, .. });

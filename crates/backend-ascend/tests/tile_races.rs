@@ -5,12 +5,12 @@
 use crate::kernels;
 
 use kbc_backend_ascend::passes::complete;
-use kbc_backend_ascend::profile::find;
-use kbc_backend_ascend::tile::order::analyse;
-use kbc_backend_ascend::tile::*;
+use kbc_backend_ascend::profile::{DIALECT, find};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
+use kbc_tiles::tile::order::analyse;
+use kbc_tiles::tile::*;
 use kernels::*;
 use std::collections::BTreeMap;
 
@@ -200,7 +200,7 @@ impl Run {
         } else {
             reads.push(me);
         }
-        if clear { Ok(()) } else { Err(format!("{} at {cell:?} is not ordered", pipe.name())) }
+        if clear { Ok(()) } else { Err(format!("{} at {cell:?} is not ordered", DIALECT.pipe(pipe))) }
     }
 
     fn block(&mut self, list: &[Stmt]) -> Result<(), String> {
@@ -250,7 +250,7 @@ impl Run {
                 self.pending_wait = false;
             }
             Op::Barrier(Barrier::Pipe(p)) => self.over[*p as usize][*p as usize] = self.issued[*p as usize],
-            Op::Dsb => self.published = self.drained,
+            Op::MemoryBarrier => self.published = self.drained,
             Op::SetFlag { from, to, event } => {
                 let flag = (*from, *to, if self.second { *event + TURN } else { *event });
                 if let Some(last) = self.waited.get(&flag)

@@ -3,13 +3,13 @@
 
 use crate::kernels;
 
+use crate::kernels::parse;
 use kbc_backend_ascend::passes::complete;
 use kbc_backend_ascend::profile::{Profile, find};
-use kbc_backend_ascend::tile::parse::parse;
-use kbc_backend_ascend::tile::text::{print, print_op};
-use kbc_backend_ascend::tile::verify::{in_text, problems, verify};
-use kbc_backend_ascend::tile::{Kernel, Op, Stmt, path};
 use kbc_diag::FileId;
+use kbc_tiles::tile::text::{print, print_op};
+use kbc_tiles::tile::verify::{in_text, problems, verify};
+use kbc_tiles::tile::{Kernel, Op, Stmt, path};
 use std::collections::BTreeSet;
 
 fn profile() -> &'static Profile {
@@ -64,7 +64,7 @@ fn every_line_of_synchronisation_is_missed() {
             let text = print_op(&whole, op);
             let expected: &[&str] = match op {
                 Op::SetFlag { .. } | Op::WaitFlag { .. } => &["E453"],
-                Op::Dsb => &["E454"],
+                Op::MemoryBarrier => &["E454"],
                 _ => &["E452", "E454", "E455"],
             };
             assert!(

@@ -1,11 +1,11 @@
 //! Tests of traces: the events of ranks, their results, shortened loops, and kernels that are
 //! rejected.
 
-use kbc_backend_ascend::tile::parse::parse;
-use kbc_backend_ascend::tile::trace::{Event, Launch, Loops, Place, Program, trace};
-use kbc_backend_ascend::tile::{Kernel, Object, VArg, VecOp};
+use crate::kernels::parse;
 use kbc_diag::FileId;
 use kbc_ir::name::Name;
+use kbc_tiles::tile::trace::{Event, Launch, Loops, Place, Program, trace};
+use kbc_tiles::tile::{Kernel, Object, VArg, VecOp};
 use std::collections::BTreeMap;
 
 fn read(name: &str) -> Kernel {
@@ -99,10 +99,7 @@ fn results(k: &Kernel, nranks: i64, count: i64) -> Vec<Vec<Option<i64>>> {
     let tiles = vec![k.tiles.iter().map(|t| vec![None; t.elements as usize]).collect(); n];
     let mut w = World { k, memory: BTreeMap::new(), tiles, counters: BTreeMap::new() };
     let at = |object| Place { object, slot: 0, offset: 0, peer: None };
-    let (x, y) = (
-        Object::Tensor(kbc_backend_ascend::tile::TensorId(0)),
-        Object::Tensor(kbc_backend_ascend::tile::TensorId(1)),
-    );
+    let (x, y) = (Object::Tensor(kbc_tiles::tile::TensorId(0)), Object::Tensor(kbc_tiles::tile::TensorId(1)));
     let program = Program::new(k).expect("names");
     for call in 0..2 {
         let mut queues: Vec<Vec<Event>> = vec![];

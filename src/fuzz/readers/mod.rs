@@ -8,15 +8,15 @@ pub mod damage;
 pub mod examples;
 
 use super::rng::Rng;
-use crate::{crash, reference, repro, sweep};
+use crate::{backends, crash, reference, repro, sweep};
 use examples::Example;
-use kbc_backend_ascend::{profile, tile};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, codes};
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_import::{msccl, torch};
 use kbc_machine::topology::Topology;
 use kbc_numerics::formats::{self, Near};
+use kbc_tiles::tile;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -140,10 +140,9 @@ fn read(reader: Reader, bytes: &[u8]) -> Said {
             said.take(kbc_ir::text::format(FILE, text));
         }
         Reader::Tile => {
-            if let (Some(kernel), Some(profile)) =
-                (said.take(tile::parse::parse(text, FILE)), profile::find("a2a3"))
-            {
-                let problems = tile::verify::problems(&kernel, profile);
+            let target = backends::default_target();
+            if let Some(kernel) = said.take(tile::parse::parse(text, FILE, target.dialect())) {
+                let problems = tile::verify::problems(&kernel, target);
                 let mut found = tile::verify::in_text(&kernel, problems, text, FILE);
                 for d in &mut found.list {
                     kbc_diag::settle::settle(d, FILE, text);

@@ -1,13 +1,13 @@
 //! C++ printer for operations on rows and on blocks of matrices.
 
 use super::body::{Body, Lines};
+use super::errors::no_instruction;
 use super::expr::{ADD, MUL};
 use super::helpers::Helper;
-use super::no_instruction;
 use super::numbers::ctype;
-use crate::tile::*;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
+use kbc_tiles::tile::*;
 
 type R<T> = Result<T, Diagnostic>;
 
@@ -56,7 +56,7 @@ impl Body<'_> {
                 out.push((1, format!("Load({tile}, {from} + {row} * {pitch}, {m});")));
                 out.push((0, "}".into()));
             }
-            Op::Spread { dst, src, len } => {
+            Op::Expand { dst, src, len } => {
                 let m = self.expr(len);
                 out.extend(self.length(*src, "1")?);
                 out.extend(self.length(*dst, &m)?);
@@ -100,7 +100,7 @@ impl Body<'_> {
                 }
                 out.push((0, format!("TMOV({}, {});", self.tile(*dst)?, self.tile(*src)?)));
             }
-            Op::Multiply { dst, left, right, m, n, k, add } => {
+            Op::Matmul { dst, left, right, m, n, k, add } => {
                 let (m, n, k) = (self.expr(m), self.expr(n), self.expr(k));
                 for (tile, rows, cols) in [(*left, &m, &k), (*right, &k, &n), (*dst, &m, &n)] {
                     out.extend(self.block_size(tile, rows, cols)?);

@@ -1,18 +1,19 @@
 //! C++ printer for statements and operations, which also collects the declarations that they use.
 
+use super::errors::no_instruction;
 use super::expr::{self, ADD, MUL, Vars, constant};
 use super::helpers::{Helper, Helpers};
 use super::idents::Scope;
 use super::numbers::number;
-use super::{no_instruction, refuse};
-use crate::profile::MASK_SCRATCH;
-use crate::range::{Range, known, range};
-use crate::tile::*;
+use crate::profile::{DIALECT, MASK_SCRATCH, known};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
+use kbc_tiles::args::incomplete as refuse;
+use kbc_tiles::range::{Range, range};
+use kbc_tiles::tile::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 type R<T> = Result<T, Diagnostic>;
@@ -436,11 +437,11 @@ impl<'k> Body<'k> {
                 line(format!("TCVT({to}, {from}, pto::RoundMode::{mode});"));
             }
             Op::Reduce { .. }
-            | Op::Spread { .. }
+            | Op::Expand { .. }
             | Op::Index { .. }
             | Op::Choose { .. }
             | Op::LoadRow { .. } => self.row(op, out)?,
-            Op::LoadBlock { .. } | Op::StoreBlock { .. } | Op::Move { .. } | Op::Multiply { .. } => {
+            Op::LoadBlock { .. } | Op::StoreBlock { .. } | Op::Move { .. } | Op::Matmul { .. } => {
                 self.block_op(op, out)?;
             }
             Op::Notify { peer, signals, index } => {
@@ -457,8 +458,8 @@ impl<'k> Body<'k> {
                 return Err(refuse("a fence of the schedule is left: pass `fences` has not run".into()));
             }
             Op::Barrier(Barrier::All) => line("pipe_barrier(PIPE_ALL);".into()),
-            Op::Barrier(Barrier::Pipe(p)) => line(format!("pipe_barrier(PIPE_{});", p.name())),
-            Op::Dsb => line("dsb(DSB_DDR);".into()),
+            Op::Barrier(Barrier::Pipe(p)) => line(format!("pipe_barrier(PIPE_{});", DIALECT.pipe(*p))),
+            Op::MemoryBarrier => line("dsb(DSB_DDR);".into()),
             Op::SetFlag { from, to, event } => line(self.flag("set_flag", *from, *to, *event)?),
             Op::WaitFlag { from, to, event } => line(self.flag("wait_flag", *from, *to, *event)?),
         }
@@ -469,11 +470,11 @@ impl<'k> Body<'k> {
         if event >= EVENTS {
             return Err(no_instruction(format!(
                 "event {event} of {} to {} does not exist",
-                from.name(),
-                to.name()
+                DIALECT.pipe(from),
+                DIALECT.pipe(to)
             )));
         }
-        let pipes = format!("{call}(PIPE_{}, PIPE_{}", from.name(), to.name());
+        let pipes = format!("{call}(PIPE_{}, PIPE_{}", DIALECT.pipe(from), DIALECT.pipe(to));
         Ok(match &self.turn {
             None => format!("{pipes}, EVENT_ID{event});"),
             Some(turn) => format!("{pipes}, {turn} == 0 ? EVENT_ID{event} : EVENT_ID{});", event + TURN),

@@ -5,9 +5,10 @@
 //! called. Every value is an `int64_t`; a comparison that is used as a number is converted first.
 
 use super::helpers::{Helper, Helpers};
-use crate::range::{Range, known, range};
+pub use super::idents::{Plain, Vars};
 use kbc_ir::expr::{BinOp, Expr, UnOp, apply_bin, apply_un};
 use kbc_ir::name::Name;
+use kbc_tiles::range::range;
 
 /// Binding strengths of C++ operators, the weakest first.
 const TERNARY: u8 = 1;
@@ -22,31 +23,6 @@ const SHIFT: u8 = 9;
 pub(super) const ADD: u8 = 10;
 pub(super) const MUL: u8 = 11;
 const UNARY: u8 = 12;
-
-/// The variables of an expression: their names in the text and their ranges.
-pub trait Vars {
-    /// Returns the name of a variable in the text.
-    fn ident(&self, name: &Name) -> String;
-    /// Returns the bounds of a variable.
-    fn range(&self, name: &Name) -> Range;
-    /// Returns the name of a table in the text: a pointer to `int32_t`.
-    fn table(&self, name: &Name) -> String;
-}
-
-/// Variables with the names of the IR; their ranges follow from the names alone.
-pub struct Plain;
-
-impl Vars for Plain {
-    fn ident(&self, name: &Name) -> String {
-        super::idents::plain(name)
-    }
-    fn range(&self, name: &Name) -> Range {
-        known(name)
-    }
-    fn table(&self, name: &Name) -> String {
-        super::idents::plain(name)
-    }
-}
 
 /// Prints an expression as C++. Adds the helper functions that it needs to `used`.
 pub fn print(e: &Expr, vars: &impl Vars, used: &mut Helpers) -> String {

@@ -3,10 +3,35 @@
 //! The module makes identifiers legal and distinct. A name that is taken, or that the text itself
 //! uses, gets a suffix.
 
-use super::expr::Vars;
-use crate::range::{Range, known};
+use crate::profile::known;
 use kbc_ir::name::Name;
+use kbc_tiles::range::Range;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The variables of an expression: their names in the text and their ranges.
+pub trait Vars {
+    /// Returns the name of a variable in the text.
+    fn ident(&self, name: &Name) -> String;
+    /// Returns the bounds of a variable.
+    fn range(&self, name: &Name) -> Range;
+    /// Returns the name of a table in the text: a pointer to `int32_t`.
+    fn table(&self, name: &Name) -> String;
+}
+
+/// Variables with the names of the IR; their ranges follow from the names alone.
+pub struct Plain;
+
+impl Vars for Plain {
+    fn ident(&self, name: &Name) -> String {
+        plain(name)
+    }
+    fn range(&self, name: &Name) -> Range {
+        known(name)
+    }
+    fn table(&self, name: &Name) -> String {
+        plain(name)
+    }
+}
 
 /// Keywords of C++17 and of Python, and identifiers that the printed text uses itself.
 const TAKEN: &[&str] = &[

@@ -7,36 +7,29 @@
 
 mod blocks;
 mod body;
+mod errors;
 pub mod expr;
 pub mod helpers;
 mod idents;
 pub mod numbers;
-mod tables;
 
 pub use idents::plain as ident;
-pub use tables::tables_tensor;
 
-use crate::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
-use crate::passes::layout;
-use crate::tile::tasks::{self, Task};
-use crate::tile::*;
+use crate::profile::DIALECT;
 use body::Body;
 use helpers::Helper;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
+use kbc_tiles::args::incomplete as refuse;
+use kbc_tiles::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
+use kbc_tiles::layout;
+use kbc_tiles::package::{KernelText, Source};
+use kbc_tiles::tile::tasks::{self, Task};
+use kbc_tiles::tile::*;
 use numbers::ctype;
 
 /// Maximum number of columns of a printed line.
 const WIDTH: usize = 120;
-
-/// Facts that the text of a kernel states in addition to the kernel.
-#[derive(Clone, Default, Debug)]
-pub struct KernelText {
-    /// Name of the program's file, without folders.
-    pub source: String,
-    /// Further lines of the comment at the top: what was proven, and for which sizes.
-    pub notes: Vec<String>,
-}
 
 const INCLUDES: &str = "\
 #include <cstdint>
@@ -53,29 +46,6 @@ const INCLUDES: &str = "\
 #define __aicore__ [aicore]
 #endif
 ";
-
-/// Returns E449: the kernel is not complete.
-pub(crate) fn refuse(title: String) -> Diagnostic {
-    Diagnostic::error("E449", title).note(
-        "kernels are printed after the passes layout, buffers, flags and fences, and after the verifier",
-    )
-}
-
-/// Returns E451: there is no instruction for a part of the kernel.
-pub(crate) fn no_instruction(title: String) -> Diagnostic {
-    Diagnostic::error("E451", title).note("the verifier finds this before a kernel is printed")
-}
-
-/// A task as C++.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Source {
-    /// Name of the file, without its extension.
-    pub name: String,
-    /// The kind of core that it runs on.
-    pub core: Core,
-    /// The C++ text.
-    pub text: String,
-}
 
 /// Prints every task as a C++ translation unit, in order. A kernel for one core is its own only
 /// task.
@@ -135,7 +105,7 @@ fn open(what: &str, name: &str) -> Diagnostic {
 }
 
 fn head(k: &Kernel, task: &Task, list: &[TaskArg], text: &KernelText, out: &mut Text) {
-    let core = k.core.name().to_uppercase();
+    let core = DIALECT.core(k.core).to_uppercase();
     let which = if task.at.is_some() { format!(", task {}", task.name) } else { String::new() };
     let cores = match k.blocks() {
         1 => format!("one {core} core"),
@@ -305,7 +275,7 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
         let ty = ctype(tile.dtype);
         let copies = tile.copies;
         let (of, given) = match t.whole {
-            None if tile.space != Space::Ub => {
+            None if tile.space != Space::Vector => {
                 let size = format!("{}, {}", tile.rows, tile.elements);
                 (format!("{}<{ty}, {size}>", space_type(tile.space)), size)
             }
@@ -325,8 +295,8 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
             },
         );
         b.used.insert(match (tile.space, t.whole) {
-            (Space::Ub, None) => Helper::TileOf,
-            (Space::Ub, Some(_)) => Helper::WholeOf,
+            (Space::Vector, None) => Helper::TileOf,
+            (Space::Vector, Some(_)) => Helper::WholeOf,
             _ => Helper::MatOf,
         });
         for copy in 0..copies {
@@ -341,11 +311,11 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
 /// Returns the C++ type of tiles in a memory. The helper `MatOf` defines those of a cube core.
 fn space_type(space: Space) -> &'static str {
     match space {
-        Space::Ub => "TileOf",
-        Space::L1 => "MatOf",
-        Space::L0a => "LeftOf",
-        Space::L0b => "RightOf",
-        Space::L0c => "SumsOf",
+        Space::Vector => "TileOf",
+        Space::Stage => "MatOf",
+        Space::Left => "LeftOf",
+        Space::Right => "RightOf",
+        Space::Sums => "SumsOf",
     }
 }
 

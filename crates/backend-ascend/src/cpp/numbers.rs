@@ -1,6 +1,6 @@
 //! Element types and their numbers in C++.
 
-use super::no_instruction;
+use super::errors::no_instruction;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 

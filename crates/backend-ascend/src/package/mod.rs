@@ -1,121 +1,24 @@
 //! Packages: everything that is written for the runtime (kernel, orchestration, harness, golden
 //! values, test, description).
 //!
-//! The module owns the description of a package and the files made from it. The texts of the kernel
-//! are given ([`Package::sources`]). All other files are made from the one list of arguments
-//! ([`crate::args`]), the layout of the window as the kernel has it ([`layout`]) and the graph of
-//! the program ([`golden`]), so that nothing is stated twice. The driver writes the folder.
-//!
-//! Golden values are computed from the *definition* of the program, which is its graph on one
-//! device, and never from schedule or layout. Where integers stay exact, results are compared bit
-//! for bit; elsewhere they are compared within bounds that `golden.py` computes.
+//! The module owns the files that are made from the description of a package
+//! ([`kbc_tiles::package`]). The texts of the kernel are given ([`Package::sources`]). All other
+//! files are made from the one list of arguments ([`kbc_tiles::args`]), the layout of the window as
+//! the kernel has it and the graph of the program, so that nothing is stated twice. The driver
+//! writes the folder.
 
-pub mod golden;
-pub mod layout;
 mod orchestrate;
 pub mod platform;
-pub mod python;
-mod sizes;
 mod text;
 
-pub use layout::{Layout, Row, RowKind, window_text};
 pub use orchestrate::orchestration;
 pub use platform::{platforms, runtimes, support};
-pub use sizes::{Sizes, fit_sizes};
+pub use text::test_command;
 
-use crate::profile::Profile;
-use crate::tile::{COUNT, Kernel, NRANKS};
-use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::expr::Expr;
-use kbc_ir::graph::Graph;
-use kbc_ir::name::Name;
-use kbc_ir::types::TensorType;
-use std::collections::BTreeMap;
-
-/// A global tensor of the program, at every size.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Global {
-    /// Name, as in the program.
-    pub name: Name,
-    /// Element type and placement. The sizes in it are those of one instance and are not used.
-    pub ty: TensorType,
-    /// Global sizes as expressions in [`NRANKS`] and [`COUNT`], one per dimension ([`fit_sizes`]
-    /// finds them).
-    pub sizes: Vec<Expr>,
-}
-
-/// The program that the kernel computes.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// Name.
-    pub name: Name,
-    /// The file of the program, as the user wrote it.
-    pub file: String,
-    /// Typed graph of the program at one size. Placements and collectives in it are not used.
-    pub graph: Graph,
-    /// Mesh axes, slowest first, with their sizes as expressions in [`NRANKS`].
-    pub axes: Vec<(Name, Expr)>,
-    /// Inputs, in the order of `graph.inputs`.
-    pub inputs: Vec<Global>,
-    /// Results, in the order of `graph.results`.
-    pub results: Vec<Global>,
-}
-
-/// The claim of a family about its variable count.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CountClaim {
-    /// Name of the program's parameter.
-    pub parameter: Name,
-    /// The largest claimed value; all values from 0 on are claimed.
-    pub largest: u64,
-    /// The value that the harness uses by default.
-    pub default: u64,
-}
-
-/// The sizes for which the kernel was checked; no others are claimed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Claim {
-    /// Rank counts in ascending order.
-    pub ranks: Vec<u64>,
-    /// The count, if the program has a variable one.
-    pub count: Option<CountClaim>,
-}
-
-/// A check that was made, and its outcome.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Evidence {
-    /// Name of the check: `proven`, `verified`, `traces compared`, ...
-    pub step: String,
-    /// The sizes of the check and its result, in words.
-    pub words: String,
-}
-
-/// Everything from which a package is made.
-#[derive(Clone, Debug)]
-pub struct Package<'a> {
-    /// The kernel, with offsets in the window.
-    pub kernel: &'a Kernel,
-    /// The C++ texts of the kernel, one per task.
-    pub sources: &'a [crate::cpp::Source],
-    /// The program that the kernel computes.
-    pub program: Program,
-    /// The sizes for which it was checked.
-    pub claim: Claim,
-    /// For each claimed rank count the moduli of exact inputs, one per input (`exact_modulus` of
-    /// the evaluator, at the largest claimed count); `None` if integers do not stay exact.
-    pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
-    /// The checks that were made.
-    pub evidence: Vec<Evidence>,
-    /// The program's own data, if its inputs are files ([`OWN`]): an `.npz` with the whole inputs
-    /// `input_0` and so on, and for each result `bound_0` and so on, how far each of its elements
-    /// may be off.
-    pub own: Option<Vec<u8>>,
-    /// The target.
-    pub profile: &'a Profile,
-}
-
-/// Name of the file with the program's own data.
-pub const OWN: &str = "data.npz";
+use crate::elementwise::bound;
+use crate::profile::{DIALECT, Profile};
+use kbc_diag::Diagnostics;
+use kbc_tiles::package::{Layout, OWN, Package, golden, problems};
 
 /// Returns the files of the package: path in the folder, and content.
 ///
@@ -123,11 +26,11 @@ pub const OWN: &str = "data.npz";
 /// Returns E457 for everything that cannot be in a package: a name that is not an identifier, an
 /// area without an offset, a partial result, inconsistent claims. All of them are returned
 /// together.
-pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostics> {
+pub fn files(package: &Package<'_>, profile: &Profile) -> Result<Vec<(String, Vec<u8>)>, Diagnostics> {
     let layout = Layout::of(package.kernel);
-    let golden = golden::print(package);
+    let golden = golden::print(package, &bound);
     let mut found = Diagnostics::new();
-    check(package).into_iter().for_each(|d| found.push(d));
+    problems(package, profile.limits.ranks).into_iter().for_each(|d| found.push(d));
     let (layout, golden) = match (layout, golden) {
         (Ok(l), Ok(g)) if !found.has_errors() => (l, g),
         (l, g) => {
@@ -137,66 +40,20 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
     };
     let name = &package.kernel.name;
     let mut out = vec![
-        ("README.md".to_owned(), text::readme(package, &layout)),
+        ("README.md".to_owned(), text::readme(package, profile, &layout)),
         ("golden.py".into(), golden),
         ("harness.py".into(), text::harness(package)),
         (format!("kernels/orchestration/{name}_orch.cpp"), orchestration(package.kernel)),
-        ("layout.py".into(), text::layout(package, &layout)?),
-        ("main.py".into(), text::main(package)),
-        ("manifest.json".into(), text::manifest(package, &layout)),
+        ("layout.py".into(), text::layout(package, profile, &layout)?),
+        ("main.py".into(), text::main(package, profile)),
+        ("manifest.json".into(), text::manifest(package, profile, &layout)),
         (format!("test_{name}.py"), text::test(package)),
     ];
     for s in package.sources {
-        out.push((format!("kernels/{}/{}.cpp", s.core.name(), s.name), s.text.clone()));
+        out.push((format!("kernels/{}/{}.cpp", DIALECT.core(s.core), s.name), s.text.clone()));
     }
     let mut out: Vec<(String, Vec<u8>)> = out.into_iter().map(|(n, t)| (n, t.into_bytes())).collect();
     out.extend(package.own.iter().map(|bytes| (OWN.to_owned(), bytes.clone())));
     out.sort();
     Ok(out)
-}
-
-/// Returns E457: the package cannot be made.
-pub(crate) fn refused(what: impl Into<String>) -> Diagnostic {
-    Diagnostic::error("E457", format!("no package can be made: {}", what.into()))
-}
-
-/// Returns the problems of a description, except those of its layout and its program.
-fn check(package: &Package<'_>) -> Vec<Diagnostic> {
-    let (kernel, claim) = (package.kernel, &package.claim);
-    let mut out = vec![];
-    // Other names appear only in strings and comments.
-    if !python::identifier(&kernel.name) {
-        out.push(refused(format!("the kernel's name `{}` is no identifier of C++ and Python", kernel.name)));
-    }
-    if claim.ranks.is_empty() || !claim.ranks.is_sorted_by(|a, b| a < b) {
-        out.push(refused("the claimed rank counts are not an ascending list"));
-    }
-    let most = u64::from(package.profile.ranks);
-    if claim.ranks.iter().any(|r| *r > most) {
-        out.push(refused(format!("ranks are claimed above {most}, the most that a domain has")));
-    }
-    if claim.count.as_ref().is_some_and(|c| c.default > c.largest) {
-        out.push(refused("the default count is above the largest one"));
-    }
-    let known = |s: &Name| [NRANKS, COUNT, crate::tile::CALL].contains(&s.as_str());
-    for s in kernel.scalars.iter().filter(|s| !known(s)) {
-        out.push(refused(format!("the harness has no value for the scalar `{s}`")));
-    }
-    for r in &claim.ranks {
-        let entry = package.moduli.get(r);
-        if entry.is_none_or(|m| m.as_ref().is_some_and(|m| m.len() != package.program.inputs.len())) {
-            out.push(refused(format!("there are no moduli of exact inputs for {r} ranks")));
-        }
-    }
-    let (inputs, results) = (package.program.inputs.len() as u32, package.program.results.len() as u32);
-    for t in &kernel.tensors {
-        let most = if t.access == crate::tile::Access::In { inputs } else { results };
-        if t.index >= most {
-            out.push(refused(format!(
-                "tensor `{}` is input or result {}, and there are {most}",
-                t.name, t.index
-            )));
-        }
-    }
-    out
 }

@@ -6,15 +6,16 @@
 //! wrote what it takes. The runtime does not track a task that overwrites what an earlier task only
 //! reads; for such a task the orchestration states the dependence with `add_dep`.
 
-use super::text::fill;
-use crate::args::{self, ScalarArg, TaskArg, TensorArg};
 use crate::cpp::expr::{Plain, print};
 use crate::cpp::helpers::Helpers;
 use crate::cpp::ident;
-use crate::passes::layout;
-use crate::tile::tasks::{self, Task};
-use crate::tile::{Core, Kernel, Object};
+use crate::profile::DIALECT;
 use kbc_ir::expr::Expr;
+use kbc_tiles::args::{self, ScalarArg, TaskArg, TensorArg};
+use kbc_tiles::layout;
+use kbc_tiles::package::python::fill;
+use kbc_tiles::tile::tasks::{self, Task};
+use kbc_tiles::tile::{Core, Kernel, Object};
 use std::fmt::Write;
 
 /// Prints the orchestration of a kernel with offsets: C++ with two exported functions,
@@ -25,7 +26,7 @@ pub fn orchestration(kernel: &Kernel) -> String {
     let program = kernel.core == Core::Tasks;
     let (body, before) = if program { program_of(kernel, &tasks) } else { (one(kernel), String::new()) };
     let what = match tasks.len() {
-        1 => format!("one {} task", tasks[0].kernel.core.name().to_uppercase()),
+        1 => format!("one {} task", DIALECT.core(tasks[0].kernel.core).to_uppercase()),
         n => format!("{n} tasks"),
     };
     fill(
@@ -113,7 +114,7 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
     }
     let shared = tasks.iter().any(|t| t.uses.shared);
     let taken = |i: usize| {
-        let object = Object::Area(crate::tile::AreaId(i as u32));
+        let object = Object::Area(kbc_tiles::tile::AreaId(i as u32));
         tasks.iter().any(|t| t.uses.reads.contains(&object) || t.uses.writes.contains(&object))
     };
     let own = (0..kernel.areas.len()).any(taken);
@@ -150,7 +151,8 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
         let known = waits.iter().any(|w| w.contains(&i));
         let keep = if known { format!("const PTO2TaskId {}_id = ", t.name) } else { String::new() };
         let id = if known { ".task_id()" } else { "" };
-        let _ = writeln!(parts, "    {keep}rt_submit_{}_task({i}, {}){id};", t.kernel.core.name(), t.name);
+        let _ =
+            writeln!(parts, "    {keep}rt_submit_{}_task({i}, {}){id};", DIALECT.core(t.kernel.core), t.name);
     }
     let helpers = helpers.text().replace("AICORE inline", "static inline");
     (parts, format!("{PART}{helpers}\n"))
@@ -178,7 +180,7 @@ fn task(
     of: &dyn Fn(&TensorArg<'_>) -> usize,
 ) -> String {
     let name = &t.name;
-    let core = t.kernel.core.name().to_uppercase();
+    let core = DIALECT.core(t.kernel.core).to_uppercase();
     let cores = match t.kernel.blocks() {
         1 => format!("an {core} core"),
         n => format!("{n} {core} cores"),

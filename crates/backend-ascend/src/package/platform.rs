@@ -6,32 +6,28 @@
 
 use crate::profile::{PROFILES, find};
 use kbc_diag::Diagnostic;
-use kbc_diag::nearest::nearest;
+use kbc_tiles::backend::{Support, supported};
 
 /// Platforms of the runtime that have no profile, each with the reason.
 pub const UNDESCRIBED: [(&str, &str); 1] =
     [("a5", "its instructions and its memory rules are not described in a target profile")];
 
-/// A platform or a runtime, and whether it is supported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Support {
-    /// Name in the runtime.
-    pub name: &'static str,
-    /// Why it is not supported; `None` if it is supported.
-    pub refused: Option<&'static str>,
-}
-
 /// Returns all platforms of the runtime.
 pub fn platforms() -> Vec<Support> {
-    let served = PROFILES.iter().map(|p| Support { name: p.name, refused: None });
-    let others = UNDESCRIBED.iter().map(|(name, why)| Support { name, refused: Some(why) });
+    let served = PROFILES.iter().map(|p| Support { name: p.name, unsupported_because: None });
+    let others = UNDESCRIBED.iter().map(|(name, why)| Support { name, unsupported_because: Some(why) });
     served.chain(others).collect()
 }
 
 /// Returns the runtimes of a platform; none if the platform has no profile.
 pub fn runtimes(platform: &str) -> Vec<Support> {
     let all = find(platform).map_or(&[][..], |p| p.runtimes);
-    all.iter().map(|r| Support { name: r.name, refused: Some(r.refused).filter(|r| !r.is_empty()) }).collect()
+    all.iter()
+        .map(|r| Support {
+            name: r.name,
+            unsupported_because: Some(r.unsupported_because).filter(|r| !r.is_empty()),
+        })
+        .collect()
 }
 
 /// Checks whether packages run on this platform with this runtime.
@@ -39,22 +35,6 @@ pub fn runtimes(platform: &str) -> Vec<Support> {
 /// # Errors
 /// Returns E458 with the reason if one of the two is unknown or not supported.
 pub fn support(platform: &str, runtime: &str) -> Result<(), Diagnostic> {
-    one("platform", platform, &platforms())?;
-    one("runtime", runtime, &runtimes(platform))
-}
-
-fn one(word: &str, name: &str, all: &[Support]) -> Result<(), Diagnostic> {
-    let served: Vec<&str> = all.iter().filter(|s| s.refused.is_none()).map(|s| s.name).collect();
-    let d = match all.iter().find(|s| s.name == name) {
-        Some(Support { refused: None, .. }) => return Ok(()),
-        Some(Support { refused: Some(why), .. }) => {
-            Diagnostic::error("E458", format!("{word} {name} is not supported: {why}"))
-        }
-        None => Diagnostic::error("E458", format!("there is no {word} `{name}`")),
-    };
-    let d = d.note(format!("supported: {}", served.join(", ")));
-    Err(match nearest(name, served) {
-        Some(near) => d.help(format!("did you mean `{near}`?")),
-        None => d,
-    })
+    supported("platform", platform, &platforms())?;
+    supported("runtime", runtime, &runtimes(platform))
 }

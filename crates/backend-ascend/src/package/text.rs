@@ -1,23 +1,18 @@
 //! Templates of a package and their values: harness, layout, test, README, manifest.
 
-use super::golden::Numbers;
-use super::layout::RowKind;
-use super::platform::{Support, platforms, runtimes};
-use super::python::{self, quoted, tuple};
-use super::{Layout, Package, refused};
-use crate::args::{self, Status, TensorArg};
-use crate::cpp::tables_tensor;
-use crate::profile::PROFILES;
-use crate::tile::{Access, NRANKS, Reach, tasks};
+use super::platform::{platforms, runtimes};
+use crate::profile::{DIALECT, PROFILES, Profile};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
+use kbc_tiles::args::tables_tensor;
+use kbc_tiles::args::{self, Status, TensorArg};
+use kbc_tiles::backend::Support;
+use kbc_tiles::package::golden::Numbers;
+use kbc_tiles::package::python::{self, fill, quoted, tuple};
+use kbc_tiles::package::{Layout, Package, RowKind, refused};
+use kbc_tiles::tile::{Access, NRANKS, Reach, tasks};
 use serde::Serialize;
 use std::fmt::Write;
-
-/// Replaces every `@KEY@` of a template.
-pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
-    values.iter().fold(template.to_owned(), |text, (key, value)| text.replace(&format!("@{key}@"), value))
-}
 
 /// Returns a range of devices such as `0-3`, for the largest claimed rank count of at most 4; if
 /// there is none, for the smallest claimed rank count.
@@ -27,22 +22,28 @@ fn devices(package: &Package<'_>) -> String {
     format!("0-{}", n.saturating_sub(1))
 }
 
+/// Returns the command that runs the test of a package in its folder.
+pub fn test_command(package: &Package<'_>) -> Vec<String> {
+    let devices = devices(package);
+    ["python", "main.py", "-p", "a2a3sim", "-d", &devices].map(str::to_owned).to_vec()
+}
+
 /// Returns the runtime that launches the kernels: the first supported one of the target.
-fn runtime(package: &Package<'_>) -> &'static str {
-    package.profile.runtimes.iter().find(|r| r.refused.is_empty()).map_or("", |r| r.name)
+fn runtime(profile: &Profile) -> &'static str {
+    profile.runtimes.iter().find(|r| r.unsupported_because.is_empty()).map_or("", |r| r.name)
 }
 
 /// Returns the revisions against which the facts of the target were checked.
-fn revision(package: &Package<'_>) -> String {
+fn revision(profile: &Profile) -> String {
     let one = |r: &crate::profile::Revision| format!("{} at {}", r.project, r.commit);
-    package.profile.revisions.iter().map(one).collect::<Vec<_>>().join(", ")
+    profile.revisions.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn harness(package: &Package<'_>) -> String {
     fill(include_str!("templates/harness.py"), &[("KERNEL", &package.kernel.name)])
 }
 
-pub(super) fn main(package: &Package<'_>) -> String {
+pub(super) fn main(package: &Package<'_>, profile: &Profile) -> String {
     let help = match &package.claim.count {
         Some(c) => quoted(&format!("{}: 0 to {}, {} unless given", c.parameter, c.largest, c.default)),
         None => quoted("all sizes of this kernel are fixed"),
@@ -61,7 +62,7 @@ pub(super) fn main(package: &Package<'_>) -> String {
         &[
             ("KERNEL", &package.kernel.name),
             ("DEVICES", &devices(package)),
-            ("RUNTIME", runtime(package)),
+            ("RUNTIME", runtime(profile)),
             ("COUNT_HELP", &help),
             ("EXAMPLE", &example),
         ],
@@ -69,7 +70,11 @@ pub(super) fn main(package: &Package<'_>) -> String {
 }
 
 /// Prints `layout.py`: sizes, arguments and limits of the kernel that the Python files use.
-pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic> {
+pub(super) fn layout(
+    package: &Package<'_>,
+    profile: &Profile,
+    layout: &Layout,
+) -> Result<String, Diagnostic> {
     let kernel = package.kernel;
     let mut tensors = String::new();
     for t in args::tensors(kernel) {
@@ -100,7 +105,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             let blocks = tasks[i].kernel.blocks();
             let directions = args::task_tensors(kernel, &tasks, i);
             let directions = tuple(directions.iter().map(|t| quoted(t.direction)));
-            let (name, core) = (quoted(&source.name), quoted(source.core.name()));
+            let (name, core) = (quoted(&source.name), quoted(DIALECT.core(source.core)));
             format!("    Kernel({name}, {core}, {blocks}, {directions}),\n")
         })
         .collect();
@@ -139,14 +144,15 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
     let number = |v: Option<u64>| v.map_or_else(|| "None".into(), |v| v.to_string());
     let support = |all: &[Support]| {
         all.iter().fold(String::new(), |mut out, s| {
-            let why = s.refused.map_or_else(|| "None".into(), quoted);
+            let why = s.unsupported_because.map_or_else(|| "None".into(), quoted);
             let _ = writeln!(out, "    {}: {why},", quoted(s.name));
             out
         })
     };
     let status: String =
         Status::ALL.iter().map(|s| format!("    {}: {},\n", s.code(), quoted(s.words()))).collect();
-    let cores: String = PROFILES.iter().map(|p| format!("    {}: {},\n", quoted(p.name), p.cores)).collect();
+    let cores: String =
+        PROFILES.iter().map(|p| format!("    {}: {},\n", quoted(p.name), p.limits.cores)).collect();
     Ok(fill(
         include_str!("templates/layout.py"),
         &[
@@ -157,12 +163,12 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             ("DEFAULT_COUNT", &number(count.map(|c| c.default))),
             ("PLATFORMS", &support(&platforms())),
             ("CORES", &cores),
-            ("RUNTIMES", &support(&runtimes(package.profile.name))),
+            ("RUNTIMES", &support(&runtimes(profile.name))),
             ("STATUS", &status),
             ("TENSORS", &tensors),
             ("SCALARS", &scalars),
             ("KERNELS", &kernels),
-            ("OWN", &package.own.as_ref().map_or_else(|| "None".into(), |_| quoted(super::OWN))),
+            ("OWN", &package.own.as_ref().map_or_else(|| "None".into(), |_| quoted(kbc_tiles::package::OWN))),
             ("TABLES", &tables),
             ("LENGTHS", &tuple(lengths)),
             ("ROWS", &rows),
@@ -177,7 +183,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
 fn only_sizes(row: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
     let mut other = None;
     e.vars(&mut |n| {
-        if ![NRANKS, crate::tile::COUNT].contains(&n.as_str()) {
+        if ![NRANKS, kbc_tiles::tile::COUNT].contains(&n.as_str()) {
             other = Some(n.clone());
         }
     });
@@ -245,7 +251,7 @@ pub(super) fn test(package: &Package<'_>) -> String {
     )
 }
 
-pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
+pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) -> String {
     let kernel = package.kernel;
     let mut arguments = String::new();
     let all = args::tensors(kernel);
@@ -273,8 +279,8 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
         Some(c) => format!("{} from 0 to {}", c.parameter, c.largest),
         None => "all sizes fixed".into(),
     };
-    let globals = |all: &[super::Global]| {
-        let one = |g: &super::Global| format!("`{}: {}`", g.name, shown(g));
+    let globals = |all: &[kbc_tiles::package::Global]| {
+        let one = |g: &kbc_tiles::package::Global| format!("`{}: {}`", g.name, shown(g));
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     };
     let kernels: String = package
@@ -282,7 +288,7 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
         .iter()
         .map(|s| {
             let (core, what) =
-                (s.core.name(), if package.sources.len() == 1 { "the kernel" } else { "a task" });
+                (DIALECT.core(s.core), if package.sources.len() == 1 { "the kernel" } else { "a task" });
             let article = core.to_uppercase();
             format!("| `kernels/{core}/{}.cpp` | {what}, for one {article} core of every rank |\n", s.name)
         })
@@ -305,20 +311,20 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
             ("RESULTS", &globals(&package.program.results)),
             ("RANKS", &ranks.join(", ")),
             ("SIZES", &sizes),
-            ("DEVICES", &devices(package)),
+            ("TEST", &test_command(package).join(" ")),
             ("ARGUMENTS", &arguments),
             ("ROWS", &rows),
             ("EVIDENCE", &evidence),
             ("COMPARED", compared),
-            ("PROFILE", package.profile.name),
-            ("REVISION", &revision(package)),
-            ("RUNTIME", runtime(package)),
+            ("PROFILE", profile.name),
+            ("REVISION", &revision(profile)),
+            ("RUNTIME", runtime(profile)),
         ],
     )
 }
 
 /// Prints the type of a global tensor as a program writes it, with its sizes as expressions.
-fn shown(g: &super::Global) -> String {
+fn shown(g: &kbc_tiles::package::Global) -> String {
     let size = |(size, dim): (&kbc_ir::expr::Expr, &kbc_ir::types::Dim)| match &dim.cut {
         None => size.to_string(),
         Some(cut) => format!("{size}@{cut}"),
@@ -381,7 +387,7 @@ struct EvidenceLine<'a> {
     words: &'a str,
 }
 
-pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
+pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout) -> String {
     let kernel = package.kernel;
     let all = args::tensors(kernel);
     let line = |t: &TensorArg<'_>| TensorLine {
@@ -393,7 +399,7 @@ pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
             _ => None,
         },
     };
-    let row = |r: &super::Row| {
+    let row = |r: &kbc_tiles::package::Row| {
         let (kind, per_call) = match &r.kind {
             RowKind::Signals { per_call, .. } => ("signals", Some(per_call.to_string())),
             RowKind::Slots { reach: Reach::Peers, .. } => ("window", None),
@@ -406,10 +412,10 @@ pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
         kernel: &kernel.name,
         program: &package.program.name,
         source: &package.program.file,
-        profile: package.profile.name,
-        revision: revision(package),
-        runtime: runtime(package),
-        platforms: platforms().iter().filter(|p| p.refused.is_none()).map(|p| p.name).collect(),
+        profile: profile.name,
+        revision: revision(profile),
+        runtime: runtime(profile),
+        platforms: platforms().iter().filter(|p| p.unsupported_because.is_none()).map(|p| p.name).collect(),
         ranks: &package.claim.ranks,
         count: package.claim.count.as_ref().map(|c| CountLine {
             parameter: &c.parameter,

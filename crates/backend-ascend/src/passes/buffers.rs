@@ -1,8 +1,8 @@
 //! Pass `buffers`: addresses of tiles, assigned one after another in each memory of a core.
 
 use crate::profile::Profile;
-use crate::tile::{Kernel, Space};
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_tiles::tile::{Kernel, Space};
 
 /// Assigns every tile an address.
 ///
@@ -19,7 +19,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
         }
         let most = profile.bytes(space);
         if at > u64::from(most) {
-            let name = space.name().to_uppercase();
+            let name = kernel.dialect.space_title(space);
             let title = format!("the tiles of {} need {at} bytes of {name}", kernel.name);
             return Err(Diagnostic::error("E450", title)
                 .note(format!("{} gives a kernel {most} bytes", profile.name))

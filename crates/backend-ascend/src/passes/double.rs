@@ -6,11 +6,11 @@
 //! its tiles is carried into an iteration or used after it. Pass `flags` inserts the
 //! synchronisation of the copies.
 
-use crate::lower;
 use crate::profile::Profile;
-use crate::tile::hazard::Touched;
-use crate::tile::{Core, Kernel, Op, Space, Stmt, TileId, tasks};
 use kbc_diag::Diagnostics;
+use kbc_tiles::lower;
+use kbc_tiles::tile::hazard::Touched;
+use kbc_tiles::tile::{Core, Kernel, Op, Space, Stmt, TileId, tasks};
 use std::collections::BTreeSet;
 
 /// Marks the loops and gives their tiles a second copy. Tiles become shorter if the memory requires
@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     let mut turned = BTreeSet::new();
     tasks::each(kernel, |k| {
-        if k.core == Core::Aiv {
+        if k.core == Core::Vector {
             let carried = carried(k);
-            let ub = |t: &TileId| k.tile(*t).space == Space::Ub;
+            let ub = |t: &TileId| k.tile(*t).space == Space::Vector;
             let ub: BTreeSet<TileId> = (0..k.tiles.len() as u32).map(TileId).filter(ub).collect();
             mark(&mut k.body, &|t| ub.contains(t) && !carried.contains(t), &mut turned);
         }
@@ -29,7 +29,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     for t in turned {
         kernel.tiles[t.0 as usize].copies = 2;
     }
-    lower::fit_tiles(kernel, profile.ub);
+    lower::fit_tiles(kernel, profile);
     Ok(())
 }
 

@@ -3,12 +3,12 @@
 //! A wait without an acquire of its own gets a barrier of all pipes, placed before the first
 //! operation that must start after the wait. A barrier or `dsb` that establishes no further order
 //! is removed, for instance that of the second of two releases with nothing between them. The pass
-//! takes the existing order from [`crate::tile::order`] and decides nothing else.
+//! takes the existing order from [`kbc_tiles::tile::order`] and decides nothing else.
 
 use crate::profile::{Profile, Step};
-use crate::tile::order::{Fault, Finding, analyse};
-use crate::tile::{Barrier, Kernel, Op, Stmt, path, tasks};
 use kbc_diag::Diagnostics;
+use kbc_tiles::tile::order::{Fault, Finding, analyse};
+use kbc_tiles::tile::{Barrier, Kernel, Op, Stmt, path, tasks};
 
 /// Replaces the fences of a kernel.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
@@ -31,7 +31,7 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     let mut rest = analyse(kernel);
     let candidates: Vec<path::Path> = path::ops(kernel)
         .into_iter()
-        .filter(|(_, op)| matches!(op, Op::Barrier(Barrier::All) | Op::Dsb))
+        .filter(|(_, op)| matches!(op, Op::Barrier(Barrier::All) | Op::MemoryBarrier))
         .map(|(p, _)| p)
         .collect();
     for at in candidates {

@@ -1,6 +1,6 @@
 //! Pass `flags`: inserts flags and barriers between pipes, as few as needed.
 //!
-//! Where [`crate::tile::order`] finds an access that may conflict with an earlier one on another
+//! Where [`kbc_tiles::tile::order`] finds an access that may conflict with an earlier one on another
 //! pipe, the pass inserts a set and its wait in front of it; on the same pipe, it inserts a barrier
 //! of that pipe. If the earlier access is outside a loop that contains the later one, the
 //! synchronisation goes in front of the whole loop. Then the pass removes what nothing needs: for
@@ -9,10 +9,10 @@
 //! turns, a load waits for the store of its own copy two tiles earlier.
 
 use crate::profile::Profile;
-use crate::tile::order::{Fault, Finding, analyse};
-use crate::tile::path::{self, Path};
-use crate::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, tasks};
 use kbc_diag::Diagnostics;
+use kbc_tiles::tile::order::{Fault, Finding, analyse};
+use kbc_tiles::tile::path::{self, Path};
+use kbc_tiles::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, tasks};
 
 /// Inserts flags and barriers of one pipe.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
@@ -76,7 +76,7 @@ fn turns(kernel: &mut Kernel) {
 }
 
 fn stored(set: bool, event: u8) -> Stmt {
-    flag(set, Pipe::Mte3, Pipe::Mte2, event)
+    flag(set, Pipe::Store, Pipe::Load, event)
 }
 
 /// Runs `f` on a kernel that consists of statement `at` alone, after the `let`s of the whole
@@ -174,7 +174,7 @@ fn prune(kernel: &mut Kernel) {
             .into_iter()
             .filter_map(|(at, op)| match op {
                 Op::Barrier(Barrier::All) if whole => Some((at, None)),
-                Op::Dsb | Op::Barrier(Barrier::Pipe(_)) if !whole => Some((at, None)),
+                Op::MemoryBarrier | Op::Barrier(Barrier::Pipe(_)) if !whole => Some((at, None)),
                 Op::SetFlag { from, to, event } if !whole => {
                     // The set and the wait of a pair are adjacent.
                     let mut next = at.clone();
@@ -223,7 +223,7 @@ fn number(kernel: &mut Kernel, profile: &Profile) {
             // Not a pair of this pass: the verifier reports it.
             return;
         }
-        if e.number + 1 < profile.events {
+        if e.number + 1 < profile.limits.events {
             path::replace(kernel, &at, flag(true, e.from, e.to, e.number + 1));
             path::replace(kernel, &next, flag(false, e.from, e.to, e.number + 1));
         } else {

@@ -1,18 +1,17 @@
 //! Passes of the tile level, which complete a lowered kernel.
 //!
-//! The module owns the list of the passes, their order, and the counts for reports. Every pass
+//! The module owns the list of the passes and their order. Every pass
 //! takes a kernel and a profile, and leaves a kernel that can be printed; after the last one,
-//! [`crate::tile::verify`] accepts the kernel.
+//! [`kbc_tiles::tile::verify`] accepts the kernel.
 
 pub mod buffers;
 pub mod double;
 pub mod fences;
 pub mod flags;
-pub mod layout;
 
 use crate::profile::Profile;
-use crate::tile::{Barrier, Kernel, Op, Stmt};
 use kbc_diag::Diagnostics;
+use kbc_tiles::tile::Kernel;
 
 /// A pass of the tile level.
 pub struct TilePass {
@@ -26,7 +25,7 @@ pub struct TilePass {
 
 /// All passes, in the order in which they run.
 pub const PASSES: &[TilePass] = &[
-    TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: layout::run },
+    TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: place },
     TilePass { name: "double", doc: "two copies of tiles in loops that load and store", run: double::run },
     TilePass { name: "buffers", doc: "addresses of tiles in the memories of a core", run: buffers::run },
     TilePass { name: "fences", doc: "release, acquire and complete as barriers and dsb", run: fences::run },
@@ -37,53 +36,15 @@ pub const PASSES: &[TilePass] = &[
     },
 ];
 
+fn place(kernel: &mut Kernel, _: &Profile) -> Result<(), Diagnostics> {
+    kbc_tiles::layout::run(kernel);
+    Ok(())
+}
+
 /// Runs all passes.
 ///
 /// # Errors
 /// Returns the errors of the first pass that fails.
 pub fn complete(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     PASSES.iter().try_for_each(|p| (p.run)(kernel, profile))
-}
-
-/// Numbers of synchronisation operations in a kernel's text.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Barriers of all pipes.
-    pub all: usize,
-    /// Barriers of all pipes inside loops over tiles, which are executed for every tile.
-    pub all_in_tiles: usize,
-    /// Barriers of one pipe.
-    pub pipe: usize,
-    /// Pairs of flag set and wait.
-    pub flags: usize,
-    /// Memory barriers (`dsb`).
-    pub dsb: usize,
-}
-
-/// Counts the barriers and flags of a kernel.
-pub fn counts(kernel: &Kernel) -> Counts {
-    let mut out = Counts::default();
-    count(&kernel.body, false, &mut out);
-    out
-}
-
-fn count(list: &[Stmt], tiles: bool, out: &mut Counts) {
-    for s in list {
-        match s {
-            Stmt::For { body, .. } | Stmt::Task { body, .. } => count(body, tiles, out),
-            Stmt::Tiles { body, .. } => count(body, true, out),
-            Stmt::If { then, other, .. } => {
-                count(then, tiles, out);
-                count(other, tiles, out);
-            }
-            Stmt::Op(Op::Barrier(Barrier::All)) => {
-                out.all += 1;
-                out.all_in_tiles += usize::from(tiles);
-            }
-            Stmt::Op(Op::Barrier(Barrier::Pipe(_))) => out.pipe += 1,
-            Stmt::Op(Op::WaitFlag { .. }) => out.flags += 1,
-            Stmt::Op(Op::Dsb) => out.dsb += 1,
-            Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => {}
-        }
-    }
 }

@@ -1,15 +1,15 @@
 //! A hand-made package: an all-reduce of f32 over any of three rank counts, with any element count,
 //! into slots of the receiver.
 
-use kbc_backend_ascend::cpp::Source;
-use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, Program};
-use kbc_backend_ascend::profile::PROFILES;
-use kbc_backend_ascend::tile::{Access, Area, Core, Kernel, Reach, Signals, Space, Tensor, Tile};
+use kbc_backend_ascend::profile::DIALECT;
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, Input, Op, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
+use kbc_tiles::package::Source;
+use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, Program};
+use kbc_tiles::tile::{Access, Area, Core, Kernel, Reach, Signals, Space, Tensor, Tile};
 
 pub fn ranks() -> Expr {
     Expr::var("nranks")
@@ -27,15 +27,16 @@ pub fn kernel() -> Kernel {
     let tile = |name: &str, at| Tile {
         name: name.into(),
         dtype: DType::F32,
-        space: Space::Ub,
+        space: Space::Vector,
         rows: 1,
         elements: 4096,
         copies: 1,
         at: Some(at),
     };
     Kernel {
+        dialect: &DIALECT,
         name: "sum_of_all".into(),
-        core: Core::Aiv,
+        core: Core::Vector,
         cores: 1,
         scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
         tensors: vec![tensor("x", Access::In), tensor("out", Access::Out)],
@@ -81,7 +82,8 @@ pub fn graph(n: u64) -> Graph {
 
 pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
     // A test makes only one, so the memory may leak.
-    let sources = vec![Source { name: kernel.name.to_string(), core: Core::Aiv, text: text.into() }].leak();
+    let sources =
+        vec![Source { name: kernel.name.to_string(), core: Core::Vector, text: text.into() }].leak();
     let global = |name: &str, ty| Global { name: name.into(), ty, sizes: vec![count()] };
     Package {
         kernel,
@@ -102,6 +104,5 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
         // (m - 1) * p is at most 2^24.
         moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),
         evidence: vec![Evidence { step: "written by hand".into(), words: "for tests of packages".into() }],
-        profile: &PROFILES[1],
     }
 }

@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "every test takes what it needs")]
 
-use kbc_backend_ascend::tile::*;
+use kbc_backend_ascend::profile::DIALECT;
+use kbc_diag::{Diagnostics, FileId};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::types::DType;
+use kbc_tiles::tile::*;
 
 pub fn v(name: &str) -> Expr {
     Expr::var(name)
@@ -46,14 +48,15 @@ pub fn tensor(name: &str, access: Access, index: u32) -> Tensor {
 }
 
 pub fn tile(name: &str, dtype: DType, elements: u32) -> Tile {
-    Tile { name: name.into(), dtype, space: Space::Ub, rows: 1, elements, copies: 1, at: None }
+    Tile { name: name.into(), dtype, space: Space::Vector, rows: 1, elements, copies: 1, at: None }
 }
 
 /// Returns a kernel with scalars, tensors `x` and `out` and two tiles, without a window.
 pub fn frame(body: Vec<Stmt>) -> Kernel {
     Kernel {
+        dialect: &DIALECT,
         name: "k".into(),
-        core: Core::Aiv,
+        core: Core::Vector,
         cores: 1,
         scalars: vec!["nranks".into(), "count".into(), "call".into()],
         tensors: vec![tensor("x", Access::In, 0), tensor("out", Access::Out, 0)],
@@ -277,16 +280,21 @@ fn list(k: &Kernel, body: &[Stmt], depth: usize, out: &mut String) {
                 Op::Notify { .. } => "notify".into(),
                 Op::Wait { .. } => "wait".into(),
                 Op::Barrier(Barrier::All) => "barrier ALL".into(),
-                Op::Barrier(Barrier::Pipe(p)) => format!("barrier {}", p.name()),
-                Op::Dsb => "dsb".into(),
+                Op::Barrier(Barrier::Pipe(p)) => format!("barrier {}", DIALECT.pipe(*p)),
+                Op::MemoryBarrier => "dsb".into(),
                 Op::SetFlag { from, to, event } => {
-                    format!("set {}>{} {event}", from.name(), to.name())
+                    format!("set {}>{} {event}", DIALECT.pipe(*from), DIALECT.pipe(*to))
                 }
                 Op::WaitFlag { from, to, event } => {
-                    format!("wait {}>{} {event}", from.name(), to.name())
+                    format!("wait {}>{} {event}", DIALECT.pipe(*from), DIALECT.pipe(*to))
                 }
                 other => format!("{other:?}"),
             }),
         }
     }
+}
+
+/// Parses a kernel with the names of this backend.
+pub fn parse(text: &str, file: FileId) -> Result<Kernel, Diagnostics> {
+    kbc_tiles::tile::parse::parse(text, file, &DIALECT)
 }

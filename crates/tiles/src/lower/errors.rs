@@ -1,0 +1,14 @@
+//! Errors of lowering.
+
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::walk::Fault;
+
+/// Returns E470: the operation has no form on the target.
+pub(super) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
+    Diagnostic::error("E470", what.into()).primary(span, "this has no form on the target").help(help)
+}
+
+/// Returns the message of a fault of the walk.
+pub(super) fn fault(f: &Fault) -> Diagnostic {
+    f.diagnostic(|r| r.to_string())
+}

@@ -1,0 +1,260 @@
+//! Lowering: turns a proven schedule into a tile kernel. Memory becomes tensors and areas, and
+//! transfers become loops over tiles.
+//!
+//! The module owns the order of operations within a kernel. Flags, fences and addresses belong to
+//! the passes of the tile level. Every operation of the schedule appears in its order and with the
+//! same reads and writes, with two exceptions: copies that nothing needs ([`copy_elision`]), and scratch
+//! that only holds fetched data until it is used ([`fetched`]). `fence.*` operations are kept as
+//! they are.
+//!
+//! A schedule with matmuls becomes a program of tasks: consecutive matmuls are one task for a
+//! matrix core, and consecutive operations for vector cores are one task. What neither core can do is
+//! rejected. [`storage`] assigns memory, and [`local`] lowers operations on whole tensors.
+
+mod accesses;
+pub mod address;
+mod arrivals;
+mod build;
+pub mod chain;
+mod consumer;
+mod copy_elision;
+mod cores;
+mod counts;
+mod embedding;
+mod errors;
+mod fetched;
+mod fused;
+mod grouped;
+mod lanes;
+mod lengths;
+mod lists;
+mod local;
+mod matmul;
+mod ops;
+mod prune;
+mod regions;
+mod rows;
+mod staging;
+mod state;
+mod storage;
+mod tiles;
+mod write_in_place;
+
+use crate::device::Device;
+use crate::tile::{CALL, Core, Kernel, Object, Signals, Space, Stmt, Table, Tile};
+use build::Build;
+pub use copy_elision::Staging;
+pub use counts::Counts;
+use errors::{fault, refuse};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{Calls, Region, Schedule};
+use kbc_ir::walk::{self, Act, Cursor, Step};
+use lanes::Since;
+use lists::products;
+use state::Lower;
+pub use state::Places;
+use std::collections::BTreeMap;
+use storage::Storage;
+
+/// Returns the kernel of a schedule, for its sizes alone, without layout, addresses, flags or
+/// fences of the device.
+///
+/// # Errors
+/// Returns E470 for what the cores cannot do, and E471 if there are more ranks than the device
+/// allows.
+pub fn lower(
+    schedule: &Schedule,
+    staging: Staging,
+    places: Places<'_>,
+    device: &dyn Device,
+) -> Result<Kernel, Diagnostics> {
+    let (mut kernel, _) = whole(schedule, staging, places, device, false)?;
+    prune::prune(&mut kernel);
+    number(&mut kernel);
+    Ok(kernel)
+}
+
+/// Returns the kernel before pruning, which still has what never happens at its size, and the
+/// memory that each region works on. With `marks`, a mark stands where each region begins.
+fn whole(
+    schedule: &Schedule,
+    staging: Staging,
+    places: Places<'_>,
+    device: &dyn Device,
+    marks: bool,
+) -> Result<(Kernel, Vec<Vec<Object>>), Diagnostics> {
+    let ranks = schedule.mesh.ranks();
+    if ranks > u64::from(device.limits().ranks) {
+        return Err(Diagnostic::error("E471", format!("{ranks} ranks are more than a domain can have"))
+            .note(device.limits().ranks_why)
+            .help("use fewer ranks for this target; `--target sim` has no such limit")
+            .into());
+    }
+    if let Some(host) = &schedule.host {
+        return Err(
+            refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
+        );
+    }
+    if schedule.calls != Calls::Any {
+        return Err(Diagnostic::error("E470", format!("{} is not safe call after call", schedule.name))
+            .note("a domain serves many launches, at any skew between ranks")
+            .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
+            .into());
+    }
+    let apart = tiles::apart(schedule, device.limits().block)?;
+    let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
+    let without = if staging == Staging::Whole { None } else { copy_elision::without_staging(schedule) };
+    let schedule = without.as_ref().unwrap_or(schedule);
+    let program = walk::Program::compile(schedule)?;
+    let mut storage = Storage::new(schedule, &program)?;
+    let mut signals = signals(schedule, &program)?;
+    let cores = lanes::wanted(schedule);
+    let merged: Vec<Option<lanes::Merged>> =
+        schedule.regions.iter().map(|r| lanes::merged(schedule, r)).collect::<Result<_, _>>()?;
+    merged.iter().flatten().for_each(|m| m.grow(&mut storage.areas, &mut signals));
+    let meeting = [signals.len() as u32, signals.len() as u32 + 1];
+    if cores > 1 {
+        signals.extend(lanes::meeting_counters(cores, &signals));
+    }
+    let kernel = Kernel {
+        name: schedule.name.clone(),
+        dialect: device.dialect(),
+        core: if products(schedule) { Core::Tasks } else { Core::Vector },
+        cores,
+        scalars: vec![CALL.into()],
+        tensors: storage.tensors.clone(),
+        tables: schedule
+            .tables
+            .iter()
+            .map(|t| Table { name: t.name.clone(), values: BTreeMap::from([(ranks, t.values.clone())]) })
+            .collect(),
+        signals,
+        areas: storage.areas.clone(),
+        tiles: vec![],
+        body: vec![],
+    };
+    let mut lower = Lower {
+        schedule,
+        program: &program,
+        storage: &storage,
+        places,
+        device,
+        build: Build::new(device.dialect()),
+        tiles: vec![],
+        mask: None,
+        names: vec![],
+        several: kernel.core == Core::Tasks,
+        task: None,
+        region: None,
+        nested: 0,
+        cores,
+        merged,
+        since: Since::Nothing,
+        meeting,
+        meetings: 0,
+        fetched: fetched::fetched(schedule),
+        tables: vec![],
+        parts,
+        consumers: BTreeMap::new(),
+        marks,
+    };
+    if staging == Staging::Fused {
+        lower.consumers = lower.consumers();
+    }
+    lower.all()?;
+    let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
+    let mut kernel = Kernel { body, tiles, ..kernel };
+    kernel.tables.extend(lower.tables);
+    let lengths = lengths::tables(schedule, &kernel.tables, &mut kernel.body);
+    kernel.tables.extend(lengths);
+    if cores > 1 {
+        lanes::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
+    }
+    let operand = |r: &Region| r.operands.iter().map(|o| storage.object(o.buffer)).collect();
+    let operands = schedule.regions.iter().map(operand).collect();
+    Ok((kernel, operands))
+}
+
+/// Returns the kernel of a schedule for counting.
+///
+/// # Errors
+/// Returns the errors of [`lower`].
+pub fn counts(schedule: &Schedule, device: &dyn Device) -> Result<Counts, Diagnostics> {
+    let (kernel, operands) = whole(schedule, Staging::Fused, &|_| None, device, true)?;
+    Ok(Counts { kernel, operands, ranks: schedule.mesh.ranks() })
+}
+
+/// Renames the remaining tasks `t0`, `t1`, and so on.
+fn number(kernel: &mut Kernel) {
+    let mut next = 0;
+    for stmt in &mut kernel.body {
+        if let Stmt::Task { name, .. } = stmt {
+            *name = format!("t{next}").into();
+            next += 1;
+        }
+    }
+}
+
+/// Shortens the tiles of vector cores until all of them fit into the memory of the device.
+pub fn fit_tiles(kernel: &mut Kernel, device: &dyn Device) {
+    let bytes = device.bytes(Space::Vector);
+    let own = |t: &&mut Tile| t.space == Space::Vector;
+    let each: u64 = kernel.tiles.iter_mut().filter(own).map(|t| t.dtype.bytes() * u64::from(t.copies)).sum();
+    let mut elements = u64::from(device.limits().tile);
+    while elements > 64 && each * elements > u64::from(bytes) {
+        elements /= 2;
+    }
+    let elements = elements as u32;
+    kernel.tiles.iter_mut().filter(own).for_each(|t| t.elements = elements);
+    shorten(&mut kernel.body, elements);
+}
+
+fn shorten(body: &mut [Stmt], elements: u32) {
+    for stmt in body {
+        match stmt {
+            Stmt::Tiles { step, body, .. } => {
+                *step = elements;
+                shorten(body, elements);
+            }
+            Stmt::For { body, .. } => shorten(body, elements),
+            Stmt::Task { core: Core::Matrix, .. } => {}
+            Stmt::Task { body, .. } => shorten(body, elements),
+            Stmt::If { then, other, .. } => {
+                shorten(then, elements);
+                shorten(other, elements);
+            }
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+        }
+    }
+}
+
+/// Returns the arrays of counters, each with the most that a call adds to one of its counters.
+fn signals(schedule: &Schedule, program: &walk::Program<'_>) -> Result<Vec<Signals>, Diagnostics> {
+    let counters = program.counters() as usize;
+    let mut adds = vec![0i64; counters * program.ranks() as usize];
+    for rank in 0..program.ranks() {
+        let mut cursor = Cursor::new(program, rank, 0, 0);
+        while let Some(step) = cursor.next_step().map_err(|f| fault(&f))? {
+            if let Step::Act(Act::Notify { peer, counter }, ..) = step {
+                adds[peer as usize * counters + counter as usize] += 1;
+            }
+        }
+    }
+    let mut out: Vec<Signals> = schedule
+        .signals
+        .iter()
+        .map(|s| Signals {
+            name: s.name.clone(),
+            count: Expr::Int(s.count as i64),
+            per_call: Expr::Int(0),
+            at: None,
+        })
+        .collect();
+    for (i, n) in adds.iter().enumerate() {
+        let (array, _) = program.counter_name((i % counters) as u32);
+        let s = &mut out[array.0 as usize];
+        s.per_call = Expr::Int(s.per_call.as_int().unwrap_or(0).max(*n));
+    }
+    Ok(out)
+}

@@ -1,0 +1,290 @@
+//! Operations of collectives: transfers, signals and fences.
+
+use super::address::{self, add, sub};
+use super::consumer::Consumer;
+use super::errors::refuse;
+use super::state::Lower;
+use crate::device::conversions;
+use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::Expr;
+use kbc_ir::form::Form;
+use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
+use kbc_ir::types::DType;
+
+/// A run of elements in memory.
+#[derive(Clone)]
+pub(super) struct Run {
+    pub(super) dtype: DType,
+    pub(super) at: Gm,
+    pub(super) len: Expr,
+}
+
+/// Describes a local operation in words.
+fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
+    let name = |b: BufferId| schedule.buffer(b).name.to_string();
+    let from = op.srcs().into_iter().map(name).collect::<Vec<_>>().join(", ");
+    let word = match op {
+        LocalOp::Compute { func, .. } => func.name.as_str(),
+        LocalOp::Tiles { kernel, .. } => kernel.name.as_str(),
+        LocalOp::Matmul { .. } => "matmul",
+        LocalOp::ReduceDim { op, .. } => op.name(),
+        LocalOp::Cast { .. } => "cast",
+        LocalOp::Copy { .. } => "copy",
+        LocalOp::Pack { .. } => "pack",
+        LocalOp::Unpack { .. } => "unpack",
+        LocalOp::Transpose { .. } => "transpose",
+        LocalOp::Embedding { .. } => "embedding",
+        LocalOp::Grouped { .. } => "grouped_matmul",
+        LocalOp::Fill { .. } => "fill",
+        LocalOp::Slice { .. } => "slice",
+    };
+    format!("{} = {word}({from})", name(op.dst()))
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn op(&mut self, region: usize, op: &SOp, span: Span) -> Result<(), Diagnostics> {
+        match op {
+            SOp::Copy { dst, src } => {
+                self.note("copy", span);
+                let consumer = self.consumer(region, dst);
+                let (dst, src) = self.pair(region, (dst, None), (src, None), span)?;
+                self.transfer(&dst, &src, consumer.as_ref(), span)?;
+            }
+            SOp::Put { src, peer, dst } => {
+                self.note("put", span);
+                let peer = self.peer(region, peer);
+                let (dst, src) = self.pair(region, (dst, Some(&peer)), (src, None), span)?;
+                self.transfer(&dst, &src, None, span)?;
+            }
+            SOp::Get { dst, peer, src } => {
+                self.note("get", span);
+                let peer = self.peer(region, peer);
+                let consumer = self.consumer(region, dst);
+                let (dst, src) = self.pair(region, (dst, None), (src, Some(&peer)), span)?;
+                self.transfer(&dst, &src, consumer.as_ref(), span)?;
+            }
+            SOp::Reduce { .. } => unreachable!("a reduction is one of the arrivals"),
+            SOp::Notify { peer, signal, index } => {
+                let peer = self.peer(region, peer);
+                let (signals, index) = (self.signals(*signal), self.expr(index));
+                self.build.push(Stmt::Op(Op::Notify { peer, signals, index }));
+            }
+            SOp::Wait { signal, .. } if self.schedule.signal(*signal).form != Form::Epoch => {
+                return Err(refuse(
+                    span,
+                    "a counter that is no epoch",
+                    "counters are atomic adds that are waited for with `>=`: wait for an epoch, `wait @s[i] >= call + 1`",
+                )
+                .into());
+            }
+            SOp::Wait { signal, index, value } => {
+                let (signals, index, value) = (self.signals(*signal), self.expr(index), self.expr(value));
+                self.build.push(Stmt::Op(Op::Wait { signals, index, value }));
+            }
+            SOp::FenceRelease => self.build.push(Stmt::Op(Op::Release)),
+            SOp::FenceAcquire => self.build.push(Stmt::Op(Op::Acquire)),
+            SOp::FenceComplete => self.build.push(Stmt::Op(Op::Complete)),
+            SOp::Record(_) | SOp::Await(_) => {
+                return Err(refuse(
+                    span,
+                    "an event between streams",
+                    "cores wait for each other where lanes begin and end",
+                )
+                .into());
+            }
+            SOp::Mark { .. } => {
+                return Err(
+                    refuse(span, "a message without signals", "run the passes up to `synchronize`").into()
+                );
+            }
+            SOp::Send { .. } | SOp::Recv { .. } | SOp::Room { .. } => {
+                return Err(refuse(
+                    span,
+                    "a queue",
+                    "the kernel has windows; write `put`, `notify` and `wait`",
+                )
+                .into());
+            }
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
+                return Err(refuse(span, "an operation of the host", "leave the `host` section away").into());
+            }
+            SOp::Local(l) => {
+                self.note(&local_words(self.schedule, l), span);
+                self.local(l, span)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn peer(&mut self, region: usize, peer: &Peer) -> Expr {
+        let r = &self.schedule.regions[region];
+        let coords: Vec<(Expr, u64)> =
+            peer.iter().zip(&r.coords).map(|(e, (_, size))| (self.expr(e), *size)).collect();
+        let axes = &self.program.regions[region].axes;
+        let rank = Expr::var(crate::tile::RANK);
+        let value = address::peer(&coords, axes, &rank, self.schedule.mesh.ranks());
+        self.build.name_it("peer", &value)
+    }
+
+    /// Returns the two sides of an operation. A slot is as long as the other side. The rank of a
+    /// side is `None` for this rank.
+    pub(super) fn pair(
+        &mut self,
+        region: usize,
+        a: (&Ref, Option<&Expr>),
+        b: (&Ref, Option<&Expr>),
+        span: Span,
+    ) -> Result<(Run, Run), Diagnostic> {
+        let sides = [self.chunk(region, a), self.chunk(region, b)];
+        let Some(len) = sides.iter().flatten().map(|r| r.len.clone()).next() else {
+            return Err(refuse(span, "a transfer from slot to slot", "one side must be a chunk"));
+        };
+        let [ca, cb] = sides;
+        let slot = |this: &Self, (r, on): (&Ref, Option<&Expr>)| {
+            let Ref::Slot { window, slot } = r else { unreachable!("a chunk has its run") };
+            let object = this.storage.window(*window);
+            let at = Gm { object, slot: this.expr(slot), offset: Expr::Int(0), peer: on.cloned() };
+            Run { dtype: this.schedule.window(*window).dtype, at, len: len.clone() }
+        };
+        let ra = ca.unwrap_or_else(|| slot(self, a));
+        let rb = cb.unwrap_or_else(|| slot(self, b));
+        Ok((ra, rb))
+    }
+
+    pub(super) fn chunk(&mut self, region: usize, (r, on): (&Ref, Option<&Expr>)) -> Option<Run> {
+        let Ref::Chunk { operand, path } = r else { return None };
+        let o = &self.schedule.regions[region].operands[operand.0 as usize];
+        let rank = on.cloned().unwrap_or_else(|| Expr::var(crate::tile::RANK));
+        let (extent, unit) = (self.expr_on(&o.line.extent, &rank), self.expr_on(&o.line.unit, &rank));
+        let extent = self.build.name_it("extent", &extent);
+        let unit = self.build.name_it("unit", &unit);
+        let row = self.expr_on(&o.line.row, &rank);
+        let line = Line { extent, unit, row, ..o.line.clone() };
+        let path: Vec<Part> = path
+            .iter()
+            .map(|p| Part { index: self.expr(&p.index), len: self.expr(&p.len), of: self.expr(&p.of) })
+            .collect();
+        let path: Vec<Part> =
+            path.into_iter().map(|p| Part { index: self.build.name_it("chunk", &p.index), ..p }).collect();
+        let (start, end) = address::chunk(&line, &path, &mut |hint, e| self.build.name_it(hint, e));
+        let start = self.build.name_it("first", &start);
+        let len = self.build.name_it("size", &sub(&end, &start));
+        let b = self.schedule.buffer(o.buffer);
+        let at = Gm {
+            object: self.storage.object(o.buffer),
+            slot: Expr::Int(0),
+            offset: start,
+            peer: on.cloned(),
+        };
+        Some(Run { dtype: b.dtype, at, len })
+    }
+
+    fn transfer(
+        &mut self,
+        dst: &Run,
+        src: &Run,
+        consumer: Option<&Consumer>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        if let Some(c) = consumer {
+            self.note_functions(c);
+            let tile = self.tile(dst.dtype, 0);
+            self.tiles_loop(&dst.len.clone(), |this, pos, len| {
+                this.load(tile, len, &src.at, pos);
+                this.consume(c, tile, &dst.at, pos, len);
+            });
+            return Ok(());
+        }
+        if dst.dtype == src.dtype {
+            self.copy_run(dst.dtype, dst.at.clone(), src.at.clone(), dst.len.clone());
+            return Ok(());
+        }
+        if dst.at.peer.is_some() || src.at.peer.is_some() {
+            return Err(refuse(span, "a transfer that changes the dtype", "convert with a `cast` before it"));
+        }
+        self.cast_run(dst, src, span)
+    }
+
+    /// Lowers `dst = src`, tile by tile.
+    pub(super) fn copy_run(&mut self, dtype: DType, dst: Gm, src: Gm, total: Expr) {
+        if dst == src {
+            return;
+        }
+        let tile = self.tile(dtype, 0);
+        self.tiles_loop(&total, |this, pos, len| {
+            this.load(tile, len, &src, pos);
+            this.store(&dst, pos, tile, len);
+        });
+    }
+
+    /// Lowers `dst = convert(src)`, tile by tile.
+    ///
+    /// # Errors
+    /// Returns E470 if no conversions from one type to the other round only once.
+    pub(super) fn cast_run(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+        let way = conversions(self.device, src.dtype, dst.dtype).ok_or_else(|| {
+            let title = format!("a conversion of {} to {}", src.dtype, dst.dtype);
+            refuse(
+                span,
+                title,
+                "the core has f32 to f16, bf16, i32 and i16, and what is exact: convert in steps",
+            )
+        })?;
+        let from = self.tile(src.dtype, 0);
+        let tiles: Vec<TileId> = way.iter().map(|t| self.tile(*t, 0)).collect();
+        let (dst, src) = (dst.clone(), src.clone());
+        self.tiles_loop(&dst.len.clone(), |this, pos, len| {
+            this.load(from, len, &src.at, pos);
+            let last = tiles.iter().fold(from, |at, to| {
+                this.convert(*to, at);
+                *to
+            });
+            this.store(&dst.at, pos, last, len);
+        });
+        Ok(())
+    }
+
+    /// Adds a loop `tiles pos, len in total by ..`, unless `total` is 0.
+    pub(super) fn tiles_loop(&mut self, total: &Expr, f: impl FnOnce(&mut Self, &Expr, &Expr)) {
+        if *total == Expr::Int(0) {
+            return;
+        }
+        self.build.open();
+        let (pos, len) = (self.build.fresh("i"), self.build.fresh("m"));
+        f(self, &Expr::var(pos.clone()), &Expr::var(len.clone()));
+        let body = self.build.close();
+        self.build.push(Stmt::Tiles {
+            pos,
+            len,
+            total: total.clone(),
+            step: self.device.limits().tile,
+            twice: false,
+            body,
+        });
+    }
+
+    pub(super) fn load(&mut self, tile: TileId, len: &Expr, from: &Gm, pos: &Expr) {
+        let from = Gm { offset: add(&from.offset, pos), ..from.clone() };
+        self.build.push(Stmt::Op(Op::Load { tile, len: len.clone(), from }));
+    }
+
+    pub(super) fn store(&mut self, to: &Gm, pos: &Expr, tile: TileId, len: &Expr) {
+        let to = Gm { offset: add(&to.offset, pos), ..to.clone() };
+        self.build.push(Stmt::Op(Op::Store { to, tile, len: len.clone() }));
+    }
+
+    /// Adds a conversion: exact if the destination type has every value of the source type,
+    /// otherwise to nearest even.
+    pub(super) fn convert(&mut self, dst: TileId, src: TileId) {
+        let (to, from) = (self.tiles[dst.0 as usize].dtype, self.tiles[src.0 as usize].dtype);
+        let exact = matches!(
+            (from, to),
+            (DType::F16 | DType::BF16 | DType::I16, DType::F32)
+                | (DType::I8 | DType::U8, DType::F16)
+                | (DType::I32, DType::I64)
+        );
+        let rounding = if exact { Rounding::Exact } else { Rounding::Nearest };
+        self.build.push(Stmt::Op(Op::Convert { dst, src, rounding }));
+    }
+}

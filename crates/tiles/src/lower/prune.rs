@@ -1,0 +1,172 @@
+//! Pruning: removes what never happens at a size, and names, memory and signals that nothing uses.
+//!
+//! An algorithm may have parts for some rank counts only, for instance for the ranks above a power
+//! of two. At other rank counts the conditions of these parts are constant.
+
+use crate::tile::{AreaId, Gm, Kernel, Object, Op, SignalsId, Stmt};
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+
+/// Removes branches with constant conditions, then names, areas and signals that are not used.
+pub(super) fn prune(kernel: &mut Kernel) {
+    let mut body = std::mem::take(&mut kernel.body);
+    branches(&mut body);
+    names(&mut body);
+    let mut uses = Uses { areas: vec![None; kernel.areas.len()], signals: vec![None; kernel.signals.len()] };
+    each_op(&mut body, &mut |op| uses.note(op));
+    let number = |used: &mut Vec<Option<u32>>| {
+        for (next, slot) in used.iter_mut().filter(|u| u.is_some()).enumerate() {
+            *slot = Some(next as u32);
+        }
+    };
+    number(&mut uses.areas);
+    number(&mut uses.signals);
+    each_op(&mut body, &mut |op| uses.renumber(op));
+    let mut i = 0;
+    kernel.areas.retain(|_| {
+        i += 1;
+        uses.areas[i - 1].is_some()
+    });
+    let mut i = 0;
+    kernel.signals.retain(|_| {
+        i += 1;
+        uses.signals[i - 1].is_some()
+    });
+    kernel.body = body;
+}
+
+fn branches(body: &mut Vec<Stmt>) {
+    let mut out = vec![];
+    for mut stmt in std::mem::take(body) {
+        match &mut stmt {
+            Stmt::If { cond, then, other } => {
+                branches(then);
+                branches(other);
+                match cond.as_int() {
+                    Some(0) => out.append(other),
+                    Some(_) => out.append(then),
+                    None if then.is_empty() && other.is_empty() => {}
+                    None => out.push(stmt),
+                }
+            }
+            Stmt::For { lo, hi, body, .. } => {
+                branches(body);
+                let never = matches!((lo.as_int(), hi.as_int()), (Some(lo), Some(hi)) if lo >= hi);
+                if !never && !body.is_empty() {
+                    out.push(stmt);
+                }
+            }
+            Stmt::Tiles { body, .. } => {
+                branches(body);
+                out.push(stmt);
+            }
+            Stmt::Task { body, .. } => {
+                branches(body);
+                if body.iter().any(|s| !matches!(s, Stmt::Note { .. } | Stmt::Let { .. })) {
+                    out.push(stmt);
+                }
+            }
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => out.push(stmt),
+        }
+    }
+    *body = out;
+}
+
+/// Removes names that nothing after them in their block mentions. Returns the names from around the
+/// block that the block mentions.
+fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
+    let (mut kept, mut used) = (vec![], vec![]);
+    for mut stmt in std::mem::take(body).into_iter().rev() {
+        match &mut stmt {
+            Stmt::Let { name, value } => {
+                if !used.contains(name) {
+                    continue;
+                }
+                // Statements before this one mean another value of that name.
+                used.retain(|n| n != name);
+                note(&mut used, value);
+            }
+            Stmt::For { lo, hi, body, .. } => {
+                note(&mut used, lo);
+                note(&mut used, hi);
+                used.extend(names(body));
+            }
+            Stmt::If { cond, then, other } => {
+                note(&mut used, cond);
+                used.extend(names(then));
+                used.extend(names(other));
+            }
+            Stmt::Tiles { total, body, .. } => {
+                note(&mut used, total);
+                used.extend(names(body));
+            }
+            Stmt::Task { body, .. } => {
+                names(body);
+            }
+            Stmt::Op(op) => crate::tile::visit::each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
+            Stmt::Note { .. } => {}
+        }
+        kept.push(stmt);
+    }
+    kept.reverse();
+    *body = kept;
+    used
+}
+
+fn note(used: &mut Vec<Name>, e: &Expr) {
+    e.vars(&mut |n| used.push(n.clone()));
+}
+
+fn each_op(body: &mut [Stmt], f: &mut impl FnMut(&mut Op)) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => each_op(body, f),
+            Stmt::If { then, other, .. } => {
+                each_op(then, f);
+                each_op(other, f);
+            }
+            Stmt::Op(op) => f(op),
+            Stmt::Let { .. } | Stmt::Note { .. } => {}
+        }
+    }
+}
+
+/// New numbers of the areas and signals that are used.
+struct Uses {
+    areas: Vec<Option<u32>>,
+    signals: Vec<Option<u32>>,
+}
+
+impl Uses {
+    fn note(&mut self, op: &mut Op) {
+        match op {
+            Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadRow { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
+                self.areas[a.0 as usize] = Some(0)
+            }
+            Op::Notify { signals, .. } | Op::Wait { signals, .. } => {
+                self.signals[signals.0 as usize] = Some(0)
+            }
+            _ => {}
+        }
+    }
+
+    fn renumber(&self, op: &mut Op) {
+        match op {
+            Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadRow { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
+                *a = AreaId(self.areas[a.0 as usize].unwrap_or(a.0));
+            }
+            Op::Notify { signals, .. } | Op::Wait { signals, .. } => {
+                *signals = SignalsId(self.signals[signals.0 as usize].unwrap_or(signals.0));
+            }
+            _ => {}
+        }
+    }
+}

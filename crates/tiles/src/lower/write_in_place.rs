@@ -1,0 +1,170 @@
+//! In-place results: a collective writes a block directly to its destination, if a rank works only
+//! on its own block of a vector, from which that block is then copied out.
+//!
+//! The module decides for which buffers this holds. The result is again a schedule: the operand of
+//! the collective is the tensor of the block, a path into the vector keeps only what follows the
+//! block, and the copy is gone.
+
+use super::accesses::touched;
+use super::storage::each;
+use kbc_ir::expr::{Env, Expr};
+use kbc_ir::name::Name;
+use kbc_ir::schedule::{
+    BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule,
+};
+use kbc_ir::walk::Program;
+
+/// A copy of a block out of a vector.
+struct Taken {
+    /// Position of the copy.
+    region: usize,
+    statement: usize,
+    from: BufferId,
+    to: BufferId,
+    parts: u64,
+    /// Number of the block, in mesh coordinates.
+    at: Expr,
+}
+
+/// Returns the schedule without one such copy, whose block is computed at its destination instead;
+/// `None` if there is no such copy.
+pub(super) fn placed(s: &Schedule) -> Option<Schedule> {
+    taken(s).into_iter().find_map(|t| instead(s, &t))
+}
+
+fn taken(s: &Schedule) -> Vec<Taken> {
+    let mut out = vec![];
+    for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::lanes::local(r)) {
+        for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
+            // Blocks of the first dimension are already one after another.
+            if let SStmt::Op(SOp::Local(LocalOp::Unpack { dst, src, dim: 0, parts, at: Some(at), .. }), _) =
+                stmt
+            {
+                let (to, from, parts, at) = (*dst, *src, *parts, at.clone());
+                let temporary = |b: BufferId| s.buffer(b).role == BufferRole::Temp && !s.buffer(b).zero;
+                if temporary(from) && !s.buffer(to).zero && s.buffer(to).dtype == s.buffer(from).dtype {
+                    out.push(Taken { region, statement, from, to, parts, at });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
+    // Exactly one collective before the copy works on the vector, nothing else names the vector,
+    // and nothing before the copy touches the result.
+    let mut works = None;
+    for (i, r) in s.regions.iter().enumerate() {
+        for stream in r.roles.iter().flat_map(|r| &r.streams) {
+            for (n, stmt) in stream.body.iter().enumerate() {
+                let here = i == t.region && n == t.statement && super::lanes::local(r);
+                let mut fits = true;
+                each(std::slice::from_ref(stmt), &mut |op| {
+                    let u = touched(r, op);
+                    let names = |b: BufferId| [&u.reads, &u.writes].iter().any(|l| l.contains(&b));
+                    fits &= !u.remote.contains(&t.from) && !u.remote.contains(&t.to);
+                    let before = i < t.region || i == t.region && n < t.statement;
+                    fits &= here || !before || !names(t.to);
+                    if names(t.from) && !here {
+                        fits &= !matches!(op, SOp::Local(_)) && i < t.region && works.is_none_or(|w| w == i);
+                        works = Some(i);
+                    }
+                });
+                fits.then_some(())?;
+            }
+        }
+    }
+    let number = works?;
+    let region = &s.regions[number];
+    let mut operands = (0..).zip(&region.operands).filter(|(_, o)| o.buffer == t.from);
+    let (Some((operand, o)), None) = (operands.next(), operands.next()) else { return None };
+    let operand = OperandId(operand);
+    (o.line.parts == t.parts && t.parts > 1).then_some(())?;
+    let program = Program::compile(s).ok()?;
+    let own = |path: &[Part]| {
+        let Some(Part { index, len, of }) = path.first() else { return false };
+        *len == Expr::Int(1)
+            && *of == Expr::Int(t.parts as i64)
+            && (0..s.mesh.ranks()).all(|rank| {
+                let names = super::accesses::names(s, &program, RegionId(number as u32), rank);
+                let block = program.local_value(&t.at, rank).ok();
+                block.is_some() && index.eval(&Names(&names)).ok() == block
+            })
+    };
+    let mut all = true;
+    for stream in region.roles.iter().flat_map(|r| &r.streams) {
+        each(&stream.body, &mut |op| {
+            for r in places(op) {
+                if let Ref::Chunk { operand: o, path } = r
+                    && *o == operand
+                {
+                    all &= own(path);
+                }
+            }
+        });
+    }
+    all.then_some(())?;
+    let mut out = s.clone();
+    let extent = s.buffer(t.to).dims.iter().fold(Expr::Int(1), |n, d| super::address::mul(&n, d));
+    let line = Line::vector(extent);
+    out.regions[number].operands[operand.0 as usize] = Operand { buffer: t.to, line, ..o.clone() };
+    for stream in out.regions[number].roles.iter_mut().flat_map(|r| &mut r.streams) {
+        shorten(&mut stream.body, operand);
+    }
+    out.regions[t.region].roles[0].streams[0].body.remove(t.statement);
+    Some(out)
+}
+
+/// Values of coordinates alone: an expression that depends on a step has no value.
+struct Names<'n>(&'n [(Name, i64)]);
+
+impl Env for Names<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+
+    fn table(&self, _: &Name, _: i64) -> Option<i64> {
+        None
+    }
+}
+
+fn places(op: &SOp) -> Vec<&Ref> {
+    match op {
+        SOp::Copy { dst, src }
+        | SOp::Reduce { dst, src, .. }
+        | SOp::Put { dst, src, .. }
+        | SOp::Get { dst, src, .. } => vec![dst, src],
+        SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => vec![r],
+        _ => vec![],
+    }
+}
+
+/// Removes the block from the paths into the vector.
+fn shorten(list: &mut [SStmt], operand: OperandId) {
+    for stmt in list {
+        match stmt {
+            SStmt::For { body, .. } => shorten(body, operand),
+            SStmt::If { then, other, .. } => {
+                shorten(then, operand);
+                shorten(other, operand);
+            }
+            SStmt::Op(
+                SOp::Copy { dst, src }
+                | SOp::Reduce { dst, src, .. }
+                | SOp::Put { dst, src, .. }
+                | SOp::Get { dst, src, .. },
+                _,
+            ) => {
+                for r in [dst, src] {
+                    if let Ref::Chunk { operand: o, path } = r
+                        && *o == operand
+                    {
+                        path.remove(0);
+                    }
+                }
+            }
+            SStmt::Op(..) => {}
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Description of a package, as data, and the problems that it may have.
+
+use crate::tile::{COUNT, Core, Kernel, NRANKS};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::Graph;
+use kbc_ir::name::Name;
+use kbc_ir::types::TensorType;
+use std::collections::BTreeMap;
+
+/// Facts that the text of a kernel states in addition to the kernel.
+#[derive(Clone, Default, Debug)]
+pub struct KernelText {
+    /// Name of the program's file, without folders.
+    pub source: String,
+    /// Further lines of the comment at the top: what was proven, and for which sizes.
+    pub notes: Vec<String>,
+}
+
+/// The text of a task, in the language of the target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Name of the file, without its extension.
+    pub name: String,
+    /// The kind of core that it runs on.
+    pub core: Core,
+    /// The text.
+    pub text: String,
+}
+
+/// A global tensor of the program, at every size.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Global {
+    /// Name, as in the program.
+    pub name: Name,
+    /// Element type and placement. The sizes in it are those of one instance and are not used.
+    pub ty: TensorType,
+    /// Global sizes as expressions in [`NRANKS`] and [`COUNT`], one per dimension ([`fit_sizes`]
+    /// finds them).
+    pub sizes: Vec<Expr>,
+}
+
+/// The program that the kernel computes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Name.
+    pub name: Name,
+    /// The file of the program, as the user wrote it.
+    pub file: String,
+    /// Typed graph of the program at one size. Placements and collectives in it are not used.
+    pub graph: Graph,
+    /// Mesh axes, slowest first, with their sizes as expressions in [`NRANKS`].
+    pub axes: Vec<(Name, Expr)>,
+    /// Inputs, in the order of `graph.inputs`.
+    pub inputs: Vec<Global>,
+    /// Results, in the order of `graph.results`.
+    pub results: Vec<Global>,
+}
+
+/// The claim of a family about its variable count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CountClaim {
+    /// Name of the program's parameter.
+    pub parameter: Name,
+    /// The largest claimed value; all values from 0 on are claimed.
+    pub largest: u64,
+    /// The value that the harness uses by default.
+    pub default: u64,
+}
+
+/// The sizes for which the kernel was checked; no others are claimed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Rank counts in ascending order.
+    pub ranks: Vec<u64>,
+    /// The count, if the program has a variable one.
+    pub count: Option<CountClaim>,
+}
+
+/// A check that was made, and its outcome.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    /// Name of the check: `proven`, `verified`, `traces compared`, ...
+    pub step: String,
+    /// The sizes of the check and its result, in words.
+    pub words: String,
+}
+
+/// Everything from which a package is made.
+#[derive(Clone, Debug)]
+pub struct Package<'a> {
+    /// The kernel, with offsets in the window.
+    pub kernel: &'a Kernel,
+    /// The texts of the kernel, one per task.
+    pub sources: &'a [Source],
+    /// The program that the kernel computes.
+    pub program: Program,
+    /// The sizes for which it was checked.
+    pub claim: Claim,
+    /// For each claimed rank count the moduli of exact inputs, one per input (`exact_modulus` of
+    /// the evaluator, at the largest claimed count); `None` if integers do not stay exact.
+    pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
+    /// The checks that were made.
+    pub evidence: Vec<Evidence>,
+    /// The program's own data, if its inputs are files ([`OWN`]): an `.npz` with the whole inputs
+    /// `input_0` and so on, and for each result `bound_0` and so on, how far each of its elements
+    /// may be off.
+    pub own: Option<Vec<u8>>,
+}
+
+/// Name of the file with the program's own data.
+pub const OWN: &str = "data.npz";
+
+/// Returns E457: the package cannot be made.
+pub fn refused(what: impl Into<String>) -> Diagnostic {
+    Diagnostic::error("E457", format!("no package can be made: {}", what.into()))
+}
+
+/// Returns the problems of a description, except those of its layout and its program.
+/// `ranks` is the most that a domain of the target has.
+pub fn problems(package: &Package<'_>, ranks: u32) -> Vec<Diagnostic> {
+    let (kernel, claim) = (package.kernel, &package.claim);
+    let mut out = vec![];
+    // Other names appear only in strings and comments.
+    if !super::python::identifier(&kernel.name) {
+        out.push(refused(format!("the kernel's name `{}` is no identifier of C++ and Python", kernel.name)));
+    }
+    if claim.ranks.is_empty() || !claim.ranks.is_sorted_by(|a, b| a < b) {
+        out.push(refused("the claimed rank counts are not an ascending list"));
+    }
+    let most = u64::from(ranks);
+    if claim.ranks.iter().any(|r| *r > most) {
+        out.push(refused(format!("ranks are claimed above {most}, the most that a domain has")));
+    }
+    if claim.count.as_ref().is_some_and(|c| c.default > c.largest) {
+        out.push(refused("the default count is above the largest one"));
+    }
+    let known = |s: &Name| [NRANKS, COUNT, crate::tile::CALL].contains(&s.as_str());
+    for s in kernel.scalars.iter().filter(|s| !known(s)) {
+        out.push(refused(format!("the harness has no value for the scalar `{s}`")));
+    }
+    for r in &claim.ranks {
+        let entry = package.moduli.get(r);
+        if entry.is_none_or(|m| m.as_ref().is_some_and(|m| m.len() != package.program.inputs.len())) {
+            out.push(refused(format!("there are no moduli of exact inputs for {r} ranks")));
+        }
+    }
+    let (inputs, results) = (package.program.inputs.len() as u32, package.program.results.len() as u32);
+    for t in &kernel.tensors {
+        let most = if t.access == crate::tile::Access::In { inputs } else { results };
+        if t.index >= most {
+            out.push(refused(format!(
+                "tensor `{}` is input or result {}, and there are {most}",
+                t.name, t.index
+            )));
+        }
+    }
+    out
+}

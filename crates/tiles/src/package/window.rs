@@ -1,0 +1,165 @@
+//! Window of a rank as the kernel has it: rows, size, and the number of launches that a domain
+//! serves.
+//!
+//! The layout is read from a kernel that the passes have laid out; nothing is decided here.
+//! Harness, manifest and `kbc explain window` use it.
+
+use super::description::refused;
+use crate::layout;
+use crate::tile::{Kernel, Reach};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::{EvalError, Expr};
+use kbc_ir::name::Name;
+use std::fmt::Write;
+
+/// Bytes of a line; every counter and every slot starts on one.
+const LINE: i64 = crate::tile::LINE as i64;
+
+/// The content of a row of the window.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RowKind {
+    /// An array of counters.
+    Signals {
+        /// Number of counters.
+        count: Expr,
+        /// Most that a launch adds to one of them.
+        per_call: Expr,
+    },
+    /// Slots of data.
+    Slots {
+        /// Number of slots.
+        slots: Expr,
+        /// Elements per slot.
+        capacity: Expr,
+        /// Element type.
+        dtype: kbc_ir::types::DType,
+        /// Which ranks access them.
+        reach: Reach,
+    },
+}
+
+/// A part of the window.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Name.
+    pub name: Name,
+    /// Offset of the first byte.
+    pub at: Expr,
+    /// Size in bytes.
+    pub bytes: Expr,
+    /// The content.
+    pub kind: RowKind,
+}
+
+/// The window of every rank.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Layout {
+    /// Rows. Those of areas that are never in use at the same time may overlap.
+    pub rows: Vec<Row>,
+    /// Total size in bytes: a multiple of 64, and 0 for a kernel that does not communicate.
+    pub bytes: Expr,
+    /// Number of launches that a domain serves before a counter may leave its 32 bits.
+    pub launches: Expr,
+}
+
+impl Layout {
+    /// Returns the layout of a kernel.
+    ///
+    /// # Errors
+    /// Returns E457 if an area or an array of counters has no offset.
+    pub fn of(kernel: &Kernel) -> Result<Layout, Diagnostic> {
+        let at = |name: &Name, at: &Option<Expr>| {
+            at.clone().ok_or_else(|| refused(format!("`{name}` has no place in the window")))
+        };
+        let mut rows = vec![];
+        for s in &kernel.signals {
+            let bytes = (s.count.clone() * Expr::Int(LINE)).simplify();
+            let kind = RowKind::Signals { count: s.count.clone(), per_call: s.per_call.clone() };
+            rows.push(Row { name: s.name.clone(), at: at(&s.name, &s.at)?, bytes, kind });
+        }
+        for a in &kernel.areas {
+            let bytes = layout::area_bytes(a);
+            let kind = RowKind::Slots {
+                slots: a.slots.clone(),
+                capacity: a.capacity.clone(),
+                dtype: a.dtype,
+                reach: a.reach,
+            };
+            rows.push(Row { name: a.name.clone(), at: at(&a.name, &a.at)?, bytes, kind });
+        }
+        Ok(Layout { rows, bytes: layout::bytes(kernel), launches: layout::calls(kernel) })
+    }
+}
+
+/// Returns the memory map of a rank's window at given sizes, as text: byte ranges, their content,
+/// and the number of launches that a domain serves before a counter leaves its 32 bits.
+///
+/// # Errors
+/// Returns E457 if the layout has no value at these sizes.
+pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, Diagnostic> {
+    let layout = Layout::of(kernel)?;
+    let value = |e: &Expr| {
+        let var = |n: &Name| match n.as_str() {
+            crate::tile::NRANKS => i64::try_from(nranks).ok(),
+            crate::tile::COUNT => i64::try_from(count).ok(),
+            _ => None,
+        };
+        let fail = |why: EvalError| {
+            refused(format!("the window has no size at {nranks} ranks, {count} elements: {why}"))
+        };
+        e.eval(&Sized { var, kernel, nranks }).map_err(fail)
+    };
+    let mut out = format!("window of {} ({} bytes of every rank)\n", kernel.name, value(&layout.bytes)?);
+    for row in &layout.rows {
+        let (at, bytes) = (value(&row.at)?, value(&row.bytes)?);
+        let what = match &row.kind {
+            RowKind::Signals { count, per_call } => {
+                let most = value(per_call)?;
+                let each = if value(count)? == 1 { "counter, a line" } else { "counters, a line each" };
+                format!("{} {each}; at most {most} added in a launch", value(count)?)
+            }
+            RowKind::Slots { slots, capacity, dtype, reach } => {
+                let who = if *reach == Reach::Peers { "" } else { "; this rank alone" };
+                let word = if value(slots)? == 1 { "slot" } else { "slots" };
+                format!("{} {word} of {} {dtype}{who}", value(slots)?, value(capacity)?)
+            }
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {:<28} {:<20} {what}", row.name.as_str(), format!("{at}..{}", at + bytes));
+    }
+    let mut most = 0;
+    for row in &layout.rows {
+        if let RowKind::Signals { per_call, .. } = &row.kind {
+            most = most.max(value(per_call)?);
+        }
+    }
+    if most == 0 {
+        out += "a domain serves any number of launches: there is nothing that counts them\n";
+        return Ok(out);
+    }
+    let _ = writeln!(
+        out,
+        "a domain serves {} launches\n  counters begin at 0 and are only added to; a launch adds at most {most} to one, and \
+         {most} * launches is at most 2^31 - 1",
+        value(&layout.launches)?
+    );
+    Ok(out)
+}
+
+/// Environment of scalars and tables at given sizes.
+struct Sized<'a, F> {
+    var: F,
+    kernel: &'a Kernel,
+    nranks: u64,
+}
+
+impl<F: Fn(&Name) -> Option<i64>> kbc_ir::expr::Env for Sized<'_, F> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        (self.var)(name)
+    }
+
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let table = self.kernel.tables.iter().find(|t| t.name == *name)?;
+        table.values.get(&self.nranks)?.get(usize::try_from(index).ok()?).copied()
+    }
+}

@@ -1,0 +1,469 @@
+//! Traces: the concrete operations of one rank in one launch of a kernel, with all numbers
+//! computed.
+//!
+//! The module owns the execution of control flow and the checks on the way: no operation may leave
+//! its memory, its array of counters, its tile or the domain (E459). A trace contains neither data
+//! nor what other ranks do. Traces are compared with each other: two kernels with the same traces
+//! at the same sizes do the same at these sizes.
+
+mod code;
+mod event;
+
+pub use event::{Event, Place};
+
+use super::text::print_op;
+use super::*;
+use code::{Code, Resolver, Step};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::{BinOp, EvalError, Expr, apply_bin, apply_un};
+use kbc_ir::name::Name;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+type R<T> = Result<T, Diagnostic>;
+
+/// Parameters of one launch on one core of a rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Launch {
+    /// Number of ranks of the domain.
+    pub nranks: i64,
+    /// Number of this rank.
+    pub rank: i64,
+    /// Number of this core of the rank.
+    pub core: i64,
+    /// Number of earlier launches on the domain.
+    pub call: i64,
+    /// Values of the other scalars: `count` and others.
+    pub scalars: BTreeMap<Name, i64>,
+}
+
+/// How loops over tiles are traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loops {
+    /// Every tile is in the trace.
+    Unrolled,
+    /// The trace has [`Event::Tiles`], then the first two and the last two tiles, so that traces of
+    /// large counts stay short. A loop is unrolled all the same if its numbers are not affine in
+    /// position and length of the tile, or if its control flow depends on them. Therefore equal
+    /// traces mean equal loops, and what is in range at these tiles is in range at all tiles.
+    Ends,
+}
+
+/// Computes the trace of a rank in a launch.
+///
+/// # Errors
+/// Returns E456 for a name without a value, E459 for an operation that is out of range, and E431
+/// for more than `limit` events.
+pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
+    Program::new(kernel)?.trace(launch, loops, limit)
+}
+
+/// A kernel with resolved names, from which the traces of many ranks are computed.
+pub struct Program<'k> {
+    kernel: &'k Kernel,
+    slots: usize,
+    body: Vec<Step<'k>>,
+    tensors: Vec<Code>,
+    areas: Vec<[Code; 2]>,
+    signals: Vec<Code>,
+}
+
+impl<'k> Program<'k> {
+    /// Resolves the names of a kernel.
+    ///
+    /// # Errors
+    /// Returns E456 for a name without a value.
+    pub fn new(kernel: &'k Kernel) -> R<Program<'k>> {
+        let mut r = Resolver::new(kernel);
+        for name in [NRANKS, RANK, CALL, CORE] {
+            r.declare(&Name::from(name));
+        }
+        for s in &kernel.scalars {
+            r.declare(s);
+        }
+        let all = |list: Vec<&Expr>| list.into_iter().map(|e| r.code(e)).collect::<R<Vec<Code>>>();
+        let tensors = all(kernel.tensors.iter().map(|t| &t.len).collect())?;
+        let signals = all(kernel.signals.iter().map(|s| &s.count).collect())?;
+        let areas = kernel.areas.iter().map(|a| Ok([r.code(&a.slots)?, r.code(&a.capacity)?]));
+        let areas = areas.collect::<R<Vec<_>>>()?;
+        let body = r.body(&kernel.body)?;
+        Ok(Program { kernel, slots: r.slots(), body, tensors, areas, signals })
+    }
+
+    /// Computes the trace of a rank in a launch.
+    ///
+    /// # Errors
+    /// Returns E459 for an operation that is out of range, and E431 for more than `limit` events.
+    pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
+        let mut values = vec![0; self.slots];
+        values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
+        for (i, s) in self.kernel.scalars.iter().enumerate() {
+            values[4 + i] = match s.as_str() {
+                NRANKS => launch.nranks,
+                CALL => launch.call,
+                _ => {
+                    let given = launch.scalars.get(s).copied();
+                    given
+                        .ok_or_else(|| fault(launch, "the launch", &format!("has no value for scalar {s}")))?
+                }
+            };
+        }
+        let tables = self.kernel.tables.iter().map(|t| {
+            let of = u64::try_from(launch.nranks).ok().and_then(|n| t.values.get(&n));
+            of.map_or(&[][..], Vec::as_slice)
+        });
+        let tables = tables.collect();
+        let mut run = Run {
+            p: self,
+            launch,
+            loops,
+            limit,
+            work: limit.saturating_mul(64).saturating_add(1_000_000),
+            values,
+            tables,
+            sizes: Sizes::default(),
+            sums: BTreeSet::new(),
+            out: vec![],
+        };
+        let size =
+            |run: &Run, what: &str, code: &Code| run.eval(code).map_err(|e| run.fault(what, &e.to_string()));
+        for (t, code) in self.kernel.tensors.iter().zip(&self.tensors) {
+            let len = size(&run, &format!("the length of %{}", t.name), code)?;
+            run.sizes.tensors.push(len);
+        }
+        for (a, [slots, capacity]) in self.kernel.areas.iter().zip(&self.areas) {
+            let what = format!("the size of @{}", a.name);
+            let both = (size(&run, &what, slots)?, size(&run, &what, capacity)?);
+            run.sizes.areas.push(both);
+        }
+        for (s, code) in self.kernel.signals.iter().zip(&self.signals) {
+            let count = size(&run, &format!("the number of counters @{}", s.name), code)?;
+            run.sizes.signals.push(count);
+        }
+        run.steps(&self.body)?;
+        Ok(run.out)
+    }
+}
+
+/// Returns the first four values: the numbers of a transfer.
+fn first([a, b, c, d, ..]: [i64; 6]) -> [i64; 4] {
+    [a, b, c, d]
+}
+
+fn fault(launch: &Launch, what: &str, why: &str) -> Diagnostic {
+    let Launch { nranks, rank, call, .. } = launch;
+    let mut at = format!("rank {rank} of {nranks}, call {call}");
+    for (n, v) in launch.scalars.iter().filter(|(n, _)| *n != NRANKS && *n != CALL) {
+        at += &format!(", {n} {v}");
+    }
+    Diagnostic::error("E459", format!("{what}: {why}")).note(at)
+}
+
+#[derive(Default)]
+struct Sizes {
+    tensors: Vec<i64>,
+    areas: Vec<(i64, i64)>,
+    signals: Vec<i64>,
+}
+
+struct Run<'p, 'k> {
+    p: &'p Program<'k>,
+    launch: &'p Launch,
+    loops: Loops,
+    limit: usize,
+    /// Number of steps that may still be executed, so that a loop without events ends too.
+    work: usize,
+    values: Vec<i64>,
+    tables: Vec<&'p [i64]>,
+    sizes: Sizes,
+    /// Tiles that hold sums.
+    sums: BTreeSet<TileId>,
+    out: Vec<Event>,
+}
+
+impl Run<'_, '_> {
+    fn fault(&self, what: &str, why: &str) -> Diagnostic {
+        fault(self.launch, what, why)
+    }
+
+    fn endless(&self) -> Diagnostic {
+        let fault = self.fault("the trace", &format!("has more than {} events, or does not end", self.limit));
+        Diagnostic { code: "E431", ..fault }
+    }
+
+    fn eval(&self, c: &Code) -> Result<i64, EvalError> {
+        Ok(match c {
+            Code::Int(v) => *v,
+            Code::Slot(s) => self.values[*s],
+            Code::Un(op, a) => apply_un(*op, self.eval(a)?)?,
+            Code::Bin(BinOp::And, a, b) => i64::from(self.eval(a)? != 0 && self.eval(b)? != 0),
+            Code::Bin(BinOp::Or, a, b) => i64::from(self.eval(a)? != 0 || self.eval(b)? != 0),
+            Code::Bin(op, a, b) => apply_bin(*op, self.eval(a)?, self.eval(b)?)?,
+            Code::Select(c, a, b) => self.eval(if self.eval(c)? != 0 { a } else { b })?,
+            Code::Table(t, i) => {
+                let i = self.eval(i)?;
+                let entry = usize::try_from(i).ok().and_then(|i| self.tables[*t].get(i));
+                *entry.ok_or_else(|| EvalError::Table(self.p.kernel.tables[*t].name.clone(), i))?
+            }
+        })
+    }
+
+    fn value(&self, what: &str, c: &Code) -> R<i64> {
+        self.eval(c).map_err(|e| self.fault(what, &e.to_string()))
+    }
+
+    fn steps(&mut self, list: &[Step]) -> R<()> {
+        for s in list {
+            if self.work == 0 || self.out.len() > self.limit {
+                return Err(self.endless());
+            }
+            self.work -= 1;
+            match s {
+                Step::Let(slot, code) => self.values[*slot] = self.value("a `let`", code)?,
+                Step::For { var, lo, hi, body } => {
+                    let (lo, hi) = (self.value("a `for`", lo)?, self.value("a `for`", hi)?);
+                    for v in lo..hi {
+                        self.values[*var] = v;
+                        self.work = self.work.saturating_sub(1);
+                        self.steps(body)?;
+                        if self.work == 0 {
+                            return Err(self.endless());
+                        }
+                    }
+                }
+                Step::If { cond, then, other } => {
+                    let holds = self.value("an `if`", cond)? != 0;
+                    self.steps(if holds { then } else { other })?;
+                }
+                Step::Tiles { pos, len, total, step, affine, body } => {
+                    let total = self.value("a `tiles`", total)?;
+                    let step = i64::from(*step);
+                    let count = if total > 0 { (total - 1) / step + 1 } else { 0 };
+                    let short = self.loops == Loops::Ends && *affine;
+                    if short && count > 0 {
+                        self.out.push(Event::Tiles { total, step: step as u32 });
+                    }
+                    let mut n = 0;
+                    while n < count {
+                        self.values[*pos] = n * step;
+                        self.values[*len] = step.min(total - n * step);
+                        self.work = self.work.saturating_sub(1);
+                        self.steps(body)?;
+                        if self.work == 0 {
+                            return Err(self.endless());
+                        }
+                        n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
+                    }
+                }
+                Step::Task(body) => self.steps(body)?,
+                Step::Op { op, codes } => self.op(op, codes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: &Op, codes: &[Code]) -> R<()> {
+        let mut values = [0i64; 6];
+        for (v, c) in values.iter_mut().zip(codes) {
+            *v = self.eval(c).map_err(|e| self.at(op, &e.to_string()))?;
+        }
+        let event = match op {
+            Op::Load { tile, from, .. } => {
+                let (len, from) = self.transfer(op, *tile, from, first(values))?;
+                Event::Load { tile: *tile, len, from }
+            }
+            Op::Store { tile, to, .. } => {
+                let (len, to) = self.transfer(op, *tile, to, first(values))?;
+                Event::Store { to, tile: *tile, len }
+            }
+            Op::Vector { op: which, dst, args, .. } => {
+                let read = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
+                self.fits(op, values[0], [*dst].into_iter().chain(read))?;
+                Event::Vector { op: *which, dst: *dst, args: args.clone(), len: values[0] }
+            }
+            Op::Select { cmp, dst, a, b, x, y, mask, .. } => {
+                self.fits(op, values[0], [*dst, *a, *b, *x, *y].into_iter())?;
+                Event::Select { cmp: *cmp, tiles: [*dst, *a, *b, *x, *y, *mask], len: values[0] }
+            }
+            Op::Convert { dst, src, rounding } => {
+                Event::Convert { dst: *dst, src: *src, rounding: *rounding }
+            }
+            Op::Reduce { op: which, dst, src, work, .. } => {
+                self.fits(op, values[0], [*src].into_iter())?;
+                Event::Reduce { op: *which, tiles: [*dst, *src, *work], len: values[0] }
+            }
+            Op::Expand { dst, src, .. } => {
+                self.fits(op, values[0], [*dst].into_iter())?;
+                Event::Expand { dst: *dst, src: *src, len: values[0] }
+            }
+            Op::Index { dst, .. } => {
+                let [value, len, ..] = values;
+                self.fits(op, len, [*dst].into_iter())?;
+                Event::Index { dst: *dst, value, len }
+            }
+            Op::Choose { ids, .. } => {
+                let [index, first, ..] = values;
+                let elements = self.p.kernel.tiles.get(ids.0 as usize).map_or(0, |t| i64::from(t.elements));
+                if !(0..elements).contains(&index) {
+                    return Err(self.at(op, &format!("element {index} of a tile of {elements}")));
+                }
+                Event::Choose { ids: *ids, index, first }
+            }
+            Op::LoadRow { tile, from, .. } => {
+                let [len, pitch, rows, slot, offset, peer] = values;
+                self.fits(op, len, [*tile].into_iter())?;
+                let from = match rows > 0 {
+                    // In range for every row that may be chosen.
+                    true => self.block(op, from, [rows, len, pitch], [slot, offset, peer])?,
+                    // The table has no rows, so nothing is read.
+                    false => {
+                        Place { object: from.object, slot, offset, peer: from.peer.as_ref().map(|_| peer) }
+                    }
+                };
+                Event::LoadRow { tile: *tile, len, from, table: [pitch, rows] }
+            }
+            Op::LoadBlock { tile, from, .. } => {
+                let [rows, cols, pitch, slot, offset, peer] = values;
+                self.fits_block(op, *tile, [rows, cols])?;
+                let from = self.block(op, from, [rows, cols, pitch], [slot, offset, peer])?;
+                Event::LoadBlock { tile: *tile, size: [rows, cols], from, pitch }
+            }
+            Op::Move { dst, src, .. } => {
+                let size = [values[0], values[1]];
+                self.fits_block(op, *dst, size)?;
+                self.fits_block(op, *src, size)?;
+                Event::Move { dst: *dst, src: *src, size }
+            }
+            Op::Matmul { dst, left, right, add, .. } => {
+                let [m, n, k, ..] = values;
+                self.fits_block(op, *dst, [m, n])?;
+                self.fits_block(op, *left, [m, k])?;
+                self.fits_block(op, *right, [k, n])?;
+                if !self.sums.contains(dst) && *add {
+                    return Err(self.at(op, "there are no sums to add to"));
+                }
+                self.sums.insert(*dst);
+                Event::Matmul { tiles: [*dst, *left, *right], size: [m, n, k], add: *add }
+            }
+            Op::StoreBlock { to, tile, .. } => {
+                let [rows, cols, pitch, slot, offset, peer] = values;
+                self.fits_block(op, *tile, [rows, cols])?;
+                // A matmul over an empty dimension would leave no sums.
+                if !self.sums.remove(tile) {
+                    return Err(self.at(op, "nothing was summed up"));
+                }
+                let to = self.block(op, to, [rows, cols, pitch], [slot, offset, peer])?;
+                Event::StoreBlock { to, pitch, tile: *tile, size: [rows, cols] }
+            }
+            Op::Notify { signals, .. } => {
+                let [peer, index, ..] = values;
+                self.rank(op, peer)?;
+                self.counter(op, *signals, index)?;
+                Event::Notify { peer, signals: *signals, index }
+            }
+            Op::Wait { signals, .. } => {
+                let [index, value, ..] = values;
+                self.counter(op, *signals, index)?;
+                if i32::try_from(value).is_err() {
+                    return Err(self.at(op, &format!("the value {value} does not fit in 32 bits")));
+                }
+                Event::Wait { signals: *signals, index, value }
+            }
+            order => Event::Order(order.clone()),
+        };
+        self.out.push(event);
+        Ok(())
+    }
+
+    fn at(&self, op: &Op, why: &str) -> Diagnostic {
+        self.fault(&format!("`{}`", print_op(self.p.kernel, op)), why)
+    }
+
+    fn rank(&self, op: &Op, peer: i64) -> R<()> {
+        if (0..self.launch.nranks).contains(&peer) {
+            return Ok(());
+        }
+        Err(self.at(op, &format!("peer {peer} is no rank")))
+    }
+
+    fn counter(&self, op: &Op, id: SignalsId, index: i64) -> R<()> {
+        let count = self.sizes.signals.get(id.0 as usize).copied().unwrap_or(0);
+        if (0..count).contains(&index) {
+            return Ok(());
+        }
+        Err(self.at(op, &format!("there is no counter {index}, there are {count}")))
+    }
+
+    fn fits(&self, op: &Op, len: i64, tiles: impl Iterator<Item = TileId>) -> R<()> {
+        for t in tiles {
+            let elements = self.p.kernel.tiles.get(t.0 as usize).map_or(0, |t| i64::from(t.elements));
+            if !(0..=elements).contains(&len) {
+                return Err(self.at(op, &format!("{len} elements of a tile of {elements}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn fits_block(&self, op: &Op, tile: TileId, [rows, cols]: [i64; 2]) -> R<()> {
+        let none = (0, 0);
+        let (r, c) = self
+            .p
+            .kernel
+            .tiles
+            .get(tile.0 as usize)
+            .map_or(none, |t| (i64::from(t.rows), i64::from(t.elements)));
+        if (1..=r).contains(&rows) && (1..=c).contains(&cols) {
+            return Ok(());
+        }
+        Err(self.at(op, &format!("{rows} x {cols} elements of a tile of {r} x {c}")))
+    }
+
+    /// Returns the place of a block of a matrix, after checking that the block is in its memory.
+    fn block(&self, op: &Op, g: &Gm, size: [i64; 3], place: [i64; 3]) -> R<Place> {
+        let [rows, cols, pitch] = size;
+        let [slot, offset, peer] = place;
+        if pitch < cols {
+            return Err(self.at(op, &format!("rows of {cols} elements that are {pitch} apart")));
+        }
+        let len = rows.checked_sub(1).and_then(|r| r.checked_mul(pitch)).and_then(|n| n.checked_add(cols));
+        let len = len.ok_or_else(|| self.at(op, "the block is too large"))?;
+        self.place(op, g, len, [slot, offset, peer])
+    }
+
+    fn transfer(&self, op: &Op, tile: TileId, g: &Gm, values: [i64; 4]) -> R<(i64, Place)> {
+        let [len, slot, offset, peer] = values;
+        self.fits(op, len, [tile].into_iter())?;
+        Ok((len, self.place(op, g, len, [slot, offset, peer])?))
+    }
+
+    /// Returns the place of `len` elements, after checking that all of them are in their memory.
+    fn place(&self, op: &Op, g: &Gm, len: i64, [slot, offset, peer]: [i64; 3]) -> R<Place> {
+        let peer = g.peer.as_ref().map(|_| peer);
+        let (slots, capacity) = match g.object {
+            Object::Tensor(t) => (1, self.sizes.tensors.get(t.0 as usize).copied().unwrap_or(0)),
+            Object::Area(a) => self.sizes.areas.get(a.0 as usize).copied().unwrap_or((0, 0)),
+        };
+        if let Some(p) = peer {
+            self.rank(op, p)?;
+            let reached = match g.object {
+                Object::Tensor(_) => false,
+                Object::Area(a) => {
+                    self.p.kernel.areas.get(a.0 as usize).is_some_and(|a| a.reach == Reach::Peers)
+                }
+            };
+            if !reached {
+                return Err(self.at(op, "peers do not reach this memory"));
+            }
+        }
+        if !(0..slots).contains(&slot) {
+            return Err(self.at(op, &format!("there is no slot {slot}, there are {slots}")));
+        }
+        let end = offset.checked_add(len);
+        if offset < 0 || end.is_none_or(|e| e > capacity) {
+            return Err(
+                self.at(op, &format!("{len} elements from {offset} on leave the {capacity} there are"))
+            );
+        }
+        Ok(Place { object: g.object, slot, offset, peer })
+    }
+}

@@ -1,0 +1,203 @@
+//! Name resolution for traces: every name of a kernel becomes the number of a slot.
+//!
+//! The module also decides which loops over tiles are affine in their position and length.
+
+use super::super::*;
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
+use kbc_ir::expr::{BinOp, EvalError, UnOp};
+use kbc_ir::name::Name;
+
+type R<T> = Result<T, Diagnostic>;
+
+/// An expression with resolved names.
+pub(super) enum Code {
+    Int(i64),
+    Slot(usize),
+    Un(UnOp, Box<Code>),
+    Bin(BinOp, Box<Code>, Box<Code>),
+    Select(Box<Code>, Box<Code>, Box<Code>),
+    Table(usize, Box<Code>),
+}
+
+/// A statement with resolved names.
+pub(super) enum Step<'k> {
+    Let(usize, Code),
+    For { var: usize, lo: Code, hi: Code, body: Vec<Step<'k>> },
+    If { cond: Code, then: Vec<Step<'k>>, other: Vec<Step<'k>> },
+    Tiles { pos: usize, len: usize, total: Code, step: u32, affine: bool, body: Vec<Step<'k>> },
+    Task(Vec<Step<'k>>),
+    Op { op: &'k Op, codes: Vec<Code> },
+}
+
+/// Resolves names: assigns a slot to every name.
+pub(super) struct Resolver<'k> {
+    kernel: &'k Kernel,
+    visible: Vec<(Name, usize)>,
+    slots: usize,
+}
+
+impl<'k> Resolver<'k> {
+    pub fn new(kernel: &'k Kernel) -> Self {
+        Resolver { kernel, visible: vec![], slots: 0 }
+    }
+
+    /// Returns the number of slots assigned so far.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub fn declare(&mut self, name: &Name) -> usize {
+        self.visible.push((name.clone(), self.slots));
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    pub fn code(&self, e: &Expr) -> R<Code> {
+        let boxed = |e: &Expr| self.code(e).map(Box::new);
+        Ok(match e {
+            Expr::Int(v) => Code::Int(*v),
+            Expr::Var(n) => match self.visible.iter().rev().find(|v| v.0 == *n) {
+                Some((_, slot)) => Code::Slot(*slot),
+                None => return Err(unknown(&EvalError::Unbound(n.clone()).to_string())),
+            },
+            Expr::Un(op, a) => Code::Un(*op, boxed(a)?),
+            Expr::Bin(op, a, b) => Code::Bin(*op, boxed(a)?, boxed(b)?),
+            Expr::Select(c, a, b) => Code::Select(boxed(c)?, boxed(a)?, boxed(b)?),
+            Expr::Table(n, i) => match self.kernel.tables.iter().position(|t| t.name == *n) {
+                Some(t) => Code::Table(t, boxed(i)?),
+                None => return Err(unknown(&format!("there is no table @{n}"))),
+            },
+        })
+    }
+
+    pub fn body(&mut self, list: &'k [Stmt]) -> R<Vec<Step<'k>>> {
+        let mark = self.visible.len();
+        let mut out = vec![];
+        for st in list {
+            out.push(match st {
+                Stmt::Note { .. } => continue,
+                // Names of other tasks are not visible, so that none is read by mistake.
+                Stmt::Task { body, .. } => Step::Task(self.body(body)?),
+                Stmt::Let { name, value } => {
+                    let code = self.code(value)?;
+                    Step::Let(self.declare(name), code)
+                }
+                Stmt::For { var, lo, hi, body } => {
+                    let (lo, hi) = (self.code(lo)?, self.code(hi)?);
+                    let inner = self.visible.len();
+                    let var = self.declare(var);
+                    let body = self.body(body)?;
+                    self.visible.truncate(inner);
+                    Step::For { var, lo, hi, body }
+                }
+                Stmt::If { cond, then, other } => {
+                    Step::If { cond: self.code(cond)?, then: self.body(then)?, other: self.body(other)? }
+                }
+                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                    if *step == 0 {
+                        return Err(Diagnostic::error("E459", "a loop over tiles has step 0"));
+                    }
+                    let total = self.code(total)?;
+                    let inner = self.visible.len();
+                    let (pos, len) = (self.declare(pos), self.declare(len));
+                    let body = self.body(body)?;
+                    self.visible.truncate(inner);
+                    let affine = affine_steps(&body, &mut vec![pos, len]);
+                    Step::Tiles { pos, len, total, step: *step, affine, body }
+                }
+                Stmt::Op(op) => {
+                    let codes = numbers(op).into_iter().map(|e| self.code(e));
+                    Step::Op { op, codes: codes.collect::<R<_>>()? }
+                }
+            });
+        }
+        self.visible.truncate(mark);
+        Ok(out)
+    }
+}
+
+fn unknown(why: &str) -> Diagnostic {
+    Diagnostic::error("E456", why.to_string())
+}
+
+/// Returns the expressions of an operation, in the order in which [`Run::op`](super::Run::op) reads
+/// their values.
+fn numbers(op: &Op) -> Vec<&Expr> {
+    match op {
+        Op::Load { len, from: g, .. } | Op::Store { len, to: g, .. } => {
+            [Some(len), Some(&g.slot), Some(&g.offset), g.peer.as_ref()].into_iter().flatten().collect()
+        }
+        Op::Vector { len, .. } | Op::Select { len, .. } | Op::Reduce { len, .. } | Op::Expand { len, .. } => {
+            vec![len]
+        }
+        Op::LoadBlock { rows, cols, from: g, pitch, .. }
+        | Op::StoreBlock { rows, cols, to: g, pitch, .. } => {
+            [Some(rows), Some(cols), Some(pitch), Some(&g.slot), Some(&g.offset), g.peer.as_ref()]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+        Op::Choose { index, first, .. } => vec![index, first],
+        Op::LoadRow { len, from: g, pitch, rows, .. } => {
+            [Some(len), Some(pitch), Some(rows), Some(&g.slot), Some(&g.offset), g.peer.as_ref()]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+        Op::Index { value, len, .. } => vec![value, len],
+        Op::Move { rows, cols, .. } => vec![rows, cols],
+        Op::Matmul { m, n, k, .. } => vec![m, n, k],
+        Op::Notify { peer, index, .. } => vec![peer, index],
+        Op::Wait { index, value, .. } => vec![index, value],
+        _ => vec![],
+    }
+}
+
+/// Checks whether every number of these steps is affine in the slots `moving`, and control flow
+/// does not depend on them.
+fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
+    let mark = moving.len();
+    let all = list.iter().all(|s| match s {
+        Step::Let(slot, code) => {
+            if !fixed(code, moving) {
+                moving.push(*slot);
+            }
+            affine(code, moving)
+        }
+        Step::For { lo, hi, body, .. } => {
+            fixed(lo, moving) && fixed(hi, moving) && affine_steps(body, moving)
+        }
+        Step::If { cond, then, other } => {
+            fixed(cond, moving) && affine_steps(then, moving) && affine_steps(other, moving)
+        }
+        Step::Task(body) => affine_steps(body, moving),
+        Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving),
+        Step::Op { codes, .. } => codes.iter().all(|c| affine(c, moving)),
+    });
+    moving.truncate(mark);
+    all
+}
+
+fn fixed(c: &Code, moving: &[usize]) -> bool {
+    match c {
+        Code::Int(_) => true,
+        Code::Slot(s) => !moving.contains(s),
+        Code::Un(_, a) | Code::Table(_, a) => fixed(a, moving),
+        Code::Bin(_, a, b) => fixed(a, moving) && fixed(b, moving),
+        Code::Select(c, a, b) => fixed(c, moving) && fixed(a, moving) && fixed(b, moving),
+    }
+}
+
+fn affine(c: &Code, moving: &[usize]) -> bool {
+    match c {
+        Code::Slot(_) => true,
+        Code::Un(UnOp::Neg, a) => affine(a, moving),
+        Code::Bin(BinOp::Add | BinOp::Sub, a, b) => affine(a, moving) && affine(b, moving),
+        Code::Bin(BinOp::Mul, a, b) => {
+            (fixed(a, moving) && affine(b, moving)) || (affine(a, moving) && fixed(b, moving))
+        }
+        Code::Select(c, a, b) if fixed(c, moving) => affine(a, moving) && affine(b, moving),
+        c => fixed(c, moving),
+    }
+}

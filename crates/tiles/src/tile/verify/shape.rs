@@ -1,0 +1,482 @@
+//! Rules T2 and T8: instructions, their element types, and lengths.
+
+use super::sink::Sink;
+use crate::tile::hazard::Touched;
+use crate::tile::path::Path;
+use crate::tile::{
+    Access, Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TURN, TensorId, TileId, VArg, VecOp,
+};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use kbc_ir::types::DType;
+use std::collections::BTreeSet;
+
+/// Checks T2 and T8.
+pub(super) fn check(sink: &mut Sink<'_>) {
+    let kernel = sink.kernel;
+    let mut walk =
+        Walk { core: kernel.core, sink, path: vec![], loops: vec![], stored: BTreeSet::new(), chosen: false };
+    walk.declarations();
+    walk.block(&kernel.body, 0);
+    let stored = walk.stored;
+    for (i, t) in kernel.tensors.iter().enumerate() {
+        // An output without elements needs no write.
+        if t.access == Access::Out && t.len != Expr::Int(0) && !stored.contains(&TensorId(i as u32)) {
+            let d = Diagnostic::error("E459", format!("nothing writes {}, which is an output", t.name));
+            sink.at(&[], d.note("an output is not copied in: its bytes would be anything"));
+        }
+    }
+}
+
+struct Walk<'s, 'k> {
+    sink: &'s mut Sink<'k>,
+    path: Path,
+    /// Kind of core of the kernel, or of the task around this place.
+    core: Core,
+    /// Loops over tiles around this place: name of the length, elements of a full tile.
+    loops: Vec<(Name, u32)>,
+    stored: BTreeSet<TensorId>,
+    /// Whether every path to this place chooses a row.
+    chosen: bool,
+}
+
+fn shape(text: String) -> Diagnostic {
+    Diagnostic::error("E459", text)
+}
+
+fn instruction(text: String) -> Diagnostic {
+    Diagnostic::error("E451", text)
+}
+
+/// Checks whether a number is a value of a type. For floating-point types, every number is rounded
+/// to one.
+fn holds(dtype: DType, n: f64) -> bool {
+    let range = |lo: f64, hi: f64| n.fract() == 0.0 && (lo..=hi).contains(&n);
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => true,
+        DType::I32 => range(f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::I16 => range(f64::from(i16::MIN), f64::from(i16::MAX)),
+        DType::I8 => range(-128.0, 127.0),
+        DType::U8 => range(0.0, 255.0),
+        DType::I64 => range(-9_007_199_254_740_992.0, 9_007_199_254_740_992.0),
+    }
+}
+
+impl Walk<'_, '_> {
+    fn block(&mut self, list: &[Stmt], first: usize) {
+        let before = self.chosen;
+        for (i, s) in list.iter().enumerate() {
+            self.path.push((first + i) as u32);
+            match s {
+                Stmt::For { body, .. } => self.block(body, 0),
+                Stmt::Tiles { len, step, twice, body, .. } => {
+                    if *step == 0 {
+                        self.sink.at(&self.path, shape("a loop over tiles by steps of 0".into()));
+                    }
+                    if *twice {
+                        self.turns(body);
+                    }
+                    self.loops.push((len.clone(), *step));
+                    self.block(body, 0);
+                    self.loops.pop();
+                }
+                Stmt::If { then, other, .. } => {
+                    self.block(then, 0);
+                    self.block(other, then.len());
+                }
+                Stmt::Task { core, body, .. } => {
+                    if self.core != Core::Tasks {
+                        self.sink.at(&self.path, shape("a task in a kernel for one core".into()));
+                    }
+                    let around = std::mem::replace(&mut self.core, *core);
+                    self.chosen = false;
+                    self.block(body, 0);
+                    self.core = around;
+                }
+                Stmt::Op(op) => {
+                    self.legal(op);
+                    self.op(op);
+                }
+                Stmt::Let { .. } | Stmt::Note { .. } => {}
+            }
+            self.path.pop();
+        }
+        // A loop may run no iteration, and a branch may not be taken.
+        self.chosen = before;
+    }
+
+    /// Checks the body of a loop whose tiles take turns: it has only operations on tiles with two
+    /// copies, and loops of such operations.
+    fn turns(&mut self, body: &[Stmt]) {
+        for (i, s) in (0..).zip(body) {
+            self.path.push(i);
+            match s {
+                Stmt::Op(op) => self.turn(op),
+                Stmt::For { body, .. } => self.turns(body),
+                Stmt::Let { .. } | Stmt::Note { .. } => {}
+                Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Task { .. } => {
+                    let text =
+                        "a loop whose tiles take turns has something else than operations and loops of them";
+                    self.sink.at(&self.path, shape(text.into()));
+                }
+            }
+            self.path.pop();
+        }
+    }
+
+    fn turn(&mut self, op: &Op) {
+        if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
+            && *event >= TURN
+        {
+            let text =
+                format!("event {event} where tiles take turns: those from {TURN} on are the second copies'");
+            self.report(op, shape(text));
+        }
+        for a in op.accesses() {
+            if let Touched::Tile(t, _) = a.touched
+                && self.sink.kernel.tile(t).copies < 2
+            {
+                let text = format!("tile {} takes turns and has one copy", self.sink.kernel.tile(t).name);
+                self.report(op, shape(text));
+            }
+        }
+    }
+
+    fn report(&mut self, op: &Op, d: Diagnostic) {
+        self.sink.op(&self.path, op, d);
+    }
+
+    /// Checks the length of an operation on tiles.
+    fn len(&mut self, op: &Op, len: &Expr, tiles: &[TileId]) {
+        let most = match len {
+            Expr::Int(n) if *n > 0 => *n,
+            Expr::Var(n) => match self.loops.iter().find(|(l, _)| l == n) {
+                Some((_, step)) => i64::from(*step),
+                None => return self.report(op, shape(format!("`{n}` is not the length of a tile here"))),
+            },
+            e => {
+                let d = shape(format!("{e} is not the length of a tile"));
+                return self.report(
+                    op,
+                    d.help("a length is that of the loop over tiles around it, or a positive number"),
+                );
+            }
+        };
+        for t in tiles {
+            let t = self.sink.kernel.tile(*t);
+            if most > i64::from(t.elements) {
+                let text = format!("up to {most} elements of tile {}, which has {}", t.name, t.elements);
+                self.report(op, shape(text));
+            }
+        }
+    }
+
+    /// Checks that the tiles of an operation are alike: an instruction takes one type and one
+    /// static length.
+    fn alike(&mut self, op: &Op, tiles: &[TileId]) {
+        let k = self.sink.kernel;
+        let first = k.tile(tiles[0]);
+        if let Some(t) = tiles.iter().map(|t| k.tile(*t)).find(|t| t.dtype != first.dtype) {
+            let text = format!("tile {} of {} with tile {} of {}", t.name, t.dtype, first.name, first.dtype);
+            self.report(op, shape(text).help("convert one of them"));
+        }
+        if let Some(t) = tiles.iter().map(|t| k.tile(*t)).find(|t| t.elements != first.elements) {
+            let text = format!(
+                "tile {} of {} elements with tile {} of {}",
+                t.name, t.elements, first.name, first.elements
+            );
+            self.report(op, shape(text));
+        }
+    }
+
+    fn transfer(&mut self, op: &Op, tile: TileId, gm: &Gm, write: bool) {
+        let k = self.sink.kernel;
+        let (have, want) = (k.tile(tile).dtype, k.dtype(gm.object));
+        if have != want {
+            let text = format!("a tile of {have} for memory of {want}");
+            let own = k.dialect.space_title(Space::Vector);
+            self.report(op, shape(text).help(format!("convert in {own}: a transfer moves bytes")));
+        }
+        self.memory(op, gm, write);
+    }
+
+    /// Checks the memory of a transfer.
+    fn memory(&mut self, op: &Op, gm: &Gm, write: bool) {
+        let k = self.sink.kernel;
+        match gm.object {
+            Object::Tensor(t) => {
+                let tensor = k.tensor(t);
+                if gm.peer.is_some() {
+                    self.report(op, shape(format!("{} is a tensor, which no peer reaches", tensor.name)));
+                }
+                if gm.slot != Expr::Int(0) {
+                    self.report(op, shape(format!("{} is a tensor, which has no slots", tensor.name)));
+                }
+                if write && tensor.access == Access::In {
+                    self.report(op, shape(format!("{} is written and is an input", tensor.name)));
+                }
+                if write {
+                    self.stored.insert(t);
+                }
+            }
+            Object::Area(a) => {
+                let area = k.area(a);
+                if gm.peer.is_some() && area.reach == Reach::Own {
+                    self.report(
+                        op,
+                        shape(format!("{} is this rank's own, which no peer reaches", area.name)),
+                    );
+                }
+            }
+        }
+        if matches!(gm.offset, Expr::Int(n) if n < 0) || matches!(gm.slot, Expr::Int(n) if n < 0) {
+            self.report(op, shape("a place in front of its memory".into()));
+        }
+    }
+
+    fn vector(&mut self, op: &Op, which: VecOp, dst: TileId, args: &[VArg], len: &Expr) {
+        let mut tiles = vec![dst];
+        let mut number = None;
+        for (i, a) in args.iter().enumerate() {
+            match a {
+                VArg::Tile(t) => tiles.push(*t),
+                VArg::Num(n) if i + 1 == args.len() => number = Some(*n),
+                VArg::Num(_) => {
+                    self.report(op, instruction("a number that is not the last operand".into()));
+                }
+            }
+        }
+        if args.len() != which.arity() || (which == VecOp::Fill) != (which.arity() == 1 && number.is_some()) {
+            let text = format!("{} takes {} operands", which.name(), which.arity());
+            self.report(
+                op,
+                instruction(text).note("`fill` takes a number, and no other takes a number alone"),
+            );
+        }
+        self.alike(op, &tiles);
+        self.len(op, len, &tiles);
+        let dtype = self.sink.kernel.tile(dst).dtype;
+        let by = if number.is_some() { " and a number" } else { "" };
+        if let Err(why) = self.sink.device.vector(which, dtype, number.is_some()) {
+            self.report(op, instruction(format!("there is no {} of {dtype}{by}", which.name())).note(why));
+        }
+        if let Some(n) = number.filter(|n| !holds(dtype, *n)) {
+            self.report(op, instruction(format!("{n:?} is no value of {dtype}")));
+        }
+    }
+
+    fn op(&mut self, op: &Op) {
+        let (k, device) = (self.sink.kernel, self.sink.device);
+        match op {
+            Op::Load { tile, len, from: gm } | Op::Store { to: gm, tile, len } => {
+                self.transfer(op, *tile, gm, matches!(op, Op::Store { .. }));
+                self.len(op, len, &[*tile]);
+            }
+            Op::Vector { op: which, dst, args, len } => self.vector(op, *which, *dst, args, len),
+            Op::Select { cmp, dst, a, b, x, y, mask, len } => {
+                let tiles = [*dst, *a, *b, *x, *y];
+                self.alike(op, &tiles);
+                self.len(op, len, &tiles);
+                let t = k.tile(*dst);
+                if let Err(why) = device.compare(*cmp, t.dtype) {
+                    let text = format!("there is no comparison {} of {}", cmp.symbol(), t.dtype);
+                    self.report(op, instruction(text).note(why));
+                    return;
+                }
+                let step = device.select_step(t.dtype);
+                if t.elements % step != 0 {
+                    let text = format!("tile {} is no multiple of {step} elements", t.name);
+                    self.report(op, shape(text).note(k.dialect.step_note));
+                }
+                let (m, need) = (k.tile(*mask), device.mask_bytes(t.elements, t.dtype));
+                if m.dtype != DType::U8 || m.elements < need {
+                    let text = format!("mask {} is not {need} elements of u8", m.name);
+                    self.report(op, shape(text).note(k.dialect.mask_note));
+                }
+                if tiles.contains(mask) {
+                    self.report(op, shape(format!("mask {} is an operand too", m.name)));
+                }
+            }
+            Op::Convert { dst, src, rounding } => {
+                let (d, s) = (k.tile(*dst), k.tile(*src));
+                let have = device.convert(s.dtype, d.dtype);
+                if !have.contains(rounding) {
+                    let text = format!("there is no conversion of {} to {} ({rounding:?})", s.dtype, d.dtype);
+                    let note = format!("roundings there are: {have:?}");
+                    self.report(op, instruction(text).note(note));
+                }
+                if d.elements != s.elements {
+                    let text = format!("{} elements become {}", s.elements, d.elements);
+                    self.report(op, shape(text).note("a conversion is of a whole tile"));
+                }
+            }
+            Op::Barrier(b) if !device.barrier(self.core, *b) => {
+                self.report(op, instruction("the core has no such barrier".into()));
+            }
+            Op::Reduce { op: which, dst, src, work, len } => {
+                self.alike(op, &[*dst, *src, *work]);
+                self.len(op, len, &[*src]);
+                let dtype = k.tile(*src).dtype;
+                if let Err(why) = device.reduce(*which, dtype) {
+                    let text = format!("there is no {} of a row of {dtype}", which.name());
+                    self.report(op, instruction(text).note(why));
+                }
+                if dst == src || work == src || work == dst {
+                    self.report(op, shape("a row is combined between three tiles".into()));
+                }
+            }
+            Op::Expand { dst, src, len } => {
+                self.alike(op, &[*dst, *src]);
+                self.len(op, len, &[*dst]);
+                let dtype = k.tile(*src).dtype;
+                if !device.expand(dtype) {
+                    self.report(op, instruction(format!("there is no spreading of {dtype}")));
+                }
+                if dst == src {
+                    self.report(op, shape("a tile is spread over itself".into()));
+                }
+            }
+            Op::Index { dst, len, .. } => {
+                self.len(op, len, &[*dst]);
+                let dtype = k.tile(*dst).dtype;
+                if let Err(why) = device.vector(VecOp::Fill, dtype, true) {
+                    self.report(op, instruction(format!("there is no filling of {dtype}")).note(why));
+                }
+            }
+            Op::Choose { ids, .. } => {
+                self.chosen = true;
+                let t = k.tile(*ids);
+                if let Err(why) = device.choose(t.dtype) {
+                    let text = format!("rows are chosen by tile {} of {}", t.name, t.dtype);
+                    self.report(op, instruction(text).note(why));
+                }
+            }
+            Op::LoadRow { tile, len, from, .. } => {
+                self.transfer(op, *tile, from, false);
+                self.len(op, len, &[*tile]);
+                if !self.chosen {
+                    self.report(op, shape("no row was chosen in front of this".into()));
+                }
+            }
+            Op::LoadBlock { tile, rows, cols, from, .. } => {
+                self.transfer(op, *tile, from, false);
+                self.size(op, *tile, rows, cols);
+            }
+            Op::Move { dst, src, rows, cols } => {
+                let (d, s) = (k.tile(*dst), k.tile(*src));
+                if d.dtype != s.dtype {
+                    self.report(op, shape(format!("tile {} of {} into one of {}", s.name, s.dtype, d.dtype)));
+                }
+                if (d.rows, d.elements) != (s.rows, s.elements) {
+                    self.report(op, shape(format!("tiles {} and {} have different sizes", d.name, s.name)));
+                }
+                self.size(op, *dst, rows, cols);
+            }
+            Op::Matmul { dst, left, right, m, n, k: depth, .. } => {
+                let (d, l, r) = (k.tile(*dst), k.tile(*left), k.tile(*right));
+                if let Err(why) = device.multiply(l.dtype) {
+                    self.report(op, instruction(format!("there is no product of {}", l.dtype)).note(why));
+                }
+                if l.dtype != r.dtype || d.dtype != DType::F32 {
+                    let text = format!("{} times {} into {}", l.dtype, r.dtype, d.dtype);
+                    self.report(op, instruction(text).note("operands have one type, sums are f32"));
+                }
+                if (l.rows, l.elements, r.elements) != (d.rows, r.rows, d.elements) {
+                    self.report(op, shape("tiles of a product that do not fit together".into()));
+                }
+                self.size(op, *dst, m, n);
+                self.size(op, *left, m, depth);
+                self.size(op, *right, depth, n);
+            }
+            Op::StoreBlock { to, tile, rows, cols, .. } => {
+                self.memory(op, to, true);
+                let (have, want) = (k.tile(*tile).dtype, k.dtype(to.object));
+                if have != DType::F32 || !device.sums(want) {
+                    self.report(op, instruction(format!("sums of {have} stored as {want}")));
+                }
+                self.size(op, *tile, rows, cols);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that tiles of a vector core have one row, and that tiles of a matrix core are whole
+    /// boxes.
+    fn declarations(&mut self) {
+        let dialect = self.sink.kernel.dialect;
+        let side = self.sink.device.limits().box_side;
+        for t in &self.sink.kernel.tiles {
+            if t.space == Space::Vector && t.rows != 1 {
+                let own = dialect.space_title(Space::Vector);
+                let text = format!("tile {} has {} rows: one is what {own} has", t.name, t.rows);
+                self.sink.at(&[], shape(text));
+            }
+            if t.space != Space::Vector && (t.rows % side != 0 || t.elements % side != 0) {
+                let text =
+                    format!("tile {} of {} x {} is no whole number of boxes", t.name, t.rows, t.elements);
+                self.sink.at(&[], shape(text).note(format!("rows and columns are multiples of {side}")));
+            }
+        }
+    }
+
+    /// Checks that the core has the operation's pipes, and that its tiles are in the memories that
+    /// it takes.
+    fn legal(&mut self, op: &Op) {
+        let dialect = self.sink.kernel.dialect;
+        let pipes = match op {
+            Op::SetFlag { from, to, .. } | Op::WaitFlag { from, to, .. } => vec![*from, *to],
+            Op::Barrier(Barrier::Pipe(p)) => vec![*p],
+            _ => op.pipe().into_iter().collect(),
+        };
+        if let Some(p) = pipes.iter().find(|p| !self.core.pipes().contains(p)) {
+            let text = format!("pipe {} is none of a core `{}`", dialect.pipe(*p), dialect.core(self.core));
+            self.report(op, instruction(text));
+        }
+        if self.core == Core::Matrix && matches!(op, Op::Notify { .. } | Op::Wait { .. }) {
+            self.report(op, instruction(format!("a {} core does not talk to peers", dialect.matrix_word)));
+        }
+        let want: Vec<(TileId, &[Space])> = match op {
+            Op::LoadBlock { tile, .. } => vec![(*tile, &[Space::Stage])],
+            Op::Move { dst, src, .. } => vec![(*dst, &[Space::Left, Space::Right]), (*src, &[Space::Stage])],
+            Op::Matmul { dst, left, right, .. } => {
+                vec![(*dst, &[Space::Sums]), (*left, &[Space::Left]), (*right, &[Space::Right])]
+            }
+            Op::StoreBlock { tile, .. } => vec![(*tile, &[Space::Sums])],
+            op => op
+                .accesses()
+                .iter()
+                .filter_map(|a| match a.touched {
+                    Touched::Tile(t, _) => Some((t, &[Space::Vector][..])),
+                    _ => None,
+                })
+                .collect(),
+        };
+        for (t, spaces) in want {
+            let tile = self.sink.kernel.tile(t);
+            if !spaces.contains(&tile.space) {
+                let text = format!("tile {} is in {}", tile.name, dialect.space(tile.space));
+                self.report(op, instruction(text));
+            }
+        }
+    }
+
+    /// Checks the rows and columns of an operation on a block.
+    fn size(&mut self, op: &Op, tile: TileId, rows: &Expr, cols: &Expr) {
+        let t = self.sink.kernel.tile(tile);
+        for (e, most, what) in [(rows, t.rows, "rows"), (cols, t.elements, "columns")] {
+            let have = match e {
+                Expr::Int(n) if *n > 0 => *n,
+                Expr::Var(n) => match self.loops.iter().find(|(l, _)| l == n) {
+                    Some((_, step)) => i64::from(*step),
+                    None => return self.report(op, shape(format!("`{n}` is not the length of a tile here"))),
+                },
+                e => return self.report(op, shape(format!("{e} is not the length of a tile"))),
+            };
+            if have > i64::from(most) {
+                let text = format!("up to {have} {what} of tile {}, which has {most}", t.name);
+                self.report(op, shape(text));
+            }
+        }
+    }
+}
