@@ -27,6 +27,10 @@ fn data(dtype: DType, n: usize) -> Data {
         DType::U8 => Data::U8((0..n).map(|i| (i as u8).wrapping_mul(37)).collect()),
         DType::I16 => Data::I16((0..n).map(|i| (i as i16).wrapping_mul(7919)).collect()),
         DType::I64 => Data::I64((0..n).map(|i| i64::MAX - i as i64 * 7919).collect()),
+        DType::F8E4M3FN | DType::F8E5M2 => {
+            let values: Vec<f64> = (0..n).map(|i| f64::from(number(i))).collect();
+            Data::of_f64(dtype, &values)
+        }
     }
 }
 
@@ -48,7 +52,7 @@ fn samples() -> Vec<(String, Tensor)> {
 }
 
 fn numpy_samples() -> Vec<(String, Tensor)> {
-    samples().into_iter().filter(|(_, t)| t.dtype() != DType::BF16).collect()
+    samples().into_iter().filter(|(_, t)| t.dtype().row().numpy.is_some()).collect()
 }
 
 /// Returns `.npy` bytes of a header and data.

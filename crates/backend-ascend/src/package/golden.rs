@@ -17,7 +17,9 @@ mod tiles;
 
 use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
+use crate::lower::elementwise::golden;
 use kbc_diag::Diagnostic;
+use kbc_ir::dtype::FloatFormat;
 use kbc_ir::fill::With;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
@@ -84,7 +86,14 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
     let numbers = match kind {
         Numbers::Plain => EXACT.to_owned(),
         Numbers::Bounded => {
-            let table = super::text::fill(BOUNDS, &[("ERRORS", &errors::errors(&program.graph))]);
+            let table = super::text::fill(
+                BOUNDS,
+                &[
+                    ("ERRORS", &errors::errors(&program.graph)),
+                    ("FUNCTIONS", &golden()),
+                    ("FLOATS", &floats()),
+                ],
+            );
             needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
@@ -115,8 +124,21 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
                 if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" },
             ),
             ("NUMBERS", &numbers),
+            ("STORED", &python::dictionary(DType::ALL.into_iter().filter(|d| d.is_float()), python::torch)),
         ],
     ))
+}
+
+/// Prints the types with arithmetic in f32: unit roundoff, smallest positive number, and the least
+/// number that is rounded to infinity.
+fn floats() -> String {
+    let computed = DType::ALL.into_iter().filter(|d| d.computes_in_f32());
+    let line = |(d, f): (DType, FloatFormat)| {
+        let (digits, top) = (f.digits as i32, f.max.log2().floor() as i32 + 1);
+        let least = f.least - digits + 1;
+        format!("    \"{d}\": (2.0**-{digits}, 2.0**{least}, 2.0**{top} - 2.0**{}),\n", top - 1 - digits)
+    };
+    computed.filter_map(|d| Some((d, d.float()?))).map(line).collect()
 }
 
 /// Prints a global tensor, such as `Type("x", "f32", (None,), ("sum", ("tp",)), None)`.
@@ -308,7 +330,7 @@ fn operation(
             };
             // The kernel rounds a value of a narrow type where it stores it, and not in the steps
             // before.
-            if bounded && matches!(dtype, DType::F16 | DType::BF16) {
+            if bounded && dtype.computes_in_f32() && dtype != DType::F32 {
                 format!("stored({value}, \"{dtype}\")")
             } else {
                 value

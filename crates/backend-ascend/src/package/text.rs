@@ -6,11 +6,13 @@ use super::platform::{Support, platforms, runtimes};
 use super::python::{self, quoted, tuple};
 use super::{Layout, Package, refused};
 use crate::args::{self, Status, TensorArg};
+use crate::cpp::numbers::device_type;
 use crate::cpp::tables_tensor;
 use crate::profile::PROFILES;
 use crate::tile::{Access, NRANKS, Reach, tasks};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
+use kbc_ir::types::DType;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -39,7 +41,13 @@ fn revision(package: &Package<'_>) -> String {
 }
 
 pub(super) fn harness(package: &Package<'_>) -> String {
-    fill(include_str!("templates/harness.py"), &[("KERNEL", &package.kernel.name)])
+    let four = |of: fn(DType) -> String| -> String {
+        let lines = DType::ALL.chunks(4).map(|c| python::dictionary(c.iter().copied(), of));
+        lines.map(|l| format!("    {l},\n")).collect()
+    };
+    let device = four(|d| format!("DataType.{}", device_type(d)));
+    let table = [("KERNEL", &package.kernel.name[..]), ("TORCH", &four(python::torch)), ("DEVICE", &device)];
+    fill(include_str!("templates/harness.py"), &table)
 }
 
 pub(super) fn main(package: &Package<'_>) -> String {

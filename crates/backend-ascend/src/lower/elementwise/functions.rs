@@ -24,15 +24,90 @@ pub enum Bound {
     },
 }
 
+/// What the backend knows of a function.
+struct Row {
+    /// Error bound; `None` for functions that are exact.
+    bound: Option<Bound>,
+    /// Python function of golden values with bounds (`golden.py`): it takes and returns a `Near`.
+    /// Empty for operators.
+    golden: &'static str,
+}
+
+fn row(f: ScalarUn) -> Row {
+    let exact = |golden| Row { bound: None, golden };
+    let ulps = |n, golden| Row { bound: Some(Bound::Ulps(n)), golden };
+    let periodic = |golden| Row { bound: Some(Bound::Absolute { error: 2.5e-7, within: 30_000.0 }), golden };
+    match f {
+        ScalarUn::Neg | ScalarUn::Abs => exact(""),
+        ScalarUn::Exp => ulps(
+            1.0,
+            r#"def exp(x):
+    return function("exp", x, times(torch.exp(x.value), torch.expm1(x.bound)))"#,
+        ),
+        ScalarUn::Log => ulps(
+            1.0,
+            r#"def log(x):
+    passed = torch.where(x.value > x.bound, -torch.log1p(-x.bound / x.value), float("inf"))
+    return function("log", x, torch.where((x.bound == 0) | (x.value + x.bound < 0), 0.0, passed))"#,
+        ),
+        ScalarUn::Sqrt => exact(
+            r#"def sqrt(x):
+    passed = x.bound / (torch.sqrt(x.value) + torch.sqrt((x.value - x.bound).clamp(min=0)))
+    passed = torch.where(x.value < x.bound, float("inf"), passed)
+    return rounded(torch.sqrt(x.value), torch.where((x.bound == 0) | (x.value + x.bound < 0), 0.0, passed))"#,
+        ),
+        ScalarUn::Rsqrt => exact(
+            r#"def rsqrt(x):
+    return number(1.0, "f32") / sqrt(x)"#,
+        ),
+        ScalarUn::Tanh => ulps(
+            1.5,
+            r#"def tanh(x):
+    return function("tanh", x, times(x.bound, 1 - torch.tanh(least(x)) ** 2).clamp(max=2))"#,
+        ),
+        ScalarUn::Erf => ulps(
+            3.0,
+            r#"def erf(x):
+    return function("erf", x, times(x.bound, 2 / torch.pi**0.5 * torch.exp(-least(x) ** 2)).clamp(max=2))"#,
+        ),
+        ScalarUn::Sin => periodic(
+            r#"def sin(x):
+    return function("sin", x, times(x.bound, (torch.cos(x.value).abs() + x.bound).clamp(max=1)).clamp(max=2))"#,
+        ),
+        ScalarUn::Cos => periodic(
+            r#"def cos(x):
+    return function("cos", x, times(x.bound, (torch.sin(x.value).abs() + x.bound).clamp(max=1)).clamp(max=2))"#,
+        ),
+        ScalarUn::Log1p => ulps(
+            4.0,
+            r#"def log1p(x):
+    rest = x.value + 1
+    passed = torch.where(rest > x.bound, -torch.log1p(-x.bound / rest), float("inf"))
+    return function("log1p", x, torch.where((x.bound == 0) | (rest + x.bound < 0), 0.0, passed))"#,
+        ),
+    }
+}
+
+/// Python function that several of the functions call.
+const LEAST: &str = r#"def least(x):
+    """The end of the interval nearest to 0, where the slopes of tanh and erf are largest."""
+    return (x.value.abs() - x.bound).clamp(min=0)"#;
+
 /// Returns the error bound of a function; `None` for functions that are exact.
 pub fn bound(f: ScalarUn) -> Option<Bound> {
-    match f {
-        ScalarUn::Neg | ScalarUn::Abs | ScalarUn::Sqrt | ScalarUn::Rsqrt => None,
-        ScalarUn::Exp | ScalarUn::Log => Some(Bound::Ulps(1.0)),
-        ScalarUn::Tanh => Some(Bound::Ulps(1.5)),
-        ScalarUn::Erf => Some(Bound::Ulps(3.0)),
-        ScalarUn::Sin | ScalarUn::Cos => Some(Bound::Absolute { error: 2.5e-7, within: 30_000.0 }),
+    row(f).bound
+}
+
+/// Returns the functions of golden values with bounds, as Python text.
+pub fn golden() -> String {
+    let mut out: Vec<&str> = vec![];
+    for text in ScalarUn::ALL.iter().map(|f| row(*f).golden).filter(|t| !t.is_empty()) {
+        if text.contains("least(") && !out.contains(&LEAST) {
+            out.push(LEAST);
+        }
+        out.push(text);
     }
+    out.join("\n\n\n")
 }
 
 /// Coefficients of (tanh(x) / x - 1) / x^2 as a polynomial in x^2, for |x| <= 0.625.
@@ -67,6 +142,9 @@ const SIN: [f32; 5] = [-0.166_666_67, 0.008_333_331, -0.000_198_408_67, 0.000_00
 const PI: [f32; 4] = [3.140_625, 0.000_967_025_76, 6.277_114e-7, 1.215_420_1e-10];
 /// 1.5 * 2^23: adding and then subtracting it rounds to a whole number.
 const ROUND: f64 = 12_582_912.0;
+
+/// 2^26: beyond it, 1 + x is x in f32.
+const LOST: f64 = 67_108_864.0;
 
 impl Build<'_> {
     fn num(v: f32) -> Val {
@@ -106,6 +184,7 @@ impl Build<'_> {
             ScalarUn::Erf => self.erf(x),
             ScalarUn::Sin => self.sin(x),
             ScalarUn::Cos => self.cos(x),
+            ScalarUn::Log1p => self.log1p(x),
             ScalarUn::Neg | ScalarUn::Abs | ScalarUn::Sqrt | ScalarUn::Rsqrt => self.un(f, x),
         }
     }
@@ -197,5 +276,20 @@ impl Build<'_> {
         let r = self.reduce(x, odd, true)?;
         let value = self.sine(r, n, false)?;
         self.mul(value, Val::Num(-1.0))
+    }
+
+    /// Computes log(1 + x) as x log(u) / (u - 1) with u = 1 + x, in which the rounding of u cancels
+    /// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 1.14.1). The error is that
+    /// of the logarithm (at most 2 units roundoff) and one of each of the two operations: 4 ulp at
+    /// the lower end of a binade. Where u is 1, the result is x; where 1 is lost, it is log(u), so
+    /// that infinity is not divided by itself.
+    fn log1p(&mut self, x: Val) -> R<Val> {
+        let u = self.add(x, Val::Num(1.0))?;
+        let log = self.vector(VecOp::Log, &[u])?;
+        let rest = self.add(u, Val::Num(-1.0))?;
+        let slope = self.bin(ScalarBin::Div, log, rest)?;
+        let value = self.mul(slope, x)?;
+        let value = self.select(CompareOp::Lt, x, Val::Num(LOST), value, log)?;
+        self.select(CompareOp::Eq, u, Val::Num(1.0), x, value)
     }
 }

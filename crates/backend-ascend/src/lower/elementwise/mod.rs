@@ -19,7 +19,7 @@ use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use functions::{Bound, bound};
+pub use functions::{Bound, bound, golden};
 
 /// A register, which is a tile of the compute type.
 pub type Reg = usize;
@@ -364,15 +364,8 @@ impl Build<'_> {
                 let root = self.function(VecOp::Sqrt, a)?;
                 self.bin(ScalarBin::Div, Val::Num(1.0), root)
             }
-            (
-                ScalarUn::Exp
-                | ScalarUn::Log
-                | ScalarUn::Tanh
-                | ScalarUn::Erf
-                | ScalarUn::Sin
-                | ScalarUn::Cos,
-                _,
-            ) => {
+            // The others are sequences of instructions.
+            (_, true) => {
                 self.inexact.push(op);
                 let id = self.id(a)?;
                 self.libm(op, Val::Id(id))
@@ -421,19 +414,16 @@ fn reciprocal(c: f64) -> Option<f64> {
 
 /// Rounds a number to a value of a type, once, to nearest even (`docs/numbers.md`).
 pub fn round(v: f64, dtype: DType) -> f64 {
-    let (bits, smallest, largest) = match dtype {
-        DType::F16 => (11, -14, 65_504.0),
-        DType::BF16 => (8, -126, f64::from(f32::from_bits(0x7f7f_0000))),
-        DType::I32 => return f64::from(v.round_ties_even() as i32),
-        _ => return f64::from(v as f32),
+    let Some(f) = dtype.float().filter(|_| dtype != DType::F32) else {
+        return if dtype == DType::I32 { f64::from(v.round_ties_even() as i32) } else { f64::from(v as f32) };
     };
     if v == 0.0 || !v.is_finite() {
         return v;
     }
     let exponent = ((v.to_bits() >> 52) & 0x7ff) as i32 - 1023;
-    let last = f64::powi(2.0, exponent.max(smallest) - (bits - 1));
+    let last = f64::powi(2.0, exponent.max(f.least) - (f.digits as i32 - 1));
     let n = (v / last).round_ties_even() * last;
-    if n.abs() > largest { f64::INFINITY.copysign(v) } else { n }
+    if n.abs() > f.max { f64::INFINITY.copysign(v) } else { n }
 }
 
 /// Assigns registers to values. A register is free after the last use of its value, and a result
