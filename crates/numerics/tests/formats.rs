@@ -183,6 +183,7 @@ fn refused_npy() {
         ("'>f4'", &["big-endian f32", "newbyteorder"][..]),
         ("'<f8'", &["f64", "astype(np.float32)"]),
         ("'<V2'", &["two raw bytes", "bf16", "safetensors"]),
+        ("'|V1'", &["one raw byte", "8-bit float", "safetensors"]),
         ("'|V2'", &["two raw bytes"]),
         ("'<u2'", &["16-bit unsigned", "bf16"]),
         ("'|O'", &["pickle", "never"]),
@@ -357,8 +358,8 @@ fn refused_safetensors() {
     ] {
         refused("m.safetensors", &bytes, Some("a"), "E401", &[part]);
     }
-    let other = of(format!("{{\"a\":{}}}", entry("F8_E4M3", "[4]", "[0,4]")));
-    refused("m.safetensors", &other, Some("a"), "E403", &["F8_E4M3", "BF16"]);
+    let other = of(format!("{{\"a\":{}}}", entry("F8_E8M0", "[4]", "[0,4]")));
+    refused("m.safetensors", &other, Some("a"), "E403", &["F8_E8M0", "BF16"]);
     assert_eq!(keys("m.safetensors", &other).unwrap(), ["a"]);
     refused("m.safetensors", &fine, Some("aa"), "E404", &["it holds `a`"]);
 }
@@ -374,6 +375,7 @@ fn unknown_kinds_and_what_cannot_be_written() {
     for (d, part) in [
         (write_npy(&brain).unwrap_err(), "no bf16"),
         (write_npz(&[("a".into(), brain)]).unwrap_err(), "no bf16"),
+        (write_npy(&tensor(DType::F8E5M2, &[2])).unwrap_err(), "no f8e5m2"),
         (write_npz(&[pair("a"), pair("b"), pair("a")]).unwrap_err(), "the key `a`"),
         (write_npz(&[pair("")]).unwrap_err(), "no key"),
         (write_npz(&[pair("/etc/x")]).unwrap_err(), "no key"),
