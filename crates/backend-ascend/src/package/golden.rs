@@ -86,14 +86,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
     let numbers = match kind {
         Numbers::Plain => EXACT.to_owned(),
         Numbers::Bounded => {
-            let table = super::text::fill(
-                BOUNDS,
-                &[
-                    ("ERRORS", &errors::errors(&program.graph)),
-                    ("FUNCTIONS", &golden()),
-                    ("FLOATS", &floats()),
-                ],
-            );
+            let table = super::text::fill(&library(), &[("ERRORS", &errors::errors(&program.graph))]);
             needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
@@ -124,9 +117,20 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
                 if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" },
             ),
             ("NUMBERS", &numbers),
-            ("STORED", &python::dictionary(DType::ALL.into_iter().filter(|d| d.is_float()), python::torch)),
+            ("STORED", &python::dictionary(stored_types(&program.graph), python::torch)),
         ],
     ))
+}
+
+/// Returns the functions of values with bounds.
+fn library() -> String {
+    super::text::fill(BOUNDS, &[("FUNCTIONS", &golden()), ("FLOATS", &floats())])
+}
+
+/// Returns the floating-point types with arithmetic, and the others that a program has.
+fn stored_types(graph: &Graph) -> impl Iterator<Item = DType> {
+    let has = |d: DType| graph.order().iter().any(|o| graph.op(*o).ty.as_ref().is_some_and(|t| t.dtype == d));
+    DType::ALL.into_iter().filter(move |d| d.is_float() && (d.reduces() || has(*d)))
 }
 
 /// Prints the types with arithmetic in f32: unit roundoff, smallest positive number, and the least
@@ -186,7 +190,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
     if bounded {
-        names.0.extend(BOUNDS.split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
+        names.0.extend(library().split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
     }
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
     let mut values: BTreeMap<OpId, Held> = BTreeMap::new();

@@ -41,8 +41,11 @@ fn revision(package: &Package<'_>) -> String {
 }
 
 pub(super) fn harness(package: &Package<'_>) -> String {
+    let tensors = args::tensors(package.kernel);
+    let has = |d: DType| d.scaled().is_none() || tensors.iter().any(|t| t.dtype() == d);
+    let types: Vec<DType> = DType::ALL.into_iter().filter(|d| has(*d)).collect();
     let four = |of: fn(DType) -> String| -> String {
-        let lines = DType::ALL.chunks(4).map(|c| python::dictionary(c.iter().copied(), of));
+        let lines = types.chunks(4).map(|c| python::dictionary(c.iter().copied(), of));
         lines.map(|l| format!("    {l},\n")).collect()
     };
     let device = four(|d| format!("DataType.{}", device_type(d)));
