@@ -249,18 +249,6 @@ program case(x: TY[12, n] partial(sum@tp), b: TY[n], r: TY[12, n]) -> TY[12, n] 
 }
 ";
 
-/// A2 and A3 have no 8-bit floats: a kernel moves them as bytes and does not convert them.
-#[test]
-fn eight_bit_floats() {
-    let body = "all_gather(x, dim: 0, over: tp, using: ring)";
-    for ty in ["f8e4m3fn", "f8e5m2"] {
-        emitted(&program(ty, 3, "(x: TY[n@tp]) -> TY[n]", body)).check(&sizes(&[3, 4]), 3);
-    }
-    let cast = program("f32", 2, "(x: f32[n@tp]) -> f8e4m3fn[n]", "f8e4m3fn(x)");
-    let why = Case::new(&cast, &[]).err().expect("there is no such conversion").to_string();
-    assert!(why.contains("E470") && why.contains("a conversion of f32 to f8e4m3fn"), "{why}");
-}
-
 #[test]
 fn elementwise() {
     for ty in ["f32", "f16", "bf16"] {
