@@ -5,7 +5,7 @@
 //! [`kbc_ir::dtype`].
 
 use crate::tensor::Value;
-use half::{bf16, f16};
+pub use half::{bf16, f16};
 use kbc_ir::dtype::{DType, FloatFormat};
 
 /// An element of some type.
@@ -253,7 +253,7 @@ mod tests {
         };
         (0..=u16::MAX).map(f16::from_bits).filter(|x| x.is_finite()).for_each(|x| check(x.to_f64()));
         for list in [&fn4, &e5] {
-            for pair in list.windows(2).filter(|p| p[0].0 < 0x7f || p[0].0 > 0x7f) {
+            for pair in list.windows(2).filter(|p| p[0].0 != 0x7f) {
                 let middle = f64::midpoint(pair[0].1, pair[1].1);
                 // The second ones are far below the precision of f32.
                 for v in [middle, middle.next_up(), middle.next_down(), middle * f64::from(SQRT_2)] {

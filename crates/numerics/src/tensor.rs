@@ -3,8 +3,7 @@
 //! The module owns storage and addressing. [`crate::numbers`] defines arithmetic; [`crate::shard`]
 //! determines which rank holds which box.
 
-use crate::element::{Element, F8E4M3FN, F8E5M2};
-use half::{bf16, f16};
+use crate::element::*;
 use kbc_ir::types::DType;
 use std::fmt;
 

@@ -10,10 +10,9 @@ use cranelift::codegen::control::ControlPlane;
 use cranelift::jit::{JITBuilder, JITModule};
 use cranelift::module::{FuncId, Linkage, Module, default_libcall_names};
 use cranelift::prelude::*;
-use half::{bf16, f16};
 use kbc_ir::dtype::DType;
 use kbc_ir::scalar::ScalarUn;
-use kbc_numerics::element::{F8E4M3FN, F8E5M2};
+use kbc_numerics::element::*;
 use kbc_numerics::functions::function;
 use std::collections::BTreeMap;
 
