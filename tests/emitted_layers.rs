@@ -187,3 +187,16 @@ fn golden_values_of_packages() {
         assert!(golden.contains(line), "{spec}: {golden}");
     }
 }
+
+/// A2 and A3 have no 8-bit floats: a kernel moves them as bytes and does not convert them.
+#[test]
+fn eight_bit_floats() {
+    for ty in ["f8e4m3fn", "f8e5m2"] {
+        let body = "all_gather(x, dim: 0, over: tp, using: ring)";
+        let text = head(3) + &format!("program case(x: {ty}[n@tp]) -> {ty}[n] {{ {body} }}\n");
+        emitted(&text).check(&[(3, 0), (3, 1), (4, 100), (4, 16_389)], 3);
+    }
+    let cast = head(2) + "program case(x: f32[n@tp]) -> f8e4m3fn[n] { f8e4m3fn(x) }\n";
+    let why = Case::new(&cast, &[]).err().expect("there is no such conversion");
+    assert!(why.contains("E470") && why.contains("a conversion of f32 to f8e4m3fn"), "{why}");
+}

@@ -14,7 +14,7 @@ use kbc_ir::types::{DType, ReduceOp};
 use std::path::Path;
 
 const COMPUTING: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::I32];
-const MOVING: [DType; 4] = [DType::I8, DType::U8, DType::I16, DType::I64];
+const MOVING: [DType; 6] = [DType::I8, DType::U8, DType::I16, DType::I64, DType::F8E4M3FN, DType::F8E5M2];
 
 fn agree(sum: &Summary) {
     let all: Vec<String> =

@@ -40,16 +40,7 @@ fn inputs(s: &Schedule) -> Vec<Vec<Tensor>> {
 }
 
 fn bytes(data: &Data, out: &mut Vec<u8>) {
-    match data {
-        Data::F32(v) => v.iter().for_each(|x| out.extend(x.to_bits().to_le_bytes())),
-        Data::F16(v) => v.iter().for_each(|x| out.extend(x.to_bits().to_le_bytes())),
-        Data::BF16(v) => v.iter().for_each(|x| out.extend(x.to_bits().to_le_bytes())),
-        Data::I32(v) => v.iter().for_each(|x| out.extend(x.to_le_bytes())),
-        Data::I8(v) => v.iter().for_each(|x| out.extend(x.to_le_bytes())),
-        Data::U8(v) => out.extend(v),
-        Data::I16(v) => v.iter().for_each(|x| out.extend(x.to_le_bytes())),
-        Data::I64(v) => v.iter().for_each(|x| out.extend(x.to_le_bytes())),
-    }
+    out.extend(data.to_bytes());
 }
 
 /// Returns every result of every rank in every call, and everything that hosts read.

@@ -19,7 +19,6 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::Schedule;
-use kbc_ir::types::DType;
 use kbc_numerics::formats::write_npz;
 use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{Accuracy, EvalOptions, evaluate, exact_modulus};
@@ -281,7 +280,7 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
 /// Returns the errors of the evaluator.
 pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<Vec<u8>>, Diagnostics> {
     let given = |i: &kbc_ir::graph::Input| matches!(i.data, Some(DataSource::File { .. }));
-    let known = |i: &kbc_ir::graph::Input| i.ty.partial.is_none() && i.ty.dtype != DType::BF16;
+    let known = |i: &kbc_ir::graph::Input| i.ty.partial.is_none() && i.ty.dtype.row().numpy.is_some();
     if typed.inputs.is_empty() || !typed.inputs.iter().all(|i| given(i) && known(i)) {
         return Ok(None);
     }

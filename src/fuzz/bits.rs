@@ -2,9 +2,10 @@
 //! numbers.
 
 use super::rng::Rng;
-use half::{bf16, f16};
+use kbc_ir::dtype::Format;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::{DType, TensorType};
+use kbc_numerics::numbers::{from_f64, from_i64};
 use kbc_numerics::shard::feed_shape;
 use kbc_numerics::tensor::{Data, Tensor};
 
@@ -108,21 +109,21 @@ pub fn data(rng: &mut Rng, dtype: DType, n: usize, numbers: Numbers) -> Data {
             (0..n).map(|_| $e).collect()
         };
     }
-    match dtype {
-        DType::F32 => Data::F32(all!(float(rng, style))),
-        DType::F16 => Data::F16(all!(match half_bits(rng, style) {
-            Some(b) => f16::from_bits(b),
-            None => f16::from_f32(float(rng, style)),
-        })),
-        DType::BF16 => Data::BF16(all!(match half_bits(rng, style) {
-            Some(b) => bf16::from_bits(b),
-            None => bf16::from_f32(float(rng, style)),
-        })),
-        DType::I32 => Data::I32(all!(int(rng, style, 32) as i32)),
-        DType::I8 => Data::I8(all!(int(rng, style, 8) as i8)),
-        DType::U8 => Data::U8(all!(int(rng, style, 8) as u8)),
-        DType::I16 => Data::I16(all!(int(rng, style, 16) as i16)),
-        DType::I64 => Data::I64(all!(int(rng, style, 64))),
+    match dtype.row().format {
+        Format::Float(f) if f.bits == 32 => Data::F32(all!(float(rng, style))),
+        Format::Float(f) => {
+            let all: Vec<u8> = (0..n)
+                .flat_map(|_| match half_bits(rng, style) {
+                    Some(b) => b.to_le_bytes()[..f.bits as usize / 8].to_vec(),
+                    None => from_f64(dtype, &[f64::from(float(rng, style))]).to_bytes(),
+                })
+                .collect();
+            Data::of_bytes(dtype, &all).unwrap_or_else(|| Data::zeros(dtype, n))
+        }
+        Format::Int { bits, .. } => {
+            let all: Vec<i64> = all!(int(rng, style, bits));
+            from_i64(dtype, &all)
+        }
     }
 }
 

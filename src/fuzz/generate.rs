@@ -15,8 +15,7 @@ use std::collections::BTreeSet;
 
 const COMPUTING: [(usize, DType); 4] =
     [(36, DType::F32), (22, DType::F16), (20, DType::BF16), (22, DType::I32)];
-const MOVING: [DType; 8] =
-    [DType::F32, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::I16, DType::I64];
+const MOVING: [DType; DType::ALL.len()] = DType::ALL;
 
 /// The purpose of random programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

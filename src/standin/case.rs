@@ -270,7 +270,7 @@ impl Case {
     ) -> Result<Sized, String> {
         let options = RunOptions { calls: inputs.len() as u32, ..RunOptions::default() };
         let result = run(schedule, inputs, &options).map_err(|d| words(&d))?;
-        let plain = |p: &Part| bytes(p.tensor.data());
+        let plain = |p: &Part| p.tensor.data().to_bytes();
         let outputs = &result.outputs;
         let expected =
             outputs.iter().map(|c| c.iter().map(|rank| rank.iter().map(plain).collect()).collect()).collect();
@@ -359,14 +359,15 @@ impl Case {
                     let of = |b: &&kbc_ir::schedule::Buffer| b.role == BufferRole::Input(t.index);
                     let buffer = schedule.buffers.iter().find(of).ok_or("an argument that is no input")?;
                     let ty = buffer.global.as_ref().ok_or("an input without a global type")?;
-                    data(t.dtype.name(), &|c, r| {
+                    data(self.target.moved_as(t.dtype).name(), &|c, r| {
                         let part = cut(&buffer.name, ty, &schedule.mesh, &inputs[c][t.index as usize], r);
-                        part.map(|p| bytes(p.tensor.data())).map_err(|d| words(&d.into()))
+                        part.map(|p| p.tensor.data().to_bytes()).map_err(|d| words(&d.into()))
                     })?
                 }
-                TensorArg::Data(t) => {
-                    Arg::Out(t.dtype.name(), (0..ranks).map(|r| value(&t.len, r)).collect::<Result<_, _>>()?)
-                }
+                TensorArg::Data(t) => Arg::Out(
+                    self.target.moved_as(t.dtype).name(),
+                    (0..ranks).map(|r| value(&t.len, r)).collect::<Result<_, _>>()?,
+                ),
                 TensorArg::Tables => {
                     let content = tables_tensor(kernel, ranks).map_err(|d| words(&d.into()))?;
                     let content: Vec<u8> = content.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -418,7 +419,8 @@ impl Case {
                     continue;
                 }
                 for (i, (want, got)) in sized.expected[c][r].iter().zip(results).enumerate() {
-                    let (want, got) = (read(types[i], want), read(types[i], got));
+                    let read = |b: &[u8]| Data::of_bytes(types[i], b).ok_or("a part of an element");
+                    let (want, got) = (read(want)?, read(got)?);
                     if let Some(at) = want.first_difference(&got) {
                         return Err(format!(
                             "call {c}, rank {r}, result {i}: element {at} is {:?}, the simulator has {:?}",
@@ -471,8 +473,8 @@ impl Near {
             let mut parts: Vec<Part> = vec![];
             for (tensors, own) in got.iter().zip(&self.parts[call]) {
                 let part = &own[i];
-                let data = read(ty.dtype, &tensors[i]);
-                let tensor = Tensor::new(part.tensor.shape().to_vec(), data)
+                let tensor = Data::of_bytes(ty.dtype, &tensors[i])
+                    .and_then(|data| Tensor::new(part.tensor.shape().to_vec(), data))
                     .ok_or_else(|| format!("result {i} has another number of elements"))?;
                 parts.push(Part { bounds: part.bounds.clone(), tensor });
             }
@@ -497,20 +499,3 @@ impl Near {
         Ok(())
     }
 }
-
-macro_rules! types {
-    ($($v:ident $t:ty),*) => {
-        fn bytes(data: &Data) -> Vec<u8> {
-            match data { $(Data::$v(x) => x.iter().flat_map(|v| v.to_le_bytes()).collect(),)* }
-        }
-
-        fn read(dtype: DType, bytes: &[u8]) -> Data {
-            match dtype {
-                $(DType::$v => Data::$v(
-                    bytes.chunks_exact(size_of::<$t>()).filter_map(|b| b.try_into().ok()).map(<$t>::from_le_bytes).collect(),
-                ),)*
-            }
-        }
-    };
-}
-types!(F32 f32, F16 half::f16, BF16 half::bf16, I32 i32, I8 i8, U8 u8, I16 i16, I64 i64);

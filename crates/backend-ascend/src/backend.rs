@@ -1,11 +1,13 @@
 //! The backend as the rest of the compiler sees it.
 
+use crate::cpp::numbers;
 use crate::package::{self, platform};
 use crate::passes::PASSES;
 use crate::profile::{self, PROFILES, Profile};
 use crate::{cpp, elementwise};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::scalar::ScalarUn;
+use kbc_ir::types::DType;
 use kbc_tiles::backend::{Backend, Pass, Support, Target};
 use kbc_tiles::device::Device;
 use kbc_tiles::lower::chain::Bound;
@@ -85,6 +87,10 @@ impl Target for Profile {
 
     fn test_command(&self, package: &Package<'_>) -> Vec<String> {
         package::test_command(package)
+    }
+
+    fn moved_as(&self, dtype: DType) -> DType {
+        numbers::moved_as(dtype)
     }
 
     fn bound(&self, function: ScalarUn) -> Option<Bound> {

@@ -245,6 +245,7 @@ impl Profile {
             },
             VecOp::Fill => match dtype {
                 I64 => Err("64-bit elements only move"),
+                _ if dtype.scaled().is_some() => Err("8-bit floats only move"),
                 _ => Ok(Seen::Read),
             },
         }

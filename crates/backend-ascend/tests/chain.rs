@@ -309,7 +309,7 @@ fn each(up_to: f32, step: u32, mut f: impl FnMut(f32)) {
 
 #[test]
 fn functions_are_within_their_bounds() {
-    for op in [ScalarUn::Exp, ScalarUn::Log, ScalarUn::Tanh, ScalarUn::Erf, ScalarUn::Sin, ScalarUn::Cos] {
+    for op in ScalarUn::ALL.iter().copied().filter(|f| bound(*f).is_some()) {
         let c = chain(&func(1, un(op, arg(0))), DType::F32).expect("it exists");
         sound(&c);
         assert_eq!(c.inexact, [op]);

@@ -98,6 +98,7 @@ codes! {
     E232 "a program that calls itself",
     E233 "a program that becomes too large through its calls",
     E234 "an invalid host statement",
+    E235 "arithmetic on an 8-bit floating-point type",
     E290 "an unsupported language construct",
     // schedules: errors found by walking through them
     E301 "a name without a value",

@@ -5,7 +5,7 @@
 //! Every rank can create any part of a fill, so fills have no placement of their own; `place`
 //! creates them where they are wanted.
 
-use crate::types::DType;
+use crate::dtype::{DType, Format};
 use std::fmt;
 
 /// A tensor that is filled by position.
@@ -52,15 +52,9 @@ impl Fill {
 
 /// Returns the largest n such that the type represents every integer from 0 to n.
 pub fn counts_to(dtype: DType) -> u64 {
-    match dtype {
-        DType::F32 => 1 << 24,
-        DType::F16 => 1 << 11,
-        DType::BF16 => 1 << 8,
-        DType::I32 => i32::MAX as u64,
-        DType::I8 => i8::MAX as u64,
-        DType::U8 => u8::MAX as u64,
-        DType::I16 => i16::MAX as u64,
-        DType::I64 => i64::MAX as u64,
+    match dtype.row().format {
+        Format::Float(f) => 1 << f.digits,
+        Format::Int { bits, signed } => u64::MAX >> (64 - bits + u32::from(signed)),
     }
 }
 
@@ -70,13 +64,12 @@ pub fn counts_to(dtype: DType) -> u64 {
 /// # Errors
 /// Returns a message if the type cannot represent the number.
 pub fn has(dtype: DType, v: f64) -> Result<(), String> {
-    let most = match dtype {
-        // 2^53: up to this magnitude, f64 represents every integer.
-        DType::I64 => 9_007_199_254_740_992.0,
-        d => counts_to(d) as f64,
+    // 2^53: up to this magnitude, f64 represents every integer.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let inside = |(lo, hi): (i64, i64)| {
+        v.fract() == 0.0 && ((lo as f64).max(-EXACT)..=(hi as f64).min(EXACT)).contains(&v)
     };
-    let least = if dtype == DType::U8 { 0.0 } else { -most - if dtype == DType::I64 { 0.0 } else { 1.0 } };
-    match dtype.is_float() || v.fract() == 0.0 && (least..=most).contains(&v) {
+    match dtype.range().is_none_or(inside) {
         true => Ok(()),
         false => Err(format!("{dtype} does not have {v}")),
     }

@@ -6,6 +6,7 @@
 //! knows no `.kb` syntax and no backend, and never prints.
 
 pub mod dot;
+pub mod dtype;
 pub mod expr;
 pub mod fill;
 pub mod form;

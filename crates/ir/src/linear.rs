@@ -84,10 +84,8 @@ fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Kind {
 pub fn float_function(e: &Scalar) -> Option<ScalarUn> {
     match e {
         Scalar::Num(_) | Scalar::Arg(_) => None,
-        Scalar::Un(f, a) => match f {
-            ScalarUn::Neg | ScalarUn::Abs => float_function(a),
-            f => Some(*f),
-        },
+        Scalar::Un(f, a) if f.has_integers() => float_function(a),
+        Scalar::Un(f, _) => Some(*f),
         Scalar::Bin(_, a, b) => float_function(a).or_else(|| float_function(b)),
         Scalar::Pow(a, _) => float_function(a),
         Scalar::If(c, a, b) => [&c.a, &c.b, &**a, &**b].into_iter().find_map(float_function),

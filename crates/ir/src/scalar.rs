@@ -75,8 +75,16 @@ named!(
         Erf = "erf",
         Sin = "sin",
         Cos = "cos",
+        Log1p = "log1p",
     }
 );
+impl ScalarUn {
+    /// Checks whether integers have the function. The others exist for floating-point types only.
+    pub fn has_integers(self) -> bool {
+        matches!(self, ScalarUn::Neg | ScalarUn::Abs)
+    }
+}
+
 named!(
     /// Scalar functions of two operands.
     ScalarBin { Add = "add", Sub = "sub", Mul = "mul", Div = "div", Min = "min", Max = "max" }

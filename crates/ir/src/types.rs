@@ -5,71 +5,7 @@ use crate::name::Name;
 use crate::parts::Parts;
 use std::fmt;
 
-/// Element type.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[expect(missing_docs, reason = "the names are the types")]
-pub enum DType {
-    F32,
-    F16,
-    BF16,
-    I32,
-    I8,
-    U8,
-    I16,
-    I64,
-}
-
-impl DType {
-    /// All element types.
-    pub const ALL: [DType; 8] =
-        [DType::F32, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::I16, DType::I64];
-
-    /// Returns the size of one element in bytes.
-    pub fn bytes(self) -> u64 {
-        match self {
-            DType::I8 | DType::U8 => 1,
-            DType::F16 | DType::BF16 | DType::I16 => 2,
-            DType::F32 | DType::I32 => 4,
-            DType::I64 => 8,
-        }
-    }
-
-    /// Checks whether the type is a floating-point type.
-    pub fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F16 | DType::BF16)
-    }
-
-    /// Checks whether the type has arithmetic. Elements of i8, u8, i16 and i64 can be moved but not
-    /// reduced.
-    pub fn reduces(self) -> bool {
-        self.is_float() || self == DType::I32
-    }
-
-    /// Returns the type of that name.
-    pub fn parse(s: &str) -> Option<DType> {
-        DType::ALL.into_iter().find(|d| d.name() == s)
-    }
-
-    /// Returns the name in `.kb` and `.kir`.
-    pub fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            DType::I32 => "i32",
-            DType::I8 => "i8",
-            DType::U8 => "u8",
-            DType::I16 => "i16",
-            DType::I64 => "i64",
-        }
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub use crate::dtype::DType;
 
 /// Combiner of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -8,22 +8,20 @@
 //! copies and reductions work element by element, and for each element every possible value is
 //! among the variants.
 
-use half::{bf16, f16};
-use kbc_ir::types::DType;
+use kbc_ir::dtype::{DType, Format};
+use kbc_numerics::numbers::{from_f64, from_i64};
 use kbc_numerics::tensor::Data;
 
 /// Returns elements that hold nothing: NaN, or a number that no input has.
 pub(super) fn poison(dtype: DType, n: usize) -> Data {
-    match dtype {
-        DType::F32 => Data::F32(vec![f32::NAN; n]),
-        DType::F16 => Data::F16(vec![f16::NAN; n]),
-        DType::BF16 => Data::BF16(vec![bf16::NAN; n]),
-        DType::I32 => Data::I32(vec![0x5bad_f00d; n]),
-        DType::I8 => Data::I8(vec![-117; n]),
-        DType::U8 => Data::U8(vec![251; n]),
-        DType::I16 => Data::I16(vec![-31337; n]),
-        DType::I64 => Data::I64(vec![0x5bad_f00d_5bad_f00d; n]),
-    }
+    let number = match dtype.row().format {
+        Format::Float(_) => return from_f64(dtype, &vec![f64::NAN; n]),
+        Format::Int { bits: 8, signed: true } => -117,
+        Format::Int { bits: 8, signed: false } => 251,
+        Format::Int { bits: 16, .. } => -31337,
+        Format::Int { .. } => 0x5bad_f00d_5bad_f00d,
+    };
+    from_i64(dtype, &vec![number; n])
 }
 
 /// The writer, and the number of the writer's release that covers the write.

@@ -50,10 +50,10 @@ impl From<Diagnostics> for Unknown {
 const POISON: [i64; 2] = [-117, 113];
 
 fn poison(dtype: DType, n: usize, copy: usize) -> Data {
-    let far = match dtype {
-        DType::F32 | DType::I32 | DType::I64 => 70_001,
-        DType::F16 | DType::BF16 | DType::I16 => 8,
-        DType::I8 | DType::U8 => 1,
+    let far = match dtype.bytes() {
+        1 => 1,
+        2 => 8,
+        _ => 70_001,
     };
     from_i64(dtype, &vec![POISON[copy] * far; n])
 }

@@ -1,7 +1,7 @@
 //! Numerics: tensors in every element type, and what each operation computes on them.
 //!
-//! * [`tensor`], [`numbers`]: elements, element types and where results are rounded.
-//! * [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank performs on its
+//! * [`element`], [`tensor`], [`numbers`]: elements, vectors of them, and where results are rounded.
+//! * [`functions`], [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank performs on its
 //!   own buffers.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, generating inputs, comparing results.
 //! * [`formats`]: data files (npy, npz, safetensors).
@@ -11,7 +11,9 @@
 //! one definition of every operation. Only the reference evaluator has its own.
 
 pub mod compare;
+pub mod element;
 pub mod formats;
+pub mod functions;
 pub mod gemm;
 pub mod generate;
 pub mod local;

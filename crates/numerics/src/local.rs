@@ -144,7 +144,7 @@ pub fn apply(
         }
         LocalOp::Transpose { perm, .. } => {
             let t = src(0)?;
-            pick(t.data(), &transposed(t.shape(), perm)?)
+            t.data().picked(&transposed(t.shape(), perm)?)
         }
         LocalOp::Fill { with, .. } => filled(with, shape, dtype, part.unwrap_or(0))?,
         LocalOp::Embedding { .. } => rows(src(0)?, src(1)?, part.unwrap_or(0))?,
@@ -225,7 +225,7 @@ pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
         strides[lead + d] = if *size == 1 { 0 } else { stride };
         stride *= *size as usize;
     }
-    Ok(pick(t.data(), &walk(shape, &strides, n as usize)))
+    Ok(t.data().picked(&walk(shape, &strides, n as usize)))
 }
 
 /// Returns, for each dimension of a transpose, its size and its stride in the operand, in elements.
@@ -264,14 +264,6 @@ fn walk(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
         }
     }
     order
-}
-
-/// Returns the elements with these indices, all of which exist.
-fn pick(data: &Data, order: &[usize]) -> Data {
-    macro_rules! arms {
-        ($($v:ident),*) => { match data { $(Data::$v(x) => Data::$v(order.iter().map(|i| x[*i]).collect()),)* } };
-    }
-    arms!(F32, F16, BF16, I32, I8, U8, I16, I64)
 }
 
 /// Copies a tensor `[outer, n, inner]` to the line of the parts of n, or (`pack` false) back.

@@ -6,7 +6,8 @@
 //! [`crate::local`] whole local operations. Interpreter, reference evaluator and compiled code must
 //! agree on everything here.
 
-use crate::tensor::Data;
+use crate::functions;
+use crate::tensor::{Data, Value};
 use half::slice::HalfFloatSliceExt;
 use half::vec::HalfFloatVecExt;
 use half::{bf16, f16};
@@ -52,7 +53,10 @@ const fn rule(
     Rule { operation, computed, order, rounded }
 }
 
-/// The table.
+/// The operation after which the table has the functions of [`crate::functions`].
+const ROOT: &str = "rsqrt(x)";
+
+/// The table, without the functions of [`crate::functions`].
 pub const RULES: &[Rule] = &[
     rule("elementwise expression, f32", "f32", "as written; no fused multiply-add", "after every operation"),
     rule(
@@ -76,9 +80,7 @@ pub const RULES: &[Rule] = &[
     rule("min, max", "as the expression", "NaN if one side is NaN; -0 is less than +0", "exact"),
     rule("neg, abs", "as the expression", "the sign bit alone, also of NaN", "exact"),
     rule("sqrt", "f32", "-", "correctly"),
-    rule("rsqrt(x)", "f32", "1 / sqrt(x)", "twice: the root, the quotient"),
-    rule("exp, log, erf, sin, cos", "f32", "the libm crate's f32 functions", "within 1 ulp"),
-    rule("tanh", "f32", "the libm crate's f32 function", "within 2.5 ulp"),
+    rule(ROOT, "f32", "1 / sqrt(x)", "twice: the root, the quotient"),
     rule(
         "pow_int(x, n)",
         "as the expression",
@@ -123,7 +125,12 @@ pub const RULES: &[Rule] = &[
         "after every product and every addition",
     ),
     rule("`+=` of a tile kernel, i32", "i32, wrapping", "as written", "exact"),
-    rule("cast to a floating-point type", "-", "overflow is infinite", "once, nearest even"),
+    rule(
+        "cast to a floating-point type",
+        "-",
+        "overflow is infinite; in f8e4m3fn, which has no infinity, it is the largest number",
+        "once, nearest even",
+    ),
     rule(
         "cast from a floating-point to an integer type",
         "-",
@@ -141,6 +148,14 @@ pub fn table() -> String {
     for r in RULES {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "| {} | {} | {} | {} |", r.operation, r.computed, r.order, r.rounded);
+        if r.operation != ROOT {
+            continue;
+        }
+        for (names, ulps) in functions::accuracies() {
+            let several = if names.len() > 1 { "functions" } else { "function" };
+            let names = names.join(", ");
+            let _ = writeln!(out, "| {names} | f32 | the libm crate's f32 {several} | within {ulps} ulp |");
+        }
     }
     out
 }
@@ -222,7 +237,7 @@ pub fn identity_i32(op: ReduceOp) -> i32 {
 fn no_arithmetic(dtype: DType) -> Refusal {
     Refusal::new(
         format!("{dtype} moves and does not compute"),
-        "cast to f32, f16, bf16 or i32 first".to_string(),
+        format!("cast to {} first", DType::computing()),
     )
 }
 
@@ -270,96 +285,22 @@ pub fn narrow(values: Vec<f32>, dtype: DType) -> Result<Data, Refusal> {
     }
 }
 
-/// Returns an f32 such that rounding it again to f16 or bf16 gives the same result as rounding once
-/// (rounding to odd): toward zero, with the last bit set if anything was lost. The conversions of
-/// f64 in the `half` crate drop low bits.
-fn odd_f32(v: f64) -> f32 {
-    let near = v as f32;
-    if f64::from(near) == v || v.is_nan() {
-        return near;
-    }
-    let bits = near.to_bits();
-    let toward_zero = if f64::from(near).abs() > v.abs() { bits - 1 } else { bits };
-    f32::from_bits(toward_zero | 1)
-}
-
-/// Returns a number rounded once, to nearest even, to f16.
-pub fn f16_of(v: f64) -> f16 {
-    f16::from_f32(odd_f32(v))
-}
-
-/// Returns a number rounded once, to nearest even, to bf16.
-pub fn bf16_of(v: f64) -> bf16 {
-    bf16::from_f32(odd_f32(v))
-}
-
 /// Returns a number rounded once, to nearest even, to a floating-point type, as f64 (exact). For
 /// integer types, returns the nearest integer in range.
 pub fn round_to(v: f64, dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(v as f32),
-        DType::F16 => f16_of(v).to_f64(),
-        DType::BF16 => bf16_of(v).to_f64(),
-        DType::I32 => f64::from(v.round_ties_even() as i32),
-        DType::I8 => f64::from(v.round_ties_even() as i8),
-        DType::U8 => f64::from(v.round_ties_even() as u8),
-        DType::I16 => f64::from(v.round_ties_even() as i16),
-        DType::I64 => v.round_ties_even() as i64 as f64,
-    }
-}
-
-/// Returns an integer as an f64 such that rounding it again to a narrower type gives the same
-/// result as rounding once: if bits do not fit, the last bit that fits is set (rounding to odd).
-fn sticky(v: i64) -> f64 {
-    let wide = 64 - v.unsigned_abs().leading_zeros();
-    let lost = wide.saturating_sub(53);
-    let kept = v >> lost;
-    let odd = i64::from(kept << lost != v);
-    // At most 53 significant bits remain, so the product is exact. Narrower types have at most 24,
-    // so the last bit only means "not exact".
-    ((kept | odd) as f64) * (1u64 << lost) as f64
-}
-
-/// Returns an integer rounded once, to nearest even, to f16.
-pub fn f16_of_int(v: i64) -> f16 {
-    f16_of(sticky(v))
-}
-
-/// Returns an integer rounded once, to nearest even, to bf16.
-pub fn bf16_of_int(v: i64) -> bf16 {
-    bf16_of(sticky(v))
+    Value::rounded(v, dtype).as_f64()
 }
 
 /// Converts numbers to elements of a type, each rounded once (for integer types, to the nearest
 /// integer in range).
 pub fn from_f64(dtype: DType, values: &[f64]) -> Data {
-    let v = values.iter().copied();
-    match dtype {
-        DType::F32 => Data::F32(v.map(|x| x as f32).collect()),
-        DType::F16 => Data::F16(v.map(f16_of).collect()),
-        DType::BF16 => Data::BF16(v.map(bf16_of).collect()),
-        DType::I32 => Data::I32(v.map(|x| x.round_ties_even() as i32).collect()),
-        DType::I8 => Data::I8(v.map(|x| x.round_ties_even() as i8).collect()),
-        DType::U8 => Data::U8(v.map(|x| x.round_ties_even() as u8).collect()),
-        DType::I16 => Data::I16(v.map(|x| x.round_ties_even() as i16).collect()),
-        DType::I64 => Data::I64(v.map(|x| x.round_ties_even() as i64).collect()),
-    }
+    Data::of_f64(dtype, values)
 }
 
 /// Converts integers to elements of a type: to nearest even for floating-point types, the low bits
 /// for integer types.
 pub fn from_i64(dtype: DType, values: &[i64]) -> Data {
-    let v = values.iter().copied();
-    match dtype {
-        DType::F32 => Data::F32(v.map(|x| x as f32).collect()),
-        DType::F16 => Data::F16(v.map(f16_of_int).collect()),
-        DType::BF16 => Data::BF16(v.map(bf16_of_int).collect()),
-        DType::I32 => Data::I32(v.map(|x| x as i32).collect()),
-        DType::I8 => Data::I8(v.map(|x| x as i8).collect()),
-        DType::U8 => Data::U8(v.map(|x| x as u8).collect()),
-        DType::I16 => Data::I16(v.map(|x| x as i16).collect()),
-        DType::I64 => Data::I64(v.collect()),
-    }
+    Data::of_i64(dtype, values)
 }
 
 /// Converts elements to another type, by the rows "cast" of the table.
@@ -369,7 +310,7 @@ pub fn cast(data: &Data, dtype: DType) -> Data {
     }
     match data.to_i64() {
         Some(ints) => from_i64(dtype, &ints),
-        // f16, bf16 and f32 are exact in f64, so this rounds once.
+        // All floating-point types are exact in f64, so this rounds once.
         None => from_f64(dtype, &data.to_f64()),
     }
 }

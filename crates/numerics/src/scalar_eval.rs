@@ -1,10 +1,11 @@
 //! Elementwise expressions: their value in f32, i32 and f64, for single numbers and for whole
 //! vectors.
 //!
-//! The module owns the scalar functions that interpreter, compiled code and reference evaluator
-//! share: one implementation, the `libm` crate, with the rules of [`crate::numbers`].
+//! [`crate::functions`] has the functions of one operand, which interpreter, compiled code and
+//! reference evaluator share; the rules are those of [`crate::numbers`].
 //! [`crate::local`] implements broadcasting.
 
+use crate::functions::function;
 use crate::numbers::{Refusal, max_f32, min_f32, narrow, round_to, widen};
 use crate::tensor::Data;
 use kbc_ir::scalar::{CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
@@ -12,18 +13,7 @@ use kbc_ir::types::DType;
 
 /// Evaluates a function of one operand in f32.
 pub fn un_f32(op: ScalarUn, x: f32) -> f32 {
-    match op {
-        ScalarUn::Neg => -x,
-        ScalarUn::Abs => x.abs(),
-        ScalarUn::Exp => libm::expf(x),
-        ScalarUn::Log => libm::logf(x),
-        ScalarUn::Sqrt => x.sqrt(),
-        ScalarUn::Rsqrt => 1.0 / x.sqrt(),
-        ScalarUn::Tanh => libm::tanhf(x),
-        ScalarUn::Erf => libm::erff(x),
-        ScalarUn::Sin => libm::sinf(x),
-        ScalarUn::Cos => libm::cosf(x),
-    }
+    (function(op).f32)(x)
 }
 
 /// Evaluates a function of two operands in f32.
@@ -40,18 +30,7 @@ pub fn bin_f32(op: ScalarBin, a: f32, b: f32) -> f32 {
 
 /// Evaluates a function of one operand in f64.
 pub fn un_f64(op: ScalarUn, x: f64) -> f64 {
-    match op {
-        ScalarUn::Neg => -x,
-        ScalarUn::Abs => x.abs(),
-        ScalarUn::Exp => libm::exp(x),
-        ScalarUn::Log => libm::log(x),
-        ScalarUn::Sqrt => x.sqrt(),
-        ScalarUn::Rsqrt => 1.0 / x.sqrt(),
-        ScalarUn::Tanh => libm::tanh(x),
-        ScalarUn::Erf => libm::erf(x),
-        ScalarUn::Sin => libm::sin(x),
-        ScalarUn::Cos => libm::cos(x),
-    }
+    (function(op).f64)(x)
 }
 
 /// Evaluates a function of two operands in f64.
@@ -67,12 +46,11 @@ pub fn bin_f64(op: ScalarBin, a: f64, b: f64) -> f64 {
     }
 }
 
-/// Evaluates a function of one operand in i32. Only `neg` and `abs` exist there, and they wrap.
+/// Evaluates a function of one operand in i32, wrapping. Few functions exist there.
 pub fn un_i32(op: ScalarUn, x: i32) -> Result<i32, Refusal> {
-    match op {
-        ScalarUn::Neg => Ok(x.wrapping_neg()),
-        ScalarUn::Abs => Ok(x.wrapping_abs()),
-        other => Err(Refusal::new(format!("{} of an i32", other.name()), "cast to f32 first")),
+    match function(op).i32 {
+        Some(f) => Ok(f(x)),
+        None => Err(Refusal::new(format!("{} of an i32", op.name()), "cast to f32 first")),
     }
 }
 
@@ -188,8 +166,8 @@ fn block(e: &Scalar, args: &[&[f32]], at: usize, n: usize, dtype: DType) -> Bloc
             out
         }
         Scalar::Un(op, a) => {
-            let mut out = go(a);
-            out[..n].iter_mut().for_each(|x| *x = un_f32(*op, *x));
+            let (mut out, f) = (go(a), function(*op).f32);
+            out[..n].iter_mut().for_each(|x| *x = f(*x));
             out
         }
         Scalar::Bin(op, a, b) => zip(go(a), &go(b), &|x, y| bin_f32(*op, x, y)),

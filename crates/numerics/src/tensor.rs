@@ -3,58 +3,67 @@
 //! The module owns storage and addressing. [`crate::numbers`] defines arithmetic; [`crate::shard`]
 //! determines which rank holds which box.
 
-use half::{bf16, f16};
+use crate::element::*;
 use kbc_ir::types::DType;
 use std::fmt;
 
-/// Elements of one type.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names are the types")]
-pub enum Data {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-    BF16(Vec<bf16>),
-    I32(Vec<i32>),
-    I8(Vec<i8>),
-    U8(Vec<u8>),
-    I16(Vec<i16>),
-    I64(Vec<i64>),
-}
+/// Defines the vectors of all element types, and the matches over them.
+macro_rules! define {
+    ([$d:tt] $($name:ident $element:ident,)*) => {
+        /// Elements of one type.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "the names are the types")]
+        pub enum Data { $($name(Vec<$element>)),* }
 
-/// Evaluates an expression on the vector inside, whatever its type.
-#[macro_export]
-macro_rules! each_element_type {
-    ($data:expr, $v:ident => $e:expr) => {
-        match $data {
-            $crate::tensor::Data::F32($v) => $e,
-            $crate::tensor::Data::F16($v) => $e,
-            $crate::tensor::Data::BF16($v) => $e,
-            $crate::tensor::Data::I32($v) => $e,
-            $crate::tensor::Data::I8($v) => $e,
-            $crate::tensor::Data::U8($v) => $e,
-            $crate::tensor::Data::I16($v) => $e,
-            $crate::tensor::Data::I64($v) => $e,
+        /// Evaluates an expression on the vector inside, whatever its type.
+        macro_rules! each {
+            ($d data:expr, $d v:ident => $d e:expr) => {
+                match $d data { $(Data::$name($d v) => $d e),* }
+            };
+        }
+
+        /// Makes a vector from one of whatever type.
+        macro_rules! like {
+            ($d data:expr, $d v:ident => $d e:expr) => {
+                match $d data { $(Data::$name($d v) => Data::$name($d e)),* }
+            };
+        }
+
+        /// Makes a vector of a type, whose Rust type is called `T` in the expression.
+        macro_rules! make {
+            ($d dtype:expr, $d t:ident => $d e:expr) => {
+                match $d dtype { $(DType::$name => { type $d t = $element; Data::$name($d e) }),* }
+            };
+        }
+
+        /// Evaluates an expression on two vectors of the same type, and another one if the types
+        /// differ.
+        macro_rules! both {
+            ($d x:expr, $d y:expr, $d a:ident, $d b:ident => $d e:expr, $d other:expr) => {
+                match ($d x, $d y) {
+                    $((Data::$name($d a), Data::$name($d b)) => $d e,)*
+                    _ => $d other,
+                }
+            };
+        }
+
+        impl Data {
+            /// Returns the element type.
+            pub fn dtype(&self) -> DType {
+                match self { $(Data::$name(_) => DType::$name),* }
+            }
+        }
+
+        impl Value {
+            /// Returns a number rounded once to a type: to nearest even, and for integers to the
+            /// nearest in range.
+            pub fn rounded(v: f64, dtype: DType) -> Value {
+                match dtype { $(DType::$name => <$element>::of_f64(v).value()),* }
+            }
         }
     };
 }
-use each_element_type as each;
-
-/// Evaluates an expression on two vectors of the same type, and another one if the types differ.
-macro_rules! both {
-    ($x:expr, $y:expr, $a:ident, $b:ident => $e:expr, $other:expr) => {
-        match ($x, $y) {
-            (Data::F32($a), $crate::tensor::Data::F32($b)) => $e,
-            (Data::F16($a), $crate::tensor::Data::F16($b)) => $e,
-            (Data::BF16($a), $crate::tensor::Data::BF16($b)) => $e,
-            (Data::I32($a), $crate::tensor::Data::I32($b)) => $e,
-            (Data::I8($a), $crate::tensor::Data::I8($b)) => $e,
-            (Data::U8($a), $crate::tensor::Data::U8($b)) => $e,
-            (Data::I16($a), $crate::tensor::Data::I16($b)) => $e,
-            (Data::I64($a), $crate::tensor::Data::I64($b)) => $e,
-            _ => $other,
-        }
-    };
-}
+kbc_ir::element_types!(define $);
 
 /// One element, for messages and comparisons; exact for every type.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
@@ -84,56 +93,38 @@ impl fmt::Display for Value {
     }
 }
 
-/// Element access that differs from type to type.
-trait Element: Copy {
-    fn value(self) -> Value;
-    fn same(self, other: Self) -> bool;
-}
-
-macro_rules! float_element {
-    ($($t:ty),*) => {$(impl Element for $t {
-        fn value(self) -> Value { Value::Float(f64::from(self)) }
-        fn same(self, other: Self) -> bool {
-            self.to_bits() == other.to_bits() || (self.is_nan() && other.is_nan())
-        }
-    })*};
-}
-macro_rules! int_element {
-    ($($t:ty),*) => {$(impl Element for $t {
-        fn value(self) -> Value { Value::Int(i64::from(self)) }
-        fn same(self, other: Self) -> bool { self == other }
-    })*};
-}
-float_element!(f32, f16, bf16);
-int_element!(i32, i8, u8, i16, i64);
-
 impl Data {
     /// Returns `n` zeros.
     pub fn zeros(dtype: DType, n: usize) -> Data {
-        match dtype {
-            DType::F32 => Data::F32(vec![0.0; n]),
-            DType::F16 => Data::F16(vec![f16::ZERO; n]),
-            DType::BF16 => Data::BF16(vec![bf16::ZERO; n]),
-            DType::I32 => Data::I32(vec![0; n]),
-            DType::I8 => Data::I8(vec![0; n]),
-            DType::U8 => Data::U8(vec![0; n]),
-            DType::I16 => Data::I16(vec![0; n]),
-            DType::I64 => Data::I64(vec![0; n]),
-        }
+        make!(dtype, T => vec![T::default(); n])
     }
 
-    /// Returns the element type.
-    pub fn dtype(&self) -> DType {
-        match self {
-            Data::F32(_) => DType::F32,
-            Data::F16(_) => DType::F16,
-            Data::BF16(_) => DType::BF16,
-            Data::I32(_) => DType::I32,
-            Data::I8(_) => DType::I8,
-            Data::U8(_) => DType::U8,
-            Data::I16(_) => DType::I16,
-            Data::I64(_) => DType::I64,
-        }
+    /// Converts numbers to elements of a type, each rounded once (for integer types, to the nearest
+    /// integer in range).
+    pub fn of_f64(dtype: DType, values: &[f64]) -> Data {
+        make!(dtype, T => values.iter().map(|x| T::of_f64(*x)).collect())
+    }
+
+    /// Converts integers to elements of a type: to nearest even for floating-point types, the low
+    /// bits for integer types.
+    pub fn of_i64(dtype: DType, values: &[i64]) -> Data {
+        make!(dtype, T => values.iter().map(|x| T::of_i64(*x)).collect())
+    }
+
+    /// Returns the elements with these little-endian bytes, or None if the last one is incomplete.
+    pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Option<Data> {
+        let size = dtype.bytes() as usize;
+        bytes
+            .len()
+            .is_multiple_of(size)
+            .then(|| make!(dtype, T => bytes.chunks_exact(size).map(T::read).collect()))
+    }
+
+    /// Returns the elements as little-endian bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.len() * self.dtype().bytes() as usize);
+        each!(self, v => v.iter().for_each(|x| x.write(&mut out)));
+        out
     }
 
     /// Returns the number of elements.
@@ -153,31 +144,18 @@ impl Data {
 
     /// Returns the bits of element `i`, extended by its sign or by zeros, or None past the end.
     pub fn bits(&self, i: usize) -> Option<i64> {
-        Some(match self {
-            Data::F32(v) => i64::from(v.get(i)?.to_bits()),
-            Data::F16(v) => i64::from(v.get(i)?.to_bits()),
-            Data::BF16(v) => i64::from(v.get(i)?.to_bits()),
-            Data::I32(v) => i64::from(*v.get(i)?),
-            Data::I8(v) => i64::from(*v.get(i)?),
-            Data::U8(v) => i64::from(*v.get(i)?),
-            Data::I16(v) => i64::from(*v.get(i)?),
-            Data::I64(v) => *v.get(i)?,
-        })
+        each!(self, v => v.get(i).map(|x| x.bits()))
     }
 
     /// Returns a copy of elements `start .. start + len`, cut off at the end.
     pub fn slice(&self, start: usize, len: usize) -> Data {
         let cut = |n: usize| start.min(n)..start.saturating_add(len).min(n);
-        match self {
-            Data::F32(v) => Data::F32(v[cut(v.len())].to_vec()),
-            Data::F16(v) => Data::F16(v[cut(v.len())].to_vec()),
-            Data::BF16(v) => Data::BF16(v[cut(v.len())].to_vec()),
-            Data::I32(v) => Data::I32(v[cut(v.len())].to_vec()),
-            Data::I8(v) => Data::I8(v[cut(v.len())].to_vec()),
-            Data::U8(v) => Data::U8(v[cut(v.len())].to_vec()),
-            Data::I16(v) => Data::I16(v[cut(v.len())].to_vec()),
-            Data::I64(v) => Data::I64(v[cut(v.len())].to_vec()),
-        }
+        like!(self, v => v[cut(v.len())].to_vec())
+    }
+
+    /// Returns the elements with these indices, all of which exist.
+    pub fn picked(&self, order: &[usize]) -> Data {
+        like!(self, v => order.iter().map(|i| v[*i]).collect())
     }
 
     /// Overwrites elements from `start` on with elements `from .. from + len` of another vector.

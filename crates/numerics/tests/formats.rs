@@ -27,6 +27,10 @@ fn data(dtype: DType, n: usize) -> Data {
         DType::U8 => Data::U8((0..n).map(|i| (i as u8).wrapping_mul(37)).collect()),
         DType::I16 => Data::I16((0..n).map(|i| (i as i16).wrapping_mul(7919)).collect()),
         DType::I64 => Data::I64((0..n).map(|i| i64::MAX - i as i64 * 7919).collect()),
+        DType::F8E4M3FN | DType::F8E5M2 => {
+            let values: Vec<f64> = (0..n).map(|i| f64::from(number(i))).collect();
+            Data::of_f64(dtype, &values)
+        }
     }
 }
 
@@ -48,7 +52,7 @@ fn samples() -> Vec<(String, Tensor)> {
 }
 
 fn numpy_samples() -> Vec<(String, Tensor)> {
-    samples().into_iter().filter(|(_, t)| t.dtype() != DType::BF16).collect()
+    samples().into_iter().filter(|(_, t)| t.dtype().row().numpy.is_some()).collect()
 }
 
 /// Returns `.npy` bytes of a header and data.
@@ -179,6 +183,7 @@ fn refused_npy() {
         ("'>f4'", &["big-endian f32", "newbyteorder"][..]),
         ("'<f8'", &["f64", "astype(np.float32)"]),
         ("'<V2'", &["two raw bytes", "bf16", "safetensors"]),
+        ("'|V1'", &["one raw byte", "8-bit float", "safetensors"]),
         ("'|V2'", &["two raw bytes"]),
         ("'<u2'", &["16-bit unsigned", "bf16"]),
         ("'|O'", &["pickle", "never"]),
@@ -353,8 +358,8 @@ fn refused_safetensors() {
     ] {
         refused("m.safetensors", &bytes, Some("a"), "E401", &[part]);
     }
-    let other = of(format!("{{\"a\":{}}}", entry("F8_E4M3", "[4]", "[0,4]")));
-    refused("m.safetensors", &other, Some("a"), "E403", &["F8_E4M3", "BF16"]);
+    let other = of(format!("{{\"a\":{}}}", entry("F8_E8M0", "[4]", "[0,4]")));
+    refused("m.safetensors", &other, Some("a"), "E403", &["F8_E8M0", "BF16"]);
     assert_eq!(keys("m.safetensors", &other).unwrap(), ["a"]);
     refused("m.safetensors", &fine, Some("aa"), "E404", &["it holds `a`"]);
 }
@@ -370,6 +375,7 @@ fn unknown_kinds_and_what_cannot_be_written() {
     for (d, part) in [
         (write_npy(&brain).unwrap_err(), "no bf16"),
         (write_npz(&[("a".into(), brain)]).unwrap_err(), "no bf16"),
+        (write_npy(&tensor(DType::F8E5M2, &[2])).unwrap_err(), "no f8e5m2"),
         (write_npz(&[pair("a"), pair("b"), pair("a")]).unwrap_err(), "the key `a`"),
         (write_npz(&[pair("")]).unwrap_err(), "no key"),
         (write_npz(&[pair("/etc/x")]).unwrap_err(), "no key"),

@@ -3,7 +3,7 @@
 use super::RefTensor;
 use super::precision::Precision;
 use super::scalar::rounded;
-use kbc_ir::types::DType;
+use kbc_ir::dtype::{DType, Format};
 
 /// Returns the tensor in another type.
 pub(super) fn run(x: &RefTensor, to: DType) -> RefTensor {
@@ -46,22 +46,15 @@ pub(super) fn run(x: &RefTensor, to: DType) -> RefTensor {
 
 /// Returns the smallest and largest value of an integer type.
 fn limits(to: DType) -> (i64, i64) {
-    match to {
-        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        DType::U8 => (u8::MIN.into(), u8::MAX.into()),
-        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        _ => (i64::MIN, i64::MAX),
-    }
+    to.range().unwrap_or((i64::MIN, i64::MAX))
 }
 
+/// Returns the number with the low bits of an integer in another integer type.
 fn low_bits(i: i64, to: DType) -> i64 {
-    match to {
-        DType::I8 => (i as i8).into(),
-        DType::U8 => (i as u8).into(),
-        DType::I16 => (i as i16).into(),
-        DType::I32 => (i as i32).into(),
-        _ => i,
+    match to.row().format {
+        Format::Int { bits, signed: true } => i << (64 - bits) >> (64 - bits),
+        Format::Int { bits, signed: false } => i & i64::MAX >> (63 - bits.min(63)),
+        Format::Float(_) => i,
     }
 }
 

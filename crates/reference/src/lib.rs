@@ -28,7 +28,7 @@
 //! | `min`, `max` | of the chosen side; where `abs(a - b) <= e_a + e_b`, the interval of both |
 //! | `if` | of the chosen side; where `abs(a - b) <= e_a + e_b`, also the distance to the other side plus its bound |
 //! | `exp` | `exp(a) (exp(e_a) - 1)`, + 1 ulp |
-//! | `log` | `-log(1 - e_a / a)`, + 1 ulp; none if `e_a >= a` |
+//! | `log`, `log1p` | `-log(1 - e_a / a)`, + 1 ulp; none if `e_a >= a`; for `log1p`, a is `1 + a` |
 //! | `sqrt`, `rsqrt` | `e_a / (sqrt(a) + sqrt(a - e_a))`, + round; `rsqrt` is `1 / sqrt(a)`, two roundings |
 //! | `tanh` | `e_a` times the slope at the end of the interval nearest to 0, + 2.5 ulp |
 //! | `erf` | the same, + 1 ulp |
@@ -47,7 +47,7 @@
 //! | operation on a value that is still partial | as above with the sum of the ranks' absolute values for abs, and at the end `gamma_(P-1)` of it for adding the ranks' results |
 //! | transpose, reshape, slice, pad, concat | those of the elements that are moved; 0 for a number that is inserted |
 //! | `iota`, `full` | 0; a number is rounded to the type |
-//! | cast | `e_a` + round to the new type; to an integer type: the distance to the images of `a - e_a` and `a + e_a` |
+//! | cast | `e_a` + round to the new type (f8e4m3fn, which saturates: the distance to the images of `a - e_a` and `a + e_a`); to an integer type: the distance to the images of `a - e_a` and `a + e_a` |
 //! | i32 arithmetic | 0; for operands with a bound (casts of floats), interval arithmetic |
 //!
 //! The ulps are those of the `libm` crate's f32 functions, measured over every 13th f32: exp 0.89,

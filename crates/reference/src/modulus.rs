@@ -6,7 +6,8 @@
 //! ([`super::precision::Precision::exact`]).
 
 use super::precision::{F32, Precision, common_grain, grain};
-use kbc_ir::fill::With;
+use kbc_ir::dtype::Format;
+use kbc_ir::fill::{With, counts_to};
 use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
 use kbc_ir::local::{Local, Meeting, meetings};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
@@ -85,15 +86,10 @@ fn largest(lo: u64, hi: u64, ok: impl Fn(u64) -> bool) -> Option<u64> {
 
 /// Returns the largest m for which a type holds all of `0..m`.
 fn widest(dtype: DType) -> u64 {
-    match dtype {
-        DType::F32 => (1 << 24) + 1,
-        DType::F16 => (1 << 11) + 1,
-        DType::BF16 => (1 << 8) + 1,
-        DType::I8 => 1 << 7,
-        DType::U8 => 1 << 8,
-        DType::I16 => 1 << 15,
-        DType::I32 => 1 << 31,
-        DType::I64 => MOST,
+    match dtype.row().format {
+        Format::Float(f) => (1 << f.digits) + 1,
+        Format::Int { bits: 64, .. } => MOST,
+        Format::Int { .. } => counts_to(dtype) + 1,
     }
 }
 
@@ -249,11 +245,8 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
         }
         OpKind::Cast(to) => {
             let x = first?.0;
-            let fits = match to {
-                DType::F32 | DType::F16 | DType::BF16 => true,
-                // The values do not change: there is no rounding, saturation or wrapping.
-                _ => x.grain >= 1.0 && x.size < widest(*to) as f64,
-            };
+            // The values do not change: there is no rounding, saturation or wrapping.
+            let fits = to.is_float() || x.grain >= 1.0 && x.size < widest(*to) as f64;
             (holds(*to, x).filter(|_| fits)?, *to)
         }
         OpKind::Collective(c) if c.kind == CollKind::ByContract => {

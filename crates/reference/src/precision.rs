@@ -18,42 +18,36 @@ pub struct Precision {
     pub eta: f64,
     /// Largest finite number.
     pub max: f64,
+    /// Whether larger numbers round to infinity, and not to the largest finite number.
+    pub infinite: bool,
 }
 
 /// f32, in which elementwise expressions, sums and products are computed.
-pub(super) const F32: Precision = Precision::new(24, -126, 127);
+pub(super) const F32: Precision = Precision::new(24, -126, f32::MAX as f64, true);
 
 impl Precision {
-    const fn new(bits: i32, least: i32, largest: i32) -> Precision {
-        Precision {
-            bits,
-            u: pow2(-bits),
-            tiny: pow2(least),
-            eta: pow2(least - bits + 1),
-            max: pow2(largest) * (2.0 - pow2(1 - bits)),
-        }
+    const fn new(bits: i32, least: i32, max: f64, infinite: bool) -> Precision {
+        Precision { bits, u: pow2(-bits), tiny: pow2(least), eta: pow2(least - bits + 1), max, infinite }
     }
 
     /// Returns the precision of a floating-point type, or None for integers.
     pub fn of(dtype: DType) -> Option<Precision> {
-        match dtype {
-            DType::F32 => Some(F32),
-            DType::F16 => Some(Precision::new(11, -14, 15)),
-            DType::BF16 => Some(Precision::new(8, -126, 127)),
-            _ => None,
-        }
+        dtype.float().map(|f| Precision::new(f.digits as i32, f.least, f.max, f.infinite))
     }
 
-    /// Whether `x` is a value of the type. Infinities and NaN are.
+    /// Whether `x` is a value of the type. Infinities (if there are any) and NaN are.
     pub fn holds(&self, x: f64) -> bool {
         if x == 0.0 || !x.is_finite() {
-            return true;
+            return self.infinite || !x.is_infinite();
         }
         x.abs() <= self.max && grain(x) >= self.eta && x.abs() < grain(x) * pow2(self.bits)
     }
 
     /// Returns `x` rounded to the type.
     pub fn round(&self, x: f64) -> f64 {
+        if !self.infinite && x.abs() > self.max {
+            return self.max.copysign(x);
+        }
         if x == 0.0 || !x.is_finite() {
             return x;
         }
@@ -75,9 +69,9 @@ impl Precision {
         if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
     }
 
-    /// Returns the smallest absolute value that rounds to infinity.
+    /// Returns the smallest absolute value that rounds to infinity, or would if the type had one.
     pub fn overflow(&self) -> f64 {
-        self.max * (1.0 + self.u / (2.0 - 2.0 * self.u))
+        self.max + 0.5 * pow2(exponent(self.max) - self.bits + 1)
     }
 
     /// Whether sums of multiples of `grain` whose absolute values add up to at most `size` are

@@ -5,7 +5,8 @@ use super::{Accuracy, Pending, RefTensor, Step, Value, int};
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::ReduceOp;
-use kbc_numerics::scalar_eval::{bin_f64, holds, un_f64};
+use kbc_numerics::functions::{self, Errors, function};
+use kbc_numerics::scalar_eval::{bin_f64, holds};
 use std::sync::Arc;
 
 /// Maximum number of products of `pow_int` that are evaluated one by one.
@@ -183,6 +184,10 @@ impl Node {
 /// Rounds `v`. `propagated` is the propagated error; `exact` states that the operation itself is
 /// exact in f64 on exact operands.
 pub(super) fn rounded(p: &Precision, v: f64, propagated: f64, exact: bool) -> (f64, f64) {
+    let size = v.abs() + propagated;
+    if !p.infinite && (size.is_nan() || size + p.rounding(size) >= p.overflow()) {
+        return saturated(p, v, propagated, exact);
+    }
     let (w, e) = within(p, v, propagated, exact, |size| p.rounding(size));
     if e.is_infinite() && v.is_finite() && propagated.is_finite() {
         // Near the largest number, where masks are, all possible values often round to one number.
@@ -193,6 +198,20 @@ pub(super) fn rounded(p: &Precision, v: f64, propagated: f64, exact: bool) -> (f
         }
     }
     (w, e)
+}
+
+/// Returns a number in a type that rounds too large numbers to its largest, and the distance to the
+/// images of the ends of the interval: rounding is monotonic.
+fn saturated(p: &Precision, v: f64, propagated: f64, exact: bool) -> (f64, f64) {
+    if v.is_nan() || !propagated.is_finite() {
+        return (v, if propagated == 0.0 { 0.0 } else { f64::INFINITY });
+    }
+    if v.is_infinite() {
+        return (p.round(v), 0.0);
+    }
+    let reach = propagated + if exact { 0.0 } else { v.abs() * super::precision::pow2(-50) };
+    let (at, low, high) = (p.round(v), p.round(v - reach), p.round(v + reach));
+    (at, (high - at).max(at - low))
 }
 
 fn within(p: &Precision, v: f64, propagated: f64, exact: bool, own: impl Fn(f64) -> f64) -> (f64, f64) {
@@ -416,19 +435,21 @@ impl Eval {
     }
 
     fn un(&self, op: ScalarUn, a: Node) -> Node {
-        let v = un_f64(op, a.v);
+        let row = function(op);
+        let v = (row.f64)(a.v);
         let (x, e) = (a.v, a.e);
-        match op {
-            ScalarUn::Neg => return Node { v, ..a },
-            _ if a.part => return self.lost(v),
-            ScalarUn::Abs => return Node { v, ..a },
+        if a.part && op != ScalarUn::Neg {
+            return self.lost(v);
+        }
+        let library = match row.errors {
+            Errors::Sign => return Node { v, ..a },
             _ if a.certainly_nan() => return Node::new(f64::NAN, 0.0),
             _ if e.is_infinite() => return Node::new(v, e),
-            ScalarUn::Rsqrt => {
+            Errors::InverseRoot => {
                 let root = self.un(ScalarUn::Sqrt, a);
                 return self.bin(ScalarBin::Div, Node::new(1.0, 0.0), root);
             }
-            ScalarUn::Sqrt => {
+            Errors::Root => {
                 let propagated = match () {
                     () if e == 0.0 || x + e < 0.0 => 0.0,
                     () if x - e < 0.0 => f64::INFINITY,
@@ -436,40 +457,15 @@ impl Eval {
                 };
                 return self.whole(v, propagated, v * v == x);
             }
-            _ => {}
-        }
+            Errors::Library(l) => l,
+        };
         let others = self.accuracy == Accuracy::Others;
-        // Slopes are taken where they are largest in the interval.
-        let near = (x.abs() - e).max(0.0);
-        let propagated = match op {
-            _ if e == 0.0 => 0.0,
-            ScalarUn::Exp => times(v, libm::expm1(e)),
-            ScalarUn::Log if x + e < 0.0 => 0.0,
-            ScalarUn::Log if x <= e => f64::INFINITY,
-            ScalarUn::Log => -libm::log1p(-e / x),
-            ScalarUn::Tanh => {
-                let t = libm::tanh(near);
-                times(e, 1.0 - t * t).min(2.0)
-            }
-            ScalarUn::Erf => times(e, std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-near * near)).min(2.0),
-            ScalarUn::Sin => times(e, (libm::cos(x).abs() + e).min(1.0)).min(2.0),
-            _ => times(e, (libm::sin(x).abs() + e).min(1.0)).min(2.0),
-        };
-        let (ulps, point) = match op {
-            ScalarUn::Exp if others => (20.0, 0.0),
-            ScalarUn::Log => (1.0, 1.0),
-            ScalarUn::Tanh => (2.5, 0.0),
-            _ => (1.0, 0.0),
-        };
-        // The f32 functions are exact at this one point: exp(0), log(1), tanh(0), erf(0), sin(0),
-        // cos(0).
-        let exact = e == 0.0 && x == point && !others;
-        let ulp = |size: f64| match op {
-            // for any size: PyTorch's polynomial (Abramowitz and Stegun 7.1.26, 1.5e-7) in f32
-            ScalarUn::Erf if others => 5e-7,
-            // for any size, up to 30,000: the error of emitted kernels (docs/ascend.md)
-            ScalarUn::Sin | ScalarUn::Cos if others => 2.5e-7,
-            _ => ulps * (2.0 * F32.u * size).max(F32.eta),
+        let propagated = if e == 0.0 { 0.0 } else { (library.passed)(x, e) };
+        let exact = e == 0.0 && library.exact_at == Some(x) && !others;
+        let own = if others { library.others } else { functions::Accuracy::Ulps(library.ulps) };
+        let ulp = |size: f64| match own {
+            functions::Accuracy::Absolute(error) => error,
+            functions::Accuracy::Ulps(n) => n * (2.0 * F32.u * size).max(F32.eta),
         };
         let (v, e) = within(&F32, v, propagated, exact && !self.terms, ulp);
         Node::new(v, if self.terms { e + super::OUTER * v.abs() } else { e })

@@ -105,6 +105,7 @@ fn no_bound_where_there_is_none() {
         un(ScalarUn::Log, nothing.clone()),
         un(ScalarUn::Sqrt, nothing.clone()),
         un(ScalarUn::Rsqrt, nothing.clone()),
+        un(ScalarUn::Log1p, bin(ScalarBin::Sub, nothing.clone(), num(1.0))),
     ] {
         let got = map_f32(f.clone(), &[&[0.3], &[0.7]]);
         assert!(got.bound[0].is_infinite() && got.unbounded() == 1, "{f:?}: {}", got.bound[0]);

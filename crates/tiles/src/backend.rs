@@ -12,6 +12,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::scalar::ScalarUn;
 use kbc_ir::schedule::Schedule;
+use kbc_ir::types::DType;
 
 /// A platform or a runtime, and whether it is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +134,10 @@ pub trait Target: Device {
     /// Returns the command that runs the test of a package, to be started in its folder: the
     /// program and its arguments.
     fn test_command(&self, package: &Package<'_>) -> Vec<String>;
+
+    /// Returns the type that stands for a type in a kernel. Types that a target has not are moved as
+    /// bytes.
+    fn moved_as(&self, dtype: DType) -> DType;
 
     /// Returns the error bound of a function on the target; `None` for a function that is exact.
     fn bound(&self, function: ScalarUn) -> Option<Bound>;

@@ -62,16 +62,7 @@ pub fn near(name: &str, bytes: &[u8], key: &str, bf16: bool) -> Result<Tensor, D
 
 /// PyTorch's name of an element type.
 pub fn theirs(d: DType) -> Theirs {
-    match d {
-        DType::F32 => Theirs::F32,
-        DType::F16 => Theirs::F16,
-        DType::BF16 => Theirs::Bf16,
-        DType::I32 => Theirs::I32,
-        DType::I8 => Theirs::I8,
-        DType::U8 => Theirs::U8,
-        DType::I16 => Theirs::I16,
-        DType::I64 => Theirs::I64,
-    }
+    Theirs::of(d)
 }
 
 /// Element type and sizes.
@@ -96,21 +87,12 @@ fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::Described, 
 /// # Errors
 /// It has another size, in words.
 pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
-    macro_rules! all {
-        ($variant:ident, $t:ty, $n:literal) => {{
-            let (elements, _) = w.bytes.as_chunks::<$n>();
-            Data::$variant(elements.iter().map(|b| <$t>::from_le_bytes(*b)).collect())
-        }};
-    }
-    let data = match w.dtype {
-        Theirs::F32 => all!(F32, f32, 4),
-        Theirs::F16 => all!(F16, half::f16, 2),
-        Theirs::Bf16 => all!(BF16, half::bf16, 2),
-        Theirs::I32 => all!(I32, i32, 4),
-        Theirs::I64 => all!(I64, i64, 8),
-        Theirs::Bool | Theirs::U8 => all!(U8, u8, 1),
-        _ => return Ok(None),
+    let stored = match w.dtype {
+        Theirs::Bool => Some(DType::U8),
+        other => other.ours(),
     };
+    let Some(dtype) = stored else { return Ok(None) };
+    let data = Data::of_bytes(dtype, &w.bytes).ok_or("a weight of another size")?;
     let shape: Vec<u64> = w.sizes.iter().map(|n| *n as u64).collect();
     Tensor::new(shape, data).map(Some).ok_or_else(|| "a weight of another size".into())
 }
@@ -122,11 +104,9 @@ pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
 pub fn constant(c: &Const) -> Result<Tensor, Diagnostic> {
     let wrong = || Diagnostic::error("E991", "a constant that has no elements");
     let list = c.elements().map_err(|_| wrong())?;
-    let data = match c.dtype {
-        Theirs::F32 => Data::F32(list.iter().map(|x| *x as f32).collect()),
-        Theirs::F16 => Data::F16(list.iter().map(|x| half::f16::from_f64(*x)).collect()),
-        Theirs::Bf16 => Data::BF16(list.iter().map(|x| half::bf16::from_f64(*x)).collect()),
-        _ => Data::I32(list.iter().map(|x| *x as i32).collect()),
+    let data = match c.dtype.ours().filter(|d| d.is_float()) {
+        Some(dtype) => Data::of_f64(dtype, &list),
+        None => Data::I32(list.iter().map(|x| *x as i32).collect()),
     };
     let shape: Vec<u64> = c.sizes.iter().map(|n| *n as u64).collect();
     Tensor::new(shape, data).ok_or_else(wrong)
@@ -141,13 +121,10 @@ pub fn converted(t: &Tensor, to: Theirs) -> Result<Tensor, String> {
         return Ok(t.clone());
     }
     let whole = |x: &i64| i32::try_from(*x).map_err(|_| format!("{x} is out of the range of i32"));
+    let float = to.ours().filter(|d| d.is_float());
     let data = match (to, t.data().to_i64()) {
         (Theirs::I32, Some(list)) => Data::I32(list.iter().map(whole).collect::<Result<_, _>>()?),
-        (Theirs::F32, None) => Data::F32(t.data().to_f64().iter().map(|x| *x as f32).collect()),
-        (Theirs::F16, None) => Data::F16(t.data().to_f64().iter().map(|x| half::f16::from_f64(*x)).collect()),
-        (Theirs::Bf16, None) => {
-            Data::BF16(t.data().to_f64().iter().map(|x| half::bf16::from_f64(*x)).collect())
-        }
+        (_, None) if let Some(d) = float => Data::of_f64(d, &t.data().to_f64()),
         _ => return Err(format!("{} does not become {}", t.dtype(), to.name())),
     };
     Tensor::new(t.shape().to_vec(), data).ok_or_else(|| "another size".into())
@@ -175,11 +152,9 @@ fn uniform(t: &Tensor) -> Option<f64> {
 fn hash(t: &Tensor) -> u64 {
     let mut h = DefaultHasher::new();
     t.shape().hash(&mut h);
-    match t.data() {
-        Data::F32(v) => v.iter().for_each(|x| x.to_bits().hash(&mut h)),
-        Data::F16(v) => v.iter().for_each(|x| x.to_bits().hash(&mut h)),
-        Data::BF16(v) => v.iter().for_each(|x| x.to_bits().hash(&mut h)),
-        other => other.to_i64().hash(&mut h),
+    match t.data().to_i64() {
+        None => t.data().to_bytes().hash(&mut h),
+        ints => ints.hash(&mut h),
     }
     h.finish()
 }
@@ -225,23 +200,16 @@ fn side_by_side(parts: &[Tensor], d: usize) -> Result<Tensor, String> {
     shape[d] = parts.iter().map(|t| t.shape()[d]).sum();
     let outer: usize = shape[..d].iter().product::<u64>() as usize;
     let run = |t: &Tensor| t.elements() / outer.max(1);
-    macro_rules! all {
-        ($($v:ident),*) => {
-            match parts[0].data() {
-                $(Data::$v(_) => {
-                    let mut out = vec![];
-                    for o in 0..outer {
-                        for t in parts {
-                            let Data::$v(list) = t.data() else { return Err("parts of other types".into()) };
-                            out.extend_from_slice(&list[o * run(t)..(o + 1) * run(t)]);
-                        }
-                    }
-                    Data::$v(out)
-                })*
+    let mut data = Data::zeros(parts[0].dtype(), parts.iter().map(Tensor::elements).sum());
+    let mut at = 0;
+    for o in 0..outer {
+        for t in parts {
+            if !data.copy_from(at, t.data(), o * run(t), run(t)) {
+                return Err("parts of other types".into());
             }
-        };
+            at += run(t);
+        }
     }
-    let data = all!(F32, F16, BF16, I32, I64, I16, I8, U8);
     Tensor::new(shape, data).ok_or_else(|| "other sizes".into())
 }
 

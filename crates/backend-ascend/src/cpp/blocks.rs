@@ -34,10 +34,8 @@ impl Body<'_> {
                 out.extend(self.length(*dst, &m)?);
                 let (d, dtype) = (self.tile(*dst)?, self.tile_info(*dst)?.dtype);
                 // A 16-bit floating-point value is made from an f32.
-                let value = match dtype {
-                    DType::F16 | DType::BF16 => format!("static_cast<float>({value})"),
-                    _ => value,
-                };
+                let half = dtype.is_float() && dtype != DType::F32;
+                let value = if half { format!("static_cast<float>({value})") } else { value };
                 out.push((0, format!("TEXPANDS({d}, static_cast<{}>({value}));", ctype(dtype))));
             }
             Op::Choose { ids, index, first } => {

@@ -4,18 +4,36 @@ use super::errors::no_instruction;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 
+/// Returns what the target calls a type: the C++ type of an element, and the type of simpler's
+/// tensors (`DataType`).
+fn row(d: DType) -> (&'static str, &'static str) {
+    match d {
+        DType::F32 => ("float", "FLOAT32"),
+        DType::F16 => ("half", "FLOAT16"),
+        DType::BF16 => ("bfloat16_t", "BFLOAT16"),
+        DType::I32 => ("int32_t", "INT32"),
+        DType::I8 => ("int8_t", "INT8"),
+        DType::U8 => ("uint8_t", "UINT8"),
+        DType::I16 => ("int16_t", "INT16"),
+        DType::I64 => ("int64_t", "INT64"),
+        DType::F8E4M3FN | DType::F8E5M2 => row(moved_as(d)),
+    }
+}
+
+/// Returns the type that stands for a type in a kernel. A2 and A3 have no 8-bit floats, so these
+/// are moved as bytes.
+pub fn moved_as(d: DType) -> DType {
+    if d.scaled().is_some() { DType::U8 } else { d }
+}
+
 /// Returns the C++ type of an element.
 pub fn ctype(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F16 => "half",
-        DType::BF16 => "bfloat16_t",
-        DType::I32 => "int32_t",
-        DType::I8 => "int8_t",
-        DType::U8 => "uint8_t",
-        DType::I16 => "int16_t",
-        DType::I64 => "int64_t",
-    }
+    row(d).0
+}
+
+/// Returns the type of a tensor of the runtime.
+pub fn device_type(d: DType) -> &'static str {
+    row(d).1
 }
 
 /// Prints a number as a literal of this type.

@@ -225,15 +225,8 @@ impl Build<'_> {
                 let root = self.function(VecOp::Sqrt, a)?;
                 self.bin(ScalarBin::Div, Val::Num(1.0), root)
             }
-            (
-                ScalarUn::Exp
-                | ScalarUn::Log
-                | ScalarUn::Tanh
-                | ScalarUn::Erf
-                | ScalarUn::Sin
-                | ScalarUn::Cos,
-                _,
-            ) => {
+            // The others are sequences of instructions.
+            (_, true) => {
                 self.inexact.push(op);
                 let id = self.id(a)?;
                 self.libm(op, Val::Id(id))

@@ -18,6 +18,7 @@ pub fn bound(f: ScalarUn) -> Option<Bound> {
         ScalarUn::Exp | ScalarUn::Log => Some(Bound::Ulps(1.0)),
         ScalarUn::Tanh => Some(Bound::Ulps(1.5)),
         ScalarUn::Erf => Some(Bound::Ulps(3.0)),
+        ScalarUn::Log1p => Some(Bound::Ulps(4.0)),
         ScalarUn::Sin | ScalarUn::Cos => Some(Bound::Absolute { error: 2.5e-7, within: 30_000.0 }),
     }
 }
@@ -54,6 +55,9 @@ const SIN: [f32; 5] = [-0.166_666_67, 0.008_333_331, -0.000_198_408_67, 0.000_00
 const PI: [f32; 4] = [3.140_625, 0.000_967_025_76, 6.277_114e-7, 1.215_420_1e-10];
 /// 1.5 * 2^23: adding and then subtracting it rounds to a whole number.
 const ROUND: f64 = 12_582_912.0;
+
+/// 2^26: beyond it, 1 + x is x in f32.
+const LOST: f64 = 67_108_864.0;
 
 impl Build<'_> {
     fn num(v: f32) -> Val {
@@ -93,6 +97,7 @@ impl Build<'_> {
             ScalarUn::Erf => self.erf(x),
             ScalarUn::Sin => self.sin(x),
             ScalarUn::Cos => self.cos(x),
+            ScalarUn::Log1p => self.log1p(x),
             ScalarUn::Neg | ScalarUn::Abs | ScalarUn::Sqrt | ScalarUn::Rsqrt => self.un(f, x),
         }
     }
@@ -184,5 +189,20 @@ impl Build<'_> {
         let r = self.reduce(x, odd, true)?;
         let value = self.sine(r, n, false)?;
         self.mul(value, Val::Num(-1.0))
+    }
+
+    /// Computes log(1 + x) as x log(u) / (u - 1) with u = 1 + x, in which the rounding of u cancels
+    /// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 1.14.1). The error is that
+    /// of the logarithm (at most 2 units roundoff) and one of each of the two operations: 4 ulp at
+    /// the lower end of a binade. Where u is 1, the result is x; where 1 is lost, it is log(u), so
+    /// that infinity is not divided by itself.
+    fn log1p(&mut self, x: Val) -> R<Val> {
+        let u = self.add(x, Val::Num(1.0))?;
+        let log = self.vector(VecOp::Log, &[u])?;
+        let rest = self.add(u, Val::Num(-1.0))?;
+        let slope = self.bin(ScalarBin::Div, log, rest)?;
+        let value = self.mul(slope, x)?;
+        let value = self.select(CompareOp::Lt, x, Val::Num(LOST), value, log)?;
+        self.select(CompareOp::Eq, u, Val::Num(1.0), x, value)
     }
 }

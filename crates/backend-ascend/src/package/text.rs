@@ -1,9 +1,11 @@
 //! Templates of a package and their values: harness, layout, test, README, manifest.
 
 use super::platform::{platforms, runtimes};
+use crate::cpp::numbers::device_type;
 use crate::profile::{DIALECT, PROFILES, Profile};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
+use kbc_ir::types::DType;
 use kbc_tiles::args::tables_tensor;
 use kbc_tiles::args::{self, Status, TensorArg};
 use kbc_tiles::backend::Support;
@@ -40,7 +42,16 @@ fn revision(profile: &Profile) -> String {
 }
 
 pub(super) fn harness(package: &Package<'_>) -> String {
-    fill(include_str!("templates/harness.py"), &[("KERNEL", &package.kernel.name)])
+    let tensors = args::tensors(package.kernel);
+    let has = |d: DType| d.scaled().is_none() || tensors.iter().any(|t| t.dtype() == d);
+    let types: Vec<DType> = DType::ALL.into_iter().filter(|d| has(*d)).collect();
+    let four = |of: fn(DType) -> String| -> String {
+        let lines = types.chunks(4).map(|c| python::dictionary(c.iter().copied(), of));
+        lines.map(|l| format!("    {l},\n")).collect()
+    };
+    let device = four(|d| format!("DataType.{}", device_type(d)));
+    let table = [("KERNEL", &package.kernel.name[..]), ("TORCH", &four(python::torch)), ("DEVICE", &device)];
+    fill(include_str!("templates/harness.py"), &table)
 }
 
 pub(super) fn main(package: &Package<'_>, profile: &Profile) -> String {

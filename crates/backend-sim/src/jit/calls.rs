@@ -1,9 +1,8 @@
-//! Host functions that compiled code calls: memory of ranks, signals, blocks of halves, scalar
-//! functions, matmul.
+//! Host functions that compiled code calls: memory of ranks, signals, blocks of halves, matmul.
 //!
 //! The module owns the boundary: machine code calls everything here with pointers that
-//! [`super::world`] and [`super::plan`] made. The arithmetic is that of [`kbc_numerics::numbers`],
-//! [`kbc_numerics::scalar_eval`] and [`kbc_numerics::gemm`].
+//! [`super::world`] and [`super::plan`] made. The arithmetic is that of [`kbc_numerics::element`] and
+//! [`kbc_numerics::gemm`]; scalar functions are called where [`kbc_numerics::functions`] has them.
 
 #![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
 
@@ -11,9 +10,9 @@ use super::abi::Ctx;
 use super::world::World;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use kbc_ir::scalar::ScalarUn;
 use kbc_ir::schedule::BufferId;
-use kbc_numerics::{gemm, numbers, scalar_eval};
+use kbc_numerics::element::Element;
+use kbc_numerics::gemm;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// # Safety
@@ -244,56 +243,74 @@ fn f32_to_f16(src: &[f32], dst: &mut [f16]) {
     dst.convert_from_f32_slice(src);
 }
 
-macro_rules! halves {
-    ($t:ty, $up:path, $down:path, $widen:ident, $narrow:ident, $round:ident, $ints:ident, $of:path) => {
-        pub(super) extern "C" fn $widen(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
-            // SAFETY: kernels widen a block of an operand into their scratch memory.
-            unsafe {
-                let out = from_raw_parts_mut(dst, n as usize);
-                if stride == size_of::<$t>() as i64 {
-                    $up(from_raw_parts(src.cast::<$t>(), n as usize), out);
-                } else {
-                    let all = strided::<$t>(src, stride, n as usize);
-                    out.iter_mut().zip(all).for_each(|(o, x)| *o = x.to_f32());
-                }
-            }
+/// # Safety
+/// `n` elements lie at `src`, `stride` bytes apart, and there is room for `n` numbers at `dst`.
+unsafe fn widen_by<T: Element>(
+    dst: *mut f32,
+    src: *const u8,
+    stride: i64,
+    n: i64,
+    block: impl Fn(&[T], &mut [f32]),
+) {
+    // SAFETY: the caller guarantees both.
+    unsafe {
+        let out = from_raw_parts_mut(dst, n as usize);
+        if stride == size_of::<T>() as i64 {
+            block(from_raw_parts(src.cast::<T>(), n as usize), out);
+        } else {
+            let all = strided::<T>(src, stride, n as usize);
+            out.iter_mut().zip(all).for_each(|(o, x)| *o = x.up());
         }
-        pub(super) extern "C" fn $narrow(dst: *mut $t, src: *const f32, n: i64) {
-            // SAFETY: kernels narrow a block of their scratch memory into a result.
-            unsafe { $down(from_raw_parts(src, n as usize), from_raw_parts_mut(dst, n as usize)) };
-        }
-        pub(super) extern "C" fn $round(block: *mut f32, n: i64) {
-            // SAFETY: kernels round a block of their scratch memory.
-            let block = unsafe { from_raw_parts_mut(block, n as usize) };
-            block.iter_mut().for_each(|x| *x = <$t>::from_f32(*x).to_f32());
-        }
-        pub(super) extern "C" fn $ints(dst: *mut $t, src: *const i64, n: i64) {
-            // SAFETY: kernels convert a block of their scratch memory into a result.
-            unsafe {
-                let src = from_raw_parts(src, n as usize);
-                from_raw_parts_mut(dst, n as usize).iter_mut().zip(src).for_each(|(o, x)| *o = $of(*x));
-            }
-        }
-    };
+    }
 }
-halves!(f16, f16_to_f32, f32_to_f16, widen_f16, narrow_f16, round_f16, ints_to_f16, numbers::f16_of_int);
-halves!(
-    bf16,
-    bf16_to_f32,
-    f32_to_bf16,
-    widen_bf16,
-    narrow_bf16,
-    round_bf16,
-    ints_to_bf16,
-    numbers::bf16_of_int
-);
 
-macro_rules! scalars {
-    ($($name:ident = $op:ident),*) => {
-        $(pub(super) extern "C" fn $name(x: f32) -> f32 { scalar_eval::un_f32(ScalarUn::$op, x) })*
-    };
+pub(super) extern "C" fn widen<T: Element>(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
+    let block = |src: &[T], dst: &mut [f32]| dst.iter_mut().zip(src).for_each(|(d, s)| *d = s.up());
+    // SAFETY: kernels widen a block of an operand into their scratch memory.
+    unsafe { widen_by(dst, src, stride, n, block) };
 }
-scalars!(exp = Exp, log = Log, tanh = Tanh, erf = Erf, sin = Sin, cos = Cos);
+
+pub(super) extern "C" fn widen_f16(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
+    // SAFETY: as above.
+    unsafe { widen_by(dst, src, stride, n, f16_to_f32) };
+}
+
+pub(super) extern "C" fn widen_bf16(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
+    // SAFETY: as above.
+    unsafe { widen_by(dst, src, stride, n, bf16_to_f32) };
+}
+
+pub(super) extern "C" fn narrow<T: Element>(dst: *mut T, src: *const f32, n: i64) {
+    // SAFETY: kernels narrow a block of their scratch memory into a result.
+    unsafe {
+        let src = from_raw_parts(src, n as usize);
+        from_raw_parts_mut(dst, n as usize).iter_mut().zip(src).for_each(|(d, s)| *d = T::down(*s));
+    }
+}
+
+pub(super) extern "C" fn narrow_f16(dst: *mut f16, src: *const f32, n: i64) {
+    // SAFETY: as above.
+    unsafe { f32_to_f16(from_raw_parts(src, n as usize), from_raw_parts_mut(dst, n as usize)) };
+}
+
+pub(super) extern "C" fn narrow_bf16(dst: *mut bf16, src: *const f32, n: i64) {
+    // SAFETY: as above.
+    unsafe { f32_to_bf16(from_raw_parts(src, n as usize), from_raw_parts_mut(dst, n as usize)) };
+}
+
+pub(super) extern "C" fn round<T: Element>(block: *mut f32, n: i64) {
+    // SAFETY: kernels round a block of their scratch memory.
+    let block = unsafe { from_raw_parts_mut(block, n as usize) };
+    block.iter_mut().for_each(|x| *x = T::down(*x).up());
+}
+
+pub(super) extern "C" fn of_ints<T: Element>(dst: *mut T, src: *const i64, n: i64) {
+    // SAFETY: kernels convert a block of their scratch memory into a result.
+    unsafe {
+        let src = from_raw_parts(src, n as usize);
+        from_raw_parts_mut(dst, n as usize).iter_mut().zip(src).for_each(|(o, x)| *o = T::of_i64(*x));
+    }
+}
 
 /// Words of a matmul's plan.
 pub(super) mod product {

@@ -118,12 +118,8 @@ impl Kernel<'_, '_> {
                 let root = self.b.ins().sqrt(x);
                 return self.b.ins().fdiv(one, root);
             }
-            ScalarUn::Exp => Helper::Exp,
-            ScalarUn::Log => Helper::Log,
-            ScalarUn::Tanh => Helper::Tanh,
-            ScalarUn::Erf => Helper::Erf,
-            ScalarUn::Sin => Helper::Sin,
-            ScalarUn::Cos => Helper::Cos,
+            // The shared routine is right for every function; those above have instructions.
+            other => Helper::Function(other),
         };
         self.call(helper, &[x]).expect("scalar functions give a value")
     }
@@ -174,7 +170,7 @@ impl Kernel<'_, '_> {
             Scalar::Arg(i) => args[*i],
             Scalar::Un(op, a) => {
                 let x = self.value(a, args, dtype, four);
-                if dtype == DType::I32 && !matches!(op, ScalarUn::Neg | ScalarUn::Abs) {
+                if dtype == DType::I32 && !op.has_integers() {
                     return self.refused();
                 }
                 self.un(*op, dtype, four, x)

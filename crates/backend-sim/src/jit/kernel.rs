@@ -7,7 +7,7 @@
 
 use super::element::{defined, lanes, vectorises};
 use super::loops::{BLOCK, Kernel, kernel};
-use super::module::{Code, Helper};
+use super::module::{Code, Conversion, Helper};
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
 use kbc_ir::expr::Expr;
@@ -20,16 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether arithmetic exists for a type.
 pub(super) fn computes(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32)
+    dtype.reduces()
 }
 
-/// Returns the helpers that widen, narrow and round halves, or None for other types.
+/// Returns the helpers that widen, narrow and round a floating-point type narrower than f32, or
+/// None for other types.
 pub(super) fn halves(dtype: DType) -> Option<(Helper, Helper, Helper)> {
-    match dtype {
-        DType::F16 => Some((Helper::WidenF16, Helper::NarrowF16, Helper::RoundF16)),
-        DType::BF16 => Some((Helper::WidenBf16, Helper::NarrowBf16, Helper::RoundBf16)),
-        _ => None,
-    }
+    let of = |c| Helper::Block(c, dtype);
+    (dtype.is_float() && dtype != DType::F32)
+        .then(|| (of(Conversion::Widen), of(Conversion::Narrow), of(Conversion::Round)))
 }
 
 /// Number of vectors of four that a loop iteration processes.

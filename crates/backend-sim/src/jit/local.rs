@@ -8,10 +8,11 @@ use super::calls::product;
 use super::element::lanes;
 use super::kernel::{computes, halves};
 use super::loops::{BLOCK, Kernel, kernel};
-use super::module::{Code, Helper};
+use super::module::{Code, Conversion, Helper};
 use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN, ZEROS};
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
+use kbc_ir::dtype::Format;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::tiles::Side;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
@@ -200,15 +201,11 @@ fn fold(
     k.store(result, to, 0);
 }
 
-/// Returns whether an integer type is signed, and its Cranelift type.
+/// Returns the Cranelift type of an integer type, and whether it is signed.
 fn integer(dtype: DType) -> Option<(Type, bool)> {
-    match dtype {
-        DType::I8 => Some((types::I8, true)),
-        DType::U8 => Some((types::I8, false)),
-        DType::I16 => Some((types::I16, true)),
-        DType::I32 => Some((types::I32, true)),
-        DType::I64 => Some((types::I64, true)),
-        _ => None,
+    match dtype.row().format {
+        Format::Float(_) => None,
+        Format::Int { signed, .. } => Some((bits(dtype), signed)),
     }
 }
 
@@ -275,10 +272,8 @@ fn cast(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
                     }
                 }
             });
-            match to {
-                DType::F16 => drop(k.call(Helper::IntsToF16, &[d, ints, len])),
-                DType::BF16 => drop(k.call(Helper::IntsToBf16, &[d, ints, len])),
-                _ => {}
+            if !from.is_float() && halves(to).is_some() {
+                k.call(Helper::Block(Conversion::Ints, to), &[d, ints, len]);
             }
         });
     })
@@ -428,13 +423,12 @@ fn places(code: &mut Code, dtype: DType) -> Result<FuncId, String> {
                 let place = k.b.ins().iadd(first, i);
                 let v = match dtype {
                     DType::F32 => k.b.ins().fcvt_from_sint(types::F32, place),
-                    DType::F16 | DType::BF16 => {
+                    _ if halves(dtype).is_some() => {
                         let room = k.params[1];
                         k.store(place, room, 0);
                         let (half, one) = (k.b.ins().iadd_imm_s(room, 8), k.int(1));
-                        let helper = if dtype == DType::F16 { Helper::IntsToF16 } else { Helper::IntsToBf16 };
-                        k.call(helper, &[half, room, one]);
-                        k.load(types::I16, half, 0)
+                        k.call(Helper::Block(Conversion::Ints, dtype), &[half, room, one]);
+                        k.load(bits(dtype), half, 0)
                     }
                     _ => narrowed(k, place, bits(dtype)),
                 };

@@ -10,19 +10,42 @@ use cranelift::codegen::control::ControlPlane;
 use cranelift::jit::{JITBuilder, JITModule};
 use cranelift::module::{FuncId, Linkage, Module, default_libcall_names};
 use cranelift::prelude::*;
+use kbc_ir::dtype::DType;
+use kbc_ir::scalar::ScalarUn;
+use kbc_numerics::element::*;
+use kbc_numerics::functions::function;
 use std::collections::BTreeMap;
 
 macro_rules! helpers {
     ($($variant:ident = $symbol:literal, $function:path, ($($param:ident),*) $(-> $ret:ident)?;)*) => {
         /// A host function that compiled code calls.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub(super) enum Helper { $($variant),* }
+        pub(super) enum Helper {
+            $($variant,)*
+            /// A conversion of a block to or from a floating-point type narrower than f32.
+            Block(Conversion, DType),
+            /// A scalar function of f32.
+            Function(ScalarUn),
+        }
 
         impl Helper {
-            fn symbol(self) -> &'static str { match self { $(Helper::$variant => $symbol),* } }
+            fn symbol(self) -> String {
+                match self {
+                    $(Helper::$variant => $symbol.to_owned(),)*
+                    Helper::Block(c, dtype) => format!("kbc_{c:?}_{dtype}"),
+                    Helper::Function(f) => format!("kbc_{}", f.name()),
+                }
+            }
 
             fn signature(self, sig: &mut Signature) {
                 match self {
+                    Helper::Block(c, _) => {
+                        sig.params.extend(vec![AbiParam::new(types::I64); c.parameters()]);
+                    }
+                    Helper::Function(_) => {
+                        sig.params.push(AbiParam::new(types::F32));
+                        sig.returns.push(AbiParam::new(types::F32));
+                    }
                     $(Helper::$variant => {
                         $(sig.params.push(AbiParam::new(types::$param));)*
                         $(sig.returns.push(AbiParam::new(types::$ret));)?
@@ -33,8 +56,62 @@ macro_rules! helpers {
 
         fn symbols(builder: &mut JITBuilder) {
             $(builder.symbol($symbol, $function as *const u8);)*
+            for f in ScalarUn::ALL.iter().copied() {
+                builder.symbol(Helper::Function(f).symbol(), function(f).f32 as *const u8);
+            }
+            for dtype in DType::ALL {
+                for c in Conversion::ALL {
+                    builder.symbol(Helper::Block(c, dtype).symbol(), c.of(dtype));
+                }
+            }
         }
     };
+}
+
+/// A conversion of a block of elements.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Conversion {
+    /// To f32.
+    Widen,
+    /// From f32.
+    Narrow,
+    /// From f32 and back.
+    Round,
+    /// From i64.
+    Ints,
+}
+
+impl Conversion {
+    const ALL: [Conversion; 4] = [Conversion::Widen, Conversion::Narrow, Conversion::Round, Conversion::Ints];
+
+    fn parameters(self) -> usize {
+        match self {
+            Conversion::Widen => 4,
+            Conversion::Narrow | Conversion::Ints => 3,
+            Conversion::Round => 2,
+        }
+    }
+
+    /// Returns the function for a type, with wide instructions for 16-bit types.
+    fn of(self, dtype: DType) -> *const u8 {
+        macro_rules! any {
+            ([] $($name:ident $element:ident,)*) => {
+                match (self, dtype) {
+                    $((Conversion::Widen, DType::$name) => calls::widen::<$element> as *const u8,
+                    (Conversion::Narrow, DType::$name) => calls::narrow::<$element> as *const u8,
+                    (Conversion::Round, DType::$name) => calls::round::<$element> as *const u8,
+                    (Conversion::Ints, DType::$name) => calls::of_ints::<$element> as *const u8,)*
+                }
+            };
+        }
+        match (self, dtype) {
+            (Conversion::Widen, DType::F16) => calls::widen_f16 as *const u8,
+            (Conversion::Widen, DType::BF16) => calls::widen_bf16 as *const u8,
+            (Conversion::Narrow, DType::F16) => calls::narrow_f16 as *const u8,
+            (Conversion::Narrow, DType::BF16) => calls::narrow_bf16 as *const u8,
+            _ => kbc_ir::element_types!(any),
+        }
+    }
 }
 
 helpers! {
@@ -51,20 +128,6 @@ helpers! {
     Matmul = "kbc_matmul", calls::matmul, (I64) -> I64;
     Copy = "kbc_copy", calls::copy, (I64, I64, I64);
     GatherWord = "kbc_gather_word", calls::gather_word, (I64, I64, I64, I64);
-    WidenF16 = "kbc_widen_f16", calls::widen_f16, (I64, I64, I64, I64);
-    WidenBf16 = "kbc_widen_bf16", calls::widen_bf16, (I64, I64, I64, I64);
-    NarrowF16 = "kbc_narrow_f16", calls::narrow_f16, (I64, I64, I64);
-    NarrowBf16 = "kbc_narrow_bf16", calls::narrow_bf16, (I64, I64, I64);
-    RoundF16 = "kbc_round_f16", calls::round_f16, (I64, I64);
-    RoundBf16 = "kbc_round_bf16", calls::round_bf16, (I64, I64);
-    IntsToF16 = "kbc_ints_to_f16", calls::ints_to_f16, (I64, I64, I64);
-    IntsToBf16 = "kbc_ints_to_bf16", calls::ints_to_bf16, (I64, I64, I64);
-    Exp = "kbc_exp", calls::exp, (F32) -> F32;
-    Log = "kbc_log", calls::log, (F32) -> F32;
-    Tanh = "kbc_tanh", calls::tanh, (F32) -> F32;
-    Erf = "kbc_erf", calls::erf, (F32) -> F32;
-    Sin = "kbc_sin", calls::sin, (F32) -> F32;
-    Cos = "kbc_cos", calls::cos, (F32) -> F32;
 }
 
 /// Number of operations above which bodies are compiled quickly instead of optimised, because they
@@ -121,7 +184,7 @@ impl Code {
         helper.signature(&mut sig);
         let id = self
             .module
-            .declare_function(helper.symbol(), Linkage::Import, &sig)
+            .declare_function(&helper.symbol(), Linkage::Import, &sig)
             .expect("each helper is declared once, with one signature");
         self.helpers.insert(helper, id);
         id

@@ -23,7 +23,6 @@ use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferId, BufferRole};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Mem, Program};
-use kbc_numerics::each_element_type as each;
 use kbc_numerics::rng::Rng;
 use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::{BTreeMap, VecDeque};
@@ -524,6 +523,18 @@ fn enter(p: &Program<'_>, region: usize, rank: u64, call: i64, env: &mut [i64]) 
     }
     env[p.env_len] = p.group_rank(id, rank, 0) as i64;
 }
+
+/// Evaluates an expression on the vector inside, whatever its type.
+macro_rules! define {
+    ([$d:tt] $($name:ident $element:ident,)*) => {
+        macro_rules! each {
+            ($d data:expr, $d v:ident => $d e:expr) => {
+                match $d data { $(Data::$name($d v) => $d e),* }
+            };
+        }
+    };
+}
+kbc_ir::element_types!(define $);
 
 /// # Safety
 /// As many elements as `data` has fit at `to`.

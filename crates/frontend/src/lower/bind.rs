@@ -64,29 +64,11 @@ pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
     out
 }
 
-/// Element types by the names that other languages give them.
-const ELSEWHERE: [(&str, DType); 14] = [
-    ("float", DType::F32),
-    ("float32", DType::F32),
-    ("single", DType::F32),
-    ("float16", DType::F16),
-    ("half", DType::F16),
-    ("bfloat", DType::BF16),
-    ("bfloat16", DType::BF16),
-    ("int32", DType::I32),
-    ("int8", DType::I8),
-    ("uint8", DType::U8),
-    ("char", DType::I8),
-    ("byte", DType::U8),
-    ("short", DType::I16),
-    ("long", DType::I64),
-];
-
 /// Returns the element type that was probably meant by an unknown name. Such a name resembles an
 /// element type too closely to be accepted as a name for any type.
 pub(super) fn misspelt(name: &str) -> Option<&'static str> {
     let plain = name.to_lowercase();
-    let elsewhere = ELSEWHERE.iter().find(|e| e.0 == plain).map(|e| e.1.name());
+    let elsewhere = DType::elsewhere(&plain).map(DType::name);
     elsewhere.or_else(|| nearest(name, DType::ALL.map(DType::name)))
 }
 

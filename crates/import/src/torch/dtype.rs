@@ -67,6 +67,16 @@ impl DType {
         TABLE.iter().find(|r| r.2 == name).map(|r| r.1)
     }
 
+    /// Returns PyTorch's type for an element type of kbc.
+    pub fn of(ours: kbc_ir::types::DType) -> DType {
+        DType::of_name(ours.name()).expect("kbc has types of PyTorch only")
+    }
+
+    /// Returns kbc's element type for the type, which has the same name.
+    pub fn ours(self) -> Option<kbc_ir::types::DType> {
+        kbc_ir::types::DType::parse(self.name())
+    }
+
     /// Returns the type with that name in Python, such as `torch.float32`.
     pub fn of_python(name: &str) -> Option<DType> {
         Some(match name.strip_prefix("torch.")? {
@@ -149,6 +159,11 @@ mod tests {
         assert_eq!(U8.with(U16), None);
         assert_eq!(F64.with(F16), Some(F64));
         assert_eq!(DType::of_code(13), Some(Bf16));
+        for ours in kbc_ir::types::DType::ALL {
+            let theirs = DType::of(ours);
+            assert_eq!((theirs.ours(), theirs.bytes()), (Some(ours), ours.bytes()));
+            assert_eq!(DType::of_python(&format!("torch.{}", ours.row().torch)), Some(theirs));
+        }
         assert_eq!(DType::of_code(9), None);
     }
 }

@@ -144,7 +144,7 @@ pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
 }
 
 /// Returns the bytes of a `.npy` file (version 1.0, C order, little-endian). Fails with E406 for
-/// bf16, for which numpy has no name.
+/// types for which numpy has no name.
 pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     npy::write(tensor)
 }

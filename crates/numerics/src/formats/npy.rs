@@ -126,21 +126,17 @@ pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Di
 }
 
 /// Returns the array as version 1.0 in C order, which are the bytes that `numpy.save` writes. Fails
-/// with E406 for bf16.
+/// with E406 for types that numpy does not have.
 pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
-    let descr = match tensor.dtype() {
-        DType::F32 => "<f4",
-        DType::F16 => "<f2",
-        DType::I32 => "<i4",
-        DType::I64 => "<i8",
-        DType::I16 => "<i2",
-        DType::I8 => "|i1",
-        DType::U8 => "|u1",
-        DType::BF16 => {
-            return Err(Diagnostic::error("E406", "numpy's formats have no bf16")
-                .note("numpy would read the values back as two raw bytes each")
-                .help("write a .safetensors file, or cast the result to f32"));
-        }
+    let dtype = tensor.dtype();
+    let Some(descr) = dtype.row().numpy else {
+        let bytes = match dtype.bytes() {
+            1 => "one raw byte each",
+            _ => "two raw bytes each",
+        };
+        return Err(Diagnostic::error("E406", format!("numpy's formats have no {dtype}"))
+            .note(format!("numpy would read the values back as {bytes}"))
+            .help("write a .safetensors file, or cast the result to f32"));
     };
     let sizes: Vec<String> = tensor.shape().iter().map(u64::to_string).collect();
     let comma = if sizes.len() == 1 { "," } else { "" };
@@ -182,16 +178,18 @@ fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnos
         Some(b'<' | b'>' | b'|' | b'=') => name.split_at(1),
         _ => ("", name),
     };
+    let own = DType::ALL.into_iter().find(|d| d.row().numpy.is_some_and(|n| n.get(1..) == Some(kind)));
     let dtype = match kind {
         "V2" | "u2" | "i2" if near == Near::Bits => DType::BF16,
         "b1" if near != Near::No => DType::U8,
-        "f4" => DType::F32,
-        "f2" => DType::F16,
-        "i8" => DType::I64,
-        "i4" => DType::I32,
-        "i2" => DType::I16,
-        "i1" => DType::I8,
-        "u1" => DType::U8,
+        _ if let Some(d) = own => d,
+        "V1" => {
+            return refuse(
+                "elements of one raw byte (`V1`), perhaps an 8-bit float: numpy has no name for these types"
+                    .into(),
+                "save 8-bit floats as .safetensors, or as f32: `np.save(path, a.astype(np.float32))`",
+            );
+        }
         "V2" => {
             return refuse(
                 "elements of two raw bytes (`V2`), perhaps bf16: numpy has no name for that type".into(),

@@ -67,7 +67,7 @@ pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
         let start = data.len();
         data.extend(encode(tensor));
         let entry = serde_json::json!({
-            "dtype": tensor.dtype().name().to_uppercase(),
+            "dtype": tensor.dtype().row().safetensors,
             "shape": tensor.shape(),
             "data_offsets": [start, data.len()],
         });
@@ -85,7 +85,14 @@ pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
 
 /// Returns the kbc type of a type name of the format.
 fn dtype_of(name: &str) -> Option<DType> {
-    DType::ALL.into_iter().find(|d| d.name().to_uppercase() == name)
+    DType::ALL.into_iter().find(|d| d.row().safetensors == name)
+}
+
+/// Returns the type names that kbc reads, as in `F32, F16 and I64`.
+fn known() -> String {
+    let names = DType::ALL.map(|d| d.row().safetensors);
+    let (last, rest) = names.split_last().expect("there are types");
+    format!("{} and {last}", rest.join(", "))
 }
 
 /// A tensor as the header describes it.
@@ -153,7 +160,7 @@ impl<'a> File<'a> {
                     entry.dtype.escape_default()
                 ),
             )
-            .help("kbc reads F32, F16, BF16, I32, I8, U8, I16 and I64: save it cast to one of them")
+            .help(format!("kbc reads {}: save it cast to one of them", known()))
         })?;
         Ok((key.to_owned(), entry, dtype))
     }

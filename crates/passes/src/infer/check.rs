@@ -1,16 +1,17 @@
 //! Checks of types on a mesh (axes exist, and each has one use), and the canonical form of equal
 //! placements.
 
+use super::rules::no_arithmetic;
 use crate::reshard;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
-use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
+use kbc_ir::types::{Cut, CutRule, DType, Mesh, TensorType};
 
 /// Checks a type of the program and reports what is wrong with it. Returns whether it is sound.
 ///
 /// Errors: E203 for an axis that the mesh does not have, E204 for an axis with two uses, E205 for a
-/// coordinate outside its axis, E206 for a partial value of a type that does not reduce, E215 for
+/// coordinate outside its axis, E206 or E235 for a partial value of a type that does not reduce, E215 for
 /// more elements than any memory has.
 pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagnostics) -> bool {
     let before = found.list.len();
@@ -27,11 +28,7 @@ pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagn
     if let Some((op, axes)) = &ty.partial {
         jobs.extend(axes.iter().map(|a| (a, format!("is a {op} still to be done"))));
         if !ty.dtype.reduces() {
-            found.push(
-                Diagnostic::error("E206", format!("`{ty}`: {} values move and do not reduce", ty.dtype))
-                    .primary(span, "partial here")
-                    .help("use f32, f16, bf16 or i32"),
-            );
+            found.push(unreduced(ty).primary(span, "partial here"));
         }
     }
     jobs.extend(ty.only.iter().map(|(c, a)| (a, format!("has only coordinate {c} hold it"))));
@@ -113,4 +110,12 @@ pub fn canonical(mesh: &Mesh, ty: &TensorType) -> TensorType {
         axes.sort_by_key(|axis| mesh.axes.iter().position(|a| a.name == *axis));
     }
     ty
+}
+
+/// Returns the error for a reduction of a type without arithmetic.
+pub(super) fn unreduced(ty: &TensorType) -> Diagnostic {
+    no_arithmetic(ty.dtype).unwrap_or_else(|| {
+        Diagnostic::error("E206", format!("`{ty}`: {} values move and do not reduce", ty.dtype))
+            .help(format!("use {}", DType::computing()))
+    })
 }

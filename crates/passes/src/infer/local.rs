@@ -1,13 +1,13 @@
 //! Type inference for local programs: the types of each rank's own values, and whether the
 //! collectives of all ranks match.
 
-use super::rules::{Operand, Outcome};
+use super::rules::{Operand, Outcome, no_arithmetic};
 use super::{Typing, typed};
 use crate::pass::Changed;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{Collective, Op};
 use kbc_ir::local::{Groups, Local, meetings, pending, result_sizes};
-use kbc_ir::types::{Mesh, TensorType};
+use kbc_ir::types::{DType, Mesh, TensorType};
 use kbc_rounds::Library;
 
 /// Infers the types of all parts.
@@ -63,15 +63,13 @@ impl Typing<'_> {
             return None;
         }
         if let Some(red) = c.red.filter(|_| !x.1.dtype.reduces()) {
-            self.found.push(
-                Diagnostic::error(
-                    "E206",
-                    format!("{} {red} of `{}`: {} values move and do not reduce", c.name(), x.1, x.1.dtype),
-                )
-                .primary(op.span, "reduced here")
-                .secondary(value, format!("this is `{}`", x.1))
-                .help("cast it to f32, f16, bf16 or i32"),
-            );
+            let d = no_arithmetic(x.1.dtype).unwrap_or_else(|| {
+                let what =
+                    format!("{} {red} of `{}`: {} values move and do not reduce", c.name(), x.1, x.1.dtype);
+                Diagnostic::error("E206", what).help(format!("cast it to {}", DType::computing()))
+            });
+            self.found
+                .push(d.primary(op.span, "reduced here").secondary(value, format!("this is `{}`", x.1)));
             return None;
         }
         match result_sizes(c, p, &places, &x.1.sizes()) {

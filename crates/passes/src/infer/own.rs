@@ -6,6 +6,7 @@
 //! declaration, and reports operands that the collective cannot have.
 
 use super::Typing;
+use super::check::unreduced;
 use super::rules::{Operand, Outcome};
 use crate::expand;
 use crate::part_of::library_for;
@@ -99,11 +100,7 @@ impl Typing<'_> {
             ));
         }
         if promise.red.is_some() && !ty.dtype.reduces() {
-            return Err(Box::new(
-                Diagnostic::error("E206", format!("`{ty}`: {} values move and do not reduce", ty.dtype))
-                    .primary(op.span, format!("{name} adds"))
-                    .help("use f32, f16, bf16 or i32"),
-            ));
+            return Err(Box::new(unreduced(ty).primary(op.span, format!("{name} adds"))));
         }
         let example = |d: usize| {
             let mut one = ty.erased();

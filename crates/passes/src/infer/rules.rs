@@ -4,6 +4,7 @@ use super::site::{Keep, Site, Solution, resolve};
 use super::{Typing, check};
 use crate::reshard;
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::dtype::Format;
 use kbc_ir::fill::{Fill, With};
 use kbc_ir::graph::{Op, OpId};
 use kbc_ir::linear;
@@ -341,6 +342,10 @@ impl Typing<'_> {
         let refuse = |what: String, help: &str| {
             Diagnostic::error("E206", what).primary(op.span, format!("of {dtype} values")).help(help)
         };
+        if let Some(d) = no_arithmetic(dtype) {
+            self.found.push(d.primary(op.span, format!("of {dtype} values")));
+            return false;
+        }
         if !dtype.reduces() {
             self.found
                 .push(refuse(format!("{dtype} values move and do not compute"), "cast to f32 or i32 first"));
@@ -427,16 +432,22 @@ pub fn not_that_tensor(ty: &TensorType, value: Span, want: &TensorType, asked: S
     Some(if code == "E202" { d.help(format!("cast it: `{}(..)`", want.dtype)) } else { d })
 }
 
-/// Rank of an element type in an order by capacity, for the suggested cast.
-fn rank_of(dtype: DType) -> u8 {
-    match dtype {
-        DType::F32 => 7,
-        DType::BF16 => 6,
-        DType::F16 => 5,
-        DType::I64 => 4,
-        DType::I32 => 3,
-        DType::I16 => 2,
-        DType::I8 | DType::U8 => 1,
+/// Returns the error for arithmetic on a floating-point type that is only moved and converted.
+pub(super) fn no_arithmetic(dtype: DType) -> Option<Diagnostic> {
+    let why = dtype.scaled()?;
+    Some(
+        Diagnostic::error("E235", format!("{dtype} values move and convert, and do not compute"))
+            .note(why)
+            .help("compute in a wider type, `f32(..)`, and cast the result back"),
+    )
+}
+
+/// Rank of an element type in an order by capacity, for the suggested cast: floats with arithmetic
+/// by their largest number, then integers by their bits, then other floats.
+fn rank_of(dtype: DType) -> (u8, f64) {
+    match dtype.row().format {
+        Format::Float(f) => (if dtype.reduces() { 2 } else { 0 }, f.max),
+        Format::Int { bits, .. } => (1, f64::from(bits)),
     }
 }
 

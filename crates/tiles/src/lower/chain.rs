@@ -109,17 +109,14 @@ pub enum Bound {
 
 /// Rounds a number to a value of a type, once, to nearest even (`docs/numbers.md`).
 pub fn round(v: f64, dtype: DType) -> f64 {
-    let (bits, smallest, largest) = match dtype {
-        DType::F16 => (11, -14, 65_504.0),
-        DType::BF16 => (8, -126, f64::from(f32::from_bits(0x7f7f_0000))),
-        DType::I32 => return f64::from(v.round_ties_even() as i32),
-        _ => return f64::from(v as f32),
+    let Some(f) = dtype.float().filter(|_| dtype != DType::F32) else {
+        return if dtype == DType::I32 { f64::from(v.round_ties_even() as i32) } else { f64::from(v as f32) };
     };
     if v == 0.0 || !v.is_finite() {
         return v;
     }
     let exponent = ((v.to_bits() >> 52) & 0x7ff) as i32 - 1023;
-    let last = f64::powi(2.0, exponent.max(smallest) - (bits - 1));
+    let last = f64::powi(2.0, exponent.max(f.least) - (f.digits as i32 - 1));
     let n = (v / last).round_ties_even() * last;
-    if n.abs() > largest { f64::INFINITY.copysign(v) } else { n }
+    if n.abs() > f.max { f64::INFINITY.copysign(v) } else { n }
 }

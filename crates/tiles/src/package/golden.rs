@@ -12,6 +12,7 @@
 
 mod elementwise;
 mod errors;
+mod functions;
 mod needed;
 mod rows;
 mod tiles;
@@ -22,6 +23,7 @@ use crate::lower::chain::Bound;
 pub use elementwise::Numbers;
 use elementwise::{Elementwise, Names, arguments, broken, stored};
 use kbc_diag::Diagnostic;
+use kbc_ir::dtype::FloatFormat;
 use kbc_ir::fill::With;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
@@ -72,7 +74,8 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
     let numbers = match kind {
         Numbers::Plain => EXACT.to_owned(),
         Numbers::Bounded => {
-            let table = super::python::fill(BOUNDS, &[("ERRORS", &errors::errors(&program.graph, bound))]);
+            let errors = errors::errors(&program.graph, bound);
+            let table = super::python::fill(&library(), &[("ERRORS", &errors)]);
             needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
@@ -103,8 +106,32 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
                 if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" },
             ),
             ("NUMBERS", &numbers),
+            ("STORED", &python::dictionary(stored_types(&program.graph), python::torch)),
         ],
     ))
+}
+
+/// Returns the functions of values with bounds.
+fn library() -> String {
+    super::python::fill(BOUNDS, &[("FUNCTIONS", &functions::all()), ("FLOATS", &floats())])
+}
+
+/// Returns the floating-point types with arithmetic, and the others that a program has.
+fn stored_types(graph: &Graph) -> impl Iterator<Item = DType> {
+    let has = |d: DType| graph.order().iter().any(|o| graph.op(*o).ty.as_ref().is_some_and(|t| t.dtype == d));
+    DType::ALL.into_iter().filter(move |d| d.is_float() && (d.reduces() || has(*d)))
+}
+
+/// Prints the types with arithmetic in f32: unit roundoff, smallest positive number, and the least
+/// number that is rounded to infinity.
+fn floats() -> String {
+    let computed = DType::ALL.into_iter().filter(|d| d.computes_in_f32());
+    let line = |(d, f): (DType, FloatFormat)| {
+        let (digits, top) = (f.digits as i32, f.max.log2().floor() as i32 + 1);
+        let least = f.least - digits + 1;
+        format!("    \"{d}\": (2.0**-{digits}, 2.0**{least}, 2.0**{top} - 2.0**{}),\n", top - 1 - digits)
+    };
+    computed.filter_map(|d| Some((d, d.float()?))).map(line).collect()
 }
 
 /// Prints a global tensor, such as `Type("x", "f32", (None,), ("sum", ("tp",)), None)`.
@@ -152,7 +179,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
     if bounded {
-        names.0.extend(BOUNDS.split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
+        names.0.extend(library().split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
     }
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
     let mut values: BTreeMap<OpId, Held> = BTreeMap::new();
@@ -296,7 +323,7 @@ fn operation(
             };
             // The kernel rounds a value of a narrow type where it stores it, and not in the steps
             // before.
-            if bounded && matches!(dtype, DType::F16 | DType::BF16) {
+            if bounded && dtype.computes_in_f32() && dtype != DType::F32 {
                 format!("stored({value}, \"{dtype}\")")
             } else {
                 value

@@ -5,6 +5,7 @@
 //! that of the IR.
 
 use kbc_ir::expr::{BinOp, Expr, UnOp};
+use kbc_ir::types::DType;
 use std::fmt::Write;
 
 /// Keywords of Python, and names that the templates use.
@@ -26,6 +27,17 @@ pub fn identifier(name: &str) -> bool {
 /// Checks whether a name has another meaning in generated Python.
 pub fn reserved(name: &str) -> bool {
     RESERVED.contains(&name)
+}
+
+/// Prints the entries of a dictionary of element types, such as `"f32": torch.float32, ..`.
+pub fn dictionary(types: impl Iterator<Item = DType>, of: fn(DType) -> String) -> String {
+    let entries: Vec<String> = types.map(|d| format!("\"{d}\": {}", of(d))).collect();
+    entries.join(", ")
+}
+
+/// Prints the PyTorch type of an element type.
+pub fn torch(dtype: DType) -> String {
+    format!("torch.{}", dtype.row().torch)
 }
 
 /// Prints a string literal.

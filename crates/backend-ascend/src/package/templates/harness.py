@@ -40,13 +40,9 @@ import layout
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = {
-    "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32,
-    "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "i64": torch.int64,
-}
+@TORCH@}
 DEVICE = {
-    "f32": DataType.FLOAT32, "f16": DataType.FLOAT16, "bf16": DataType.BFLOAT16, "i32": DataType.INT32,
-    "i8": DataType.INT8, "u8": DataType.UINT8, "i16": DataType.INT16, "i64": DataType.INT64,
-}
+@DEVICE@}
 # What a launch writes whole need not be copied to the device; here it is, so that the poison is there and not on the host.
 DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirection.INOUT}
 ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}

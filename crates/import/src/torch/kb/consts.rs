@@ -4,7 +4,7 @@
 //! operation. The table of operations decides which function an operation applies.
 
 use crate::torch::dtype::DType;
-use half::{bf16, f16};
+use kbc_numerics::numbers::round_to;
 
 /// Greatest number of elements of a constant that are stored individually. A constant with one
 /// repeated value may have any number of elements.
@@ -37,9 +37,7 @@ pub struct Const {
 pub fn rounded(dtype: DType, x: f64) -> Option<f64> {
     Some(match dtype {
         DType::F64 => x,
-        DType::F32 => f64::from(x as f32),
-        DType::F16 => f16::from_f64(x).to_f64(),
-        DType::Bf16 => bf16::from_f64(x).to_f64(),
+        d if let Some(ours) = d.ours().filter(|d| d.is_float()) => round_to(x, ours),
         DType::Bool => f64::from(u8::from(x != 0.0)),
         d if d.class() == 1 => return Some(x.trunc()).filter(|x| x.abs() <= EXACT),
         _ => return None,

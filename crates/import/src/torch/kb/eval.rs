@@ -9,6 +9,8 @@ use super::consts::strides;
 use super::graph::{Coll, Graph, Layer, Node, NodeId, Op, Operand};
 use super::vocabulary::holds;
 use crate::torch::dtype::DType;
+use kbc_ir::scalar::ScalarUn;
+use kbc_numerics::functions;
 use std::ops::Range;
 
 /// A tensor.
@@ -362,23 +364,17 @@ fn function(name: &str) -> Result<fn(f64) -> f64, String> {
     Ok(match name {
         "-" => |x| -x,
         "relu" => |x| if x < 0.0 { 0.0 } else { x },
-        "abs" => f64::abs,
-        "exp" => f64::exp,
-        "log" => f64::ln,
-        "tanh" => f64::tanh,
-        "sqrt" => f64::sqrt,
-        "rsqrt" => |x| 1.0 / x.sqrt(),
-        "sin" => f64::sin,
-        "cos" => f64::cos,
         "sigmoid" => |x| 1.0 / (1.0 + (-x).exp()),
         "silu" => |x| x / (1.0 + (-x).exp()),
-        "erf" => libm::erf,
         "gelu" => |x| 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
         "gelu_tanh" => |x| {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
             0.5 * x * (1.0 + inner.tanh())
         },
-        other => return Err(format!("the function `{other}`")),
+        other => match ScalarUn::parse(other) {
+            Some(f) => functions::function(f).f64,
+            None => return Err(format!("the function `{other}`")),
+        },
     })
 }
 

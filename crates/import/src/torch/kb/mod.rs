@@ -135,7 +135,7 @@ pub struct Kb {
     /// Prefix of the names of these files: the name of the program, unless a file of the user
     /// has that name.
     pub stem: String,
-    /// Extension of these files: `npz`, or `safetensors` if there is bf16, for which
+    /// Extension of these files: `npz`, or `safetensors` if there is bf16 or f8, for which
     /// numpy has no type.
     pub ending: &'static str,
 }
@@ -278,9 +278,9 @@ struct Out<'a> {
 
 impl<'a> Out<'a> {
     fn new(name: &str, given: &'a Given, axes: &'a Axes, programs: &[Program]) -> Out<'a> {
-        let half =
-            |p: &Program| (0..p.values.len()).any(|v| p.meta(v).is_some_and(|m| m.dtype == DType::Bf16));
-        let ending = if programs.iter().any(half) { "safetensors" } else { "npz" };
+        let strange = |d: DType| d.ours().is_some_and(|d| d.row().numpy.is_none());
+        let held = |p: &Program| (0..p.values.len()).any(|v| p.meta(v).is_some_and(|m| strange(m.dtype)));
+        let ending = if programs.iter().any(held) { "safetensors" } else { "npz" };
         let found = Diagnostics::new();
         // A file of constants must not overwrite the ranks' own data files.
         let (before, after) = given.path.rsplit('/').next().unwrap_or("").split_once('*').unwrap_or(("", ""));

@@ -38,15 +38,6 @@ impl Step<'_> {
                     choose(g, ">", [o[0], Num(0.0)], Num(1.0), below)
                 },
             ),
-            "log1p" => self.apply(
-                &x,
-                true,
-                |v| v[0].ln_1p(),
-                |g, o| {
-                    let y = g.infix('+', o[0], Num(1.0));
-                    g.call("log", &[y])
-                },
-            ),
             "expm1" => self.apply(&x, true, |v| v[0].exp_m1(), |g, o| less_one(g, o[0])),
             "erfc" => self.apply(
                 &x,

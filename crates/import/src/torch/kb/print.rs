@@ -15,7 +15,7 @@ use std::fmt::Write;
 const SHORT: usize = 48;
 
 /// Words that cannot be names of values.
-const RESERVED: [&str; 54] = [
+const RESERVED: [&str; 49] = [
     "algorithm",
     "apply",
     "at",
@@ -63,11 +63,6 @@ const RESERVED: [&str; 54] = [
     "using",
     "where",
     "zeros",
-    "f32",
-    "f16",
-    "bf16",
-    "i32",
-    "i64",
     "sys",
     "m",
 ];
@@ -82,7 +77,7 @@ pub fn word(text: &str) -> String {
     if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.insert(0, 'v');
     }
-    if RESERVED.contains(&out.as_str()) {
+    if RESERVED.contains(&out.as_str()) || kbc_ir::types::DType::parse(&out).is_some() {
         out.push('_');
     }
     out

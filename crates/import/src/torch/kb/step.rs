@@ -169,6 +169,9 @@ impl Step<'_> {
             return Const::map(dtype, &sizes, &known, fold).map(Val::Const);
         }
         let keep = kept(dtype)?;
+        if keep.ours().is_some_and(|d| !d.reduces()) {
+            return Err(format!("kbc moves and converts {} and does not compute with it", keep.name()));
+        }
         let half = matches!(keep, DType::F16 | DType::Bf16);
         let inexact =
             known.iter().any(|c| c.uniform().is_some_and(|x| x.is_finite() && rounded(keep, x) != Some(x)));

@@ -11,6 +11,8 @@ use super::step::{Found, Step};
 use super::values::{Compared, Val, kept};
 use crate::torch::dtype::DType;
 use crate::torch::rules::Rule;
+use kbc_ir::scalar::ScalarUn;
+use kbc_numerics::functions::function;
 
 use Operand::{Node, Num};
 
@@ -18,23 +20,21 @@ use Operand::{Node, Num};
 /// are computed in f32.
 type Unary = (&'static str, &'static str, fn(f64) -> f64, bool);
 
-const UNARY: [Unary; 15] = [
+/// The functions that kbc's scalar functions do not have, or that have another name there.
+const UNARY: [Unary; 6] = [
     ("relu", "relu", |x| x.max(0.0), false),
     ("neg", "-", |x| -x, false),
-    ("abs", "abs", f64::abs, false),
-    ("exp", "exp", f64::exp, false),
-    ("log", "log", f64::ln, false),
-    ("tanh", "tanh", f64::tanh, false),
-    ("sqrt", "sqrt", f64::sqrt, false),
-    ("rsqrt", "rsqrt", |x| 1.0 / x.sqrt(), false),
-    ("sin", "sin", f64::sin, false),
-    ("cos", "cos", f64::cos, false),
     ("sigmoid", "sigmoid", |x| 1.0 / (1.0 + (-x).exp()), true),
     ("silu", "silu", |x| x / (1.0 + (-x).exp()), true),
-    ("erf", "erf", libm::erf, false),
     ("gelu", "gelu", |x| 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)), true),
     ("reciprocal", "1/", |x| 1.0 / x, false),
 ];
+
+/// Returns the row of a function of PyTorch. kbc's scalar functions have the names of PyTorch's.
+fn unary_of(name: &str) -> Option<Unary> {
+    let own = || ScalarUn::parse(name).map(|f| (f.name(), f.name(), function(f).f64, false));
+    UNARY.into_iter().find(|u| u.0 == name).or_else(own)
+}
 
 /// A comparison: PyTorch's name, kbc's operator, its value.
 type Comparison = (&'static str, &'static str, fn(f64, f64) -> bool);
@@ -261,7 +261,7 @@ impl Step<'_> {
 
     fn unary(&mut self) -> Found<Val> {
         let name = short(self.node.op.name);
-        let (_, kb, fold, up) = UNARY.iter().find(|u| u.0 == name).ok_or("kbc has no such function")?;
+        let (_, kb, fold, up) = unary_of(name).ok_or("kbc has no such function")?;
         let x = self.val("self")?;
         let kb = if name == "gelu" && self.word("approximate") == "tanh" { "gelu_tanh" } else { kb };
         if kb == "gelu_tanh" && matches!(x, Val::Const(_)) {
@@ -269,7 +269,7 @@ impl Step<'_> {
         }
         self.apply(
             &[x],
-            *up,
+            up,
             |v| fold(v[0]),
             |g, o| match kb {
                 "-" => g.call("-", o),

@@ -40,8 +40,9 @@ pub enum Val {
 /// Returns a sentence if there is none.
 pub fn kept(dtype: DType) -> Result<DType, String> {
     match dtype {
-        DType::F32 | DType::F16 | DType::Bf16 | DType::I32 => Ok(dtype),
+        DType::I32 => Ok(dtype),
         DType::I64 | DType::Bool => Ok(DType::I32),
+        other if other.ours().is_some_and(|d| d.is_float()) => Ok(dtype),
         other => Err(format!("kbc does not compute with {}", other.name())),
     }
 }

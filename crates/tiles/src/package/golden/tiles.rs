@@ -203,7 +203,7 @@ impl Tiles<'_> {
                         false => format!("torch.broadcast_tensors({text}, {})[0]", args.join(", ")),
                     };
                 }
-                if bounded && matches!(dtype, DType::F16 | DType::BF16) {
+                if bounded && dtype.computes_in_f32() && dtype != DType::F32 {
                     text = format!("stored({text}, \"{dtype}\")");
                 }
                 let index = wider(of.into_iter().map(|a| a.index));

@@ -53,10 +53,7 @@ COINS = None
 
 # Unit roundoff, smallest positive number, and the least number that is rounded to infinity.
 FLOATS = {
-    "f32": (2.0**-24, 2.0**-149, 2.0**128 - 2.0**103),
-    "f16": (2.0**-11, 2.0**-24, 2.0**16 - 2.0**4),
-    "bf16": (2.0**-8, 2.0**-133, 2.0**128 - 2.0**119),
-}
+@FLOATS@}
 
 
 # Of the kernel's functions: units in the last place, an absolute error, and the largest argument they are for.
@@ -268,44 +265,7 @@ def function(name, x, passed):
     return rounded(getattr(torch, name)(x.value), torch.where(inside, passed + error, float("inf")), ulps=ulps)
 
 
-def exp(x):
-    return function("exp", x, times(torch.exp(x.value), torch.expm1(x.bound)))
-
-
-def log(x):
-    passed = torch.where(x.value > x.bound, -torch.log1p(-x.bound / x.value), float("inf"))
-    return function("log", x, torch.where((x.bound == 0) | (x.value + x.bound < 0), 0.0, passed))
-
-
-def sqrt(x):
-    passed = x.bound / (torch.sqrt(x.value) + torch.sqrt((x.value - x.bound).clamp(min=0)))
-    passed = torch.where(x.value < x.bound, float("inf"), passed)
-    return rounded(torch.sqrt(x.value), torch.where((x.bound == 0) | (x.value + x.bound < 0), 0.0, passed))
-
-
-def rsqrt(x):
-    return number(1.0, "f32") / sqrt(x)
-
-
-def least(x):
-    """The end of the interval nearest to 0, where the slopes of tanh and erf are largest."""
-    return (x.value.abs() - x.bound).clamp(min=0)
-
-
-def tanh(x):
-    return function("tanh", x, times(x.bound, 1 - torch.tanh(least(x)) ** 2).clamp(max=2))
-
-
-def erf(x):
-    return function("erf", x, times(x.bound, 2 / torch.pi**0.5 * torch.exp(-least(x) ** 2)).clamp(max=2))
-
-
-def sin(x):
-    return function("sin", x, times(x.bound, (torch.cos(x.value).abs() + x.bound).clamp(max=1)).clamp(max=2))
-
-
-def cos(x):
-    return function("cos", x, times(x.bound, (torch.sin(x.value).abs() + x.bound).clamp(max=1)).clamp(max=2))
+@FUNCTIONS@
 
 
 def tightened(feeds, results):

@@ -28,7 +28,7 @@ OUTPUTS = (
 @OUTPUTS@)
 # Largest exact inputs are one less: for each rank count, one number an input; None where integers do not stay exact.
 MODULI = @MODULI@
-STORED = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+STORED = {@STORED@}
 
 
 def axes(nranks):

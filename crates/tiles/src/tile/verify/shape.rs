@@ -49,20 +49,6 @@ fn instruction(text: String) -> Diagnostic {
     Diagnostic::error("E451", text)
 }
 
-/// Checks whether a number is a value of a type. For floating-point types, every number is rounded
-/// to one.
-fn holds(dtype: DType, n: f64) -> bool {
-    let range = |lo: f64, hi: f64| n.fract() == 0.0 && (lo..=hi).contains(&n);
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => true,
-        DType::I32 => range(f64::from(i32::MIN), f64::from(i32::MAX)),
-        DType::I16 => range(f64::from(i16::MIN), f64::from(i16::MAX)),
-        DType::I8 => range(-128.0, 127.0),
-        DType::U8 => range(0.0, 255.0),
-        DType::I64 => range(-9_007_199_254_740_992.0, 9_007_199_254_740_992.0),
-    }
-}
-
 impl Walk<'_, '_> {
     fn block(&mut self, list: &[Stmt], first: usize) {
         let before = self.chosen;
@@ -261,7 +247,7 @@ impl Walk<'_, '_> {
         if let Err(why) = self.sink.device.vector(which, dtype, number.is_some()) {
             self.report(op, instruction(format!("there is no {} of {dtype}{by}", which.name())).note(why));
         }
-        if let Some(n) = number.filter(|n| !holds(dtype, *n)) {
+        if let Some(n) = number.filter(|n| kbc_ir::fill::has(dtype, *n).is_err()) {
             self.report(op, instruction(format!("{n:?} is no value of {dtype}")));
         }
     }

@@ -1,0 +1,285 @@
+//! Elements in memory: one Rust type per element type, with its conversions.
+//!
+//! f32, integers and the 16-bit floats of the `half` crate are used as they are. 8-bit floats are
+//! [`F8E4M3FN`] and [`F8E5M2`]: their bits, converted by the facts of their rows in
+//! [`kbc_ir::dtype`].
+
+use crate::tensor::Value;
+pub use half::{bf16, f16};
+use kbc_ir::dtype::{DType, FloatFormat};
+
+/// An element of some type.
+pub trait Element: Copy + Default {
+    /// Returns the element as a number, exactly.
+    fn value(self) -> Value;
+    /// Checks whether two elements have the same bits, or are both NaN.
+    fn same(self, other: Self) -> bool;
+    /// Returns the bits, extended by the sign of an integer or by zeros.
+    fn bits(self) -> i64;
+    /// Returns a number rounded once: to nearest even, and for integers to the nearest in range.
+    fn of_f64(v: f64) -> Self;
+    /// Returns an integer: rounded to nearest even, and for integers the low bits.
+    fn of_i64(v: i64) -> Self;
+    /// Returns the element in f32: exactly for floating-point types, rounded once for integers.
+    fn up(self) -> f32;
+    /// Returns a number of f32 as [`Element::of_f64`] does.
+    fn down(v: f32) -> Self;
+    /// Appends the little-endian bytes.
+    fn write(self, out: &mut Vec<u8>);
+    /// Reads little-endian bytes. There are as many as the element has.
+    fn read(bytes: &[u8]) -> Self;
+}
+
+/// Returns an f32 such that rounding it again to a narrower type gives the same result as rounding
+/// once (rounding to odd): toward zero, with the last bit set if anything was lost. The conversions
+/// of f64 in the `half` crate drop low bits.
+fn odd_f32(v: f64) -> f32 {
+    let near = v as f32;
+    if f64::from(near) == v || v.is_nan() {
+        return near;
+    }
+    let bits = near.to_bits();
+    let toward_zero = if f64::from(near).abs() > v.abs() { bits - 1 } else { bits };
+    f32::from_bits(toward_zero | 1)
+}
+
+/// Returns an integer as an f64 such that rounding it again to a narrower type gives the same
+/// result as rounding once: if bits do not fit, the last bit that fits is set (rounding to odd).
+fn sticky(v: i64) -> f64 {
+    let wide = 64 - v.unsigned_abs().leading_zeros();
+    let lost = wide.saturating_sub(53);
+    let kept = v >> lost;
+    let odd = i64::from(kept << lost != v);
+    // At most 53 significant bits remain, so the product is exact. Narrower types have at most 24,
+    // so the last bit only means "not exact".
+    ((kept | odd) as f64) * (1u64 << lost) as f64
+}
+
+/// The bytes of a type that converts to and from arrays of them.
+macro_rules! bytes {
+    ($t:ty) => {
+        fn write(self, out: &mut Vec<u8>) {
+            out.extend(self.to_le_bytes());
+        }
+        fn read(bytes: &[u8]) -> Self {
+            bytes.try_into().map_or(Self::default(), <$t>::from_le_bytes)
+        }
+    };
+}
+
+macro_rules! integers {
+    ($($t:ty),*) => {$(impl Element for $t {
+        fn value(self) -> Value { Value::Int(i64::from(self)) }
+        fn same(self, other: Self) -> bool { self == other }
+        fn bits(self) -> i64 { i64::from(self) }
+        fn of_f64(v: f64) -> Self { v.round_ties_even() as $t }
+        fn of_i64(v: i64) -> Self { v as $t }
+        fn up(self) -> f32 { self as f32 }
+        fn down(v: f32) -> Self { Self::of_f64(f64::from(v)) }
+        bytes!($t);
+    })*};
+}
+integers!(i32, i8, u8, i16, i64);
+
+macro_rules! floats {
+    ($($t:ty: $of:expr, $int:expr, $up:expr, $down:expr;)*) => {$(impl Element for $t {
+        fn value(self) -> Value { Value::Float(f64::from(self)) }
+        fn same(self, other: Self) -> bool {
+            self.to_bits() == other.to_bits() || (self.is_nan() && other.is_nan())
+        }
+        fn bits(self) -> i64 { i64::from(self.to_bits()) }
+        fn of_f64(v: f64) -> Self { $of(v) }
+        fn of_i64(v: i64) -> Self { $int(v) }
+        fn up(self) -> f32 { $up(self) }
+        fn down(v: f32) -> Self { $down(v) }
+        bytes!($t);
+    })*};
+}
+
+/// Returns a number of a type that is narrower than f32.
+fn narrow<T: Element>(v: f64) -> T {
+    T::down(odd_f32(v))
+}
+
+/// Returns an integer in a type that is narrower than f32.
+fn whole<T: Element>(v: i64) -> T {
+    T::down(odd_f32(sticky(v)))
+}
+
+floats! {
+    f32: |v| v as f32, |v| v as f32, |v| v, |v| v;
+    f16: narrow, whole, f16::to_f32, f16::from_f32;
+    bf16: narrow, whole, bf16::to_f32, bf16::from_f32;
+    F8E4M3FN: narrow, whole, F8E4M3FN::to_f32, F8E4M3FN::from_f32;
+    F8E5M2: narrow, whole, F8E5M2::to_f32, F8E5M2::from_f32;
+}
+
+/// Returns the bits of a number in an 8-bit format, rounded to nearest even.
+fn code_of(v: f32, format: &FloatFormat) -> u8 {
+    let mantissa = format.digits - 1;
+    let shift = 23 - mantissa;
+    let bits = v.to_bits() & 0x7fff_ffff;
+    let sign = ((v.to_bits() >> 24) & 0x80) as u8;
+    if v.is_nan() {
+        return sign | 0x7f;
+    }
+    let code = if bits < ((127 + format.least) as u32) << 23 {
+        // This sum is rounded to a multiple of the smallest subnormal: its last bit is that number.
+        let magic = ((127 + format.least) as u32 + shift) << 23;
+        (f32::from_bits(bits) + f32::from_bits(magic)).to_bits() - magic
+    } else {
+        let odd = (bits >> shift) & 1;
+        // The exponents 0 of both types differ by this.
+        let offset = ((126 + format.least) as u32) << 23;
+        (bits - offset + (1 << (shift - 1)) - 1 + odd) >> shift
+    };
+    // Infinity, or the largest number, whose code is one below NaN.
+    let infinity = ((1 << (8 - format.digits)) - 1) << mantissa;
+    let most = if format.infinite { infinity } else { 0x7e };
+    sign | code.min(most) as u8
+}
+
+/// Returns the number with these bits in an 8-bit format.
+fn number_of(code: u8, format: &FloatFormat) -> f32 {
+    let mantissa = format.digits - 1;
+    let (exponent, rest) = (u32::from(code & 0x7f) >> mantissa, u32::from(code) & ((1 << mantissa) - 1));
+    let last = (1 << (8 - format.digits)) - 1;
+    let size = match (exponent, rest) {
+        (e, 0) if e == last && format.infinite => f32::INFINITY,
+        (e, _) if e == last && (format.infinite || code & 0x7f == 0x7f) => f32::NAN,
+        (0, m) => m as f32 * f32::from_bits(((127 + format.least) as u32 - mantissa) << 23),
+        (e, m) => f32::from_bits(((126 + format.least) as u32 + e) << 23 | m << (23 - mantissa)),
+    };
+    if code & 0x80 != 0 { -size } else { size }
+}
+
+macro_rules! eight_bits {
+    ($($(#[$doc:meta])* $t:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, Debug)]
+        #[repr(transparent)]
+        pub struct $t(u8);
+
+        impl $t {
+            fn format() -> FloatFormat { DType::$t.float().expect("a floating-point type") }
+
+            /// Returns the element with these bits.
+            pub fn from_bits(bits: u8) -> $t { $t(bits) }
+            /// Returns the bits.
+            pub fn to_bits(self) -> u8 { self.0 }
+            /// Returns a number rounded to nearest even.
+            pub fn from_f32(v: f32) -> $t { $t(code_of(v, &Self::format())) }
+            /// Returns the number, exactly.
+            pub fn to_f32(self) -> f32 { number_of(self.0, &Self::format()) }
+            fn is_nan(self) -> bool { self.to_f32().is_nan() }
+            fn to_le_bytes(self) -> [u8; 1] { [self.0] }
+            fn from_le_bytes(bytes: [u8; 1]) -> $t { $t(bytes[0]) }
+        }
+
+        impl From<$t> for f64 {
+            fn from(v: $t) -> f64 { f64::from(v.to_f32()) }
+        }
+    )*};
+}
+eight_bits! {
+    /// An element of f8e4m3fn: the bits of a sign, 4 of the exponent, 3 of the mantissa.
+    F8E4M3FN
+    /// An element of f8e5m2: the bits of a sign, 5 of the exponent, 2 of the mantissa.
+    F8E5M2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::f32::consts::SQRT_2;
+
+    /// The number with this code in a format with these exponent bits, from the definition alone: `(-1)^s
+    /// 2^(e - bias) (1 + m / 2^k)`, and without the 1 for the exponent field 0.
+    fn defined(code: u8, exponent_bits: i32, bias: i32) -> f64 {
+        let mantissa_bits = 7 - exponent_bits;
+        let (e, m) = (i32::from(code & 0x7f) >> mantissa_bits, i32::from(code) & ((1 << mantissa_bits) - 1));
+        let part = f64::from(m) / f64::from(1 << mantissa_bits);
+        let size =
+            if e == 0 { part * f64::powi(2.0, 1 - bias) } else { (1.0 + part) * f64::powi(2.0, e - bias) };
+        if code & 0x80 != 0 { -size } else { size }
+    }
+
+    /// The nearest of all finite values; of two equally near ones the one with an even code.
+    fn nearest(v: f64, finite: &[(u8, f64)]) -> u8 {
+        // Beyond the largest values, differences of f64 would be equal.
+        let v = v.clamp(-1e6, 1e6);
+        let key = |(code, x): &(u8, f64)| ((x - v).abs(), code & 1);
+        let same = finite.iter().filter(|f| f.1.is_sign_negative() == v.is_sign_negative());
+        same.min_by(|a, b| key(a).partial_cmp(&key(b)).expect("finite")).expect("there are values").0
+    }
+
+    #[test]
+    fn all_codes_have_the_values_of_the_definition() {
+        for code in 0..=255u8 {
+            let (a, b) = (F8E4M3FN::from_bits(code), F8E5M2::from_bits(code));
+            match code & 0x7f {
+                0x7f => assert!(a.is_nan()),
+                _ => assert_eq!(f64::from(a).to_bits(), defined(code, 4, 7).to_bits()),
+            }
+            match code & 0x7f {
+                0x7c => {
+                    assert_eq!(f64::from(b), if code == 0x7c { f64::INFINITY } else { f64::NEG_INFINITY })
+                }
+                0x7d..=0x7f => assert!(b.is_nan()),
+                _ => assert_eq!(f64::from(b).to_bits(), defined(code, 5, 15).to_bits()),
+            }
+            // What is a value stays itself.
+            assert!(F8E4M3FN::from_f32(a.to_f32()).same(a) && F8E5M2::from_f32(b.to_f32()).same(b));
+        }
+    }
+
+    /// Rounds every f16, and numbers on and beside every midpoint, and compares with the search.
+    #[test]
+    fn numbers_round_to_the_nearest_value() {
+        let fn4: Vec<(u8, f64)> =
+            (0..=255).filter(|c| c & 0x7f < 0x7f).map(|c| (c, defined(c, 4, 7))).collect();
+        let e5: Vec<(u8, f64)> =
+            (0..=255).filter(|c| c & 0x7f < 0x7c).map(|c| (c, defined(c, 5, 15))).collect();
+        let check = |v: f64| {
+            let (a, b) = (F8E4M3FN::of_f64(v).to_bits(), F8E5M2::of_f64(v).to_bits());
+            assert_eq!(a, nearest(v, &fn4), "{v:e}");
+            // From half a step above the largest number on there is infinity.
+            let sign = if v < 0.0 { 0x80 } else { 0 };
+            assert_eq!(b, if v.abs() >= 61_440.0 { sign | 0x7c } else { nearest(v, &e5) }, "{v:e}");
+            let narrow = v as f32;
+            if f64::from(narrow) == v {
+                assert_eq!((F8E4M3FN::down(narrow).to_bits(), F8E5M2::down(narrow).to_bits()), (a, b));
+            }
+        };
+        (0..=u16::MAX).map(f16::from_bits).filter(|x| x.is_finite()).for_each(|x| check(x.to_f64()));
+        for list in [&fn4, &e5] {
+            for pair in list.windows(2).filter(|p| p[0].0 != 0x7f) {
+                let middle = f64::midpoint(pair[0].1, pair[1].1);
+                // The second ones are far below the precision of f32.
+                for v in [middle, middle.next_up(), middle.next_down(), middle * f64::from(SQRT_2)] {
+                    check(v);
+                }
+            }
+        }
+        for v in [1e-300, -1e-30, 447.0, 464.0, 465.0, 1e6, 1e300, -1e9] {
+            check(v);
+        }
+    }
+
+    #[test]
+    fn special_values_and_integers() {
+        let both = |v: f64| (F8E4M3FN::of_f64(v).to_f32(), F8E5M2::of_f64(v).to_f32());
+        assert_eq!(both(f64::INFINITY), (448.0, f32::INFINITY));
+        assert_eq!(both(f64::NEG_INFINITY), (-448.0, f32::NEG_INFINITY));
+        assert!(both(f64::NAN).0.is_nan() && both(f64::NAN).1.is_nan());
+        assert_eq!(both(-0.0).0.to_bits(), (-0.0f32).to_bits());
+        assert_eq!((F8E4M3FN::of_i64(17).to_f32(), F8E4M3FN::of_i64(19).to_f32()), (16.0, 20.0));
+        assert_eq!(
+            (F8E5M2::of_i64(i64::MIN).to_f32(), F8E4M3FN::of_i64(i64::MAX).to_f32()),
+            (f32::NEG_INFINITY, 448.0)
+        );
+        let mut out = vec![];
+        F8E5M2::of_f64(1.0).write(&mut out);
+        assert_eq!((out.as_slice(), F8E5M2::read(&out).to_f32()), (&[0x3c][..], 1.0));
+    }
+}
