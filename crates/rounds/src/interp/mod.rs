@@ -17,6 +17,9 @@ use crate::library::{AlgId, CollId, Library};
 use crate::options::OptionValue;
 use crate::scope::{Fault, Scope};
 
+/// Values of the variables of an `each`, with the ranks that have them.
+pub type Bindings<'a, D> = Vec<(<D as Domain<'a>>::Bound, <D as Domain<'a>>::At)>;
+
 /// A value of a domain of executions.
 pub type ValueOf<'a, D> = <<D as Domain<'a>>::Values as Values>::Value;
 /// A number of a domain of executions.
@@ -316,7 +319,7 @@ pub trait Domain<'a>: Sized {
         at: &Self::At,
         gens: &'a Gens,
         body: Span,
-    ) -> Outcome<'a, Self, Vec<(Self::Bound, Self::At)>>;
+    ) -> Outcome<'a, Self, Bindings<'a, Self>>;
     /// Declares the variables of an `each`.
     fn bind_all(&mut self, f: &mut Self::Frame, gens: &'a Gens, values: Self::Bound);
     /// Evaluates the condition of an `if`.
