@@ -7,10 +7,10 @@ mod driver;
 
 use divan::Bencher;
 use kbc::analyse;
-use kbc::commands::compile;
-use kbc::emit::{self, Prepared, Show, sizes};
+use kbc::emit::{self, Prepared, sizes};
 use kbc::report::Report;
 use kbc::session::Session;
+use kbc_compiler::watch::Unwatched;
 use kbc_tiles::backend::Target;
 use kbc_tiles::lower;
 use kbc_tiles::tile::{Kernel, verify};
@@ -33,8 +33,8 @@ fn proven(algorithm: &str) -> Proven {
     let driver::Job { session, args, built } =
         driver::built(&[&format!("specs/bench/{algorithm}_all_reduce.kb"), "--target", "a2a3"]);
     let schedule = built.module.schedule().expect("the default pipeline ends with a schedule");
-    let mut report = compile::begin("compile", &args.source.file, &built, schedule);
-    report.verified = Some(analyse::verify(schedule).expect("the library is right"));
+    let mut report = kbc_compiler::about::begin("compile", &args.source.file, &built, schedule);
+    report.verified = Some(analyse::proof(schedule).expect("the library is right"));
     Proven { session, built, report }
 }
 
@@ -50,7 +50,7 @@ impl Proven {
 
     fn prepared(&mut self) -> Prepared {
         let schedule = self.built.module.schedule().expect("checked when it was made");
-        emit::prepare(&mut self.session, &self.built, schedule, target(), &Show::default())
+        emit::prepare(&mut self.session, &self.built, schedule, target(), &mut Unwatched)
             .unwrap_or_else(|e| panic!("{e:?}"))
     }
 

@@ -11,6 +11,7 @@ mod driver;
 
 use driver::Job;
 use kbc::analyse;
+use kbc_compiler::watch::Unwatched;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -105,7 +106,7 @@ fn compile(layers: usize) {
 #[divan::bench(args = LAYERS, sample_count = 5)]
 fn prove(bencher: divan::Bencher, layers: usize) {
     let job = compiled(layers);
-    bencher.bench_local(|| analyse::verify(job.schedule()).expect("the layers are right"));
+    bencher.bench_local(|| analyse::proof(job.schedule()).expect("the layers are right"));
 }
 
 /// Measures execution on every rank, reference evaluation and comparison.
@@ -113,7 +114,15 @@ fn prove(bencher: divan::Bencher, layers: usize) {
 fn execute(bencher: divan::Bencher, layers: usize) {
     let job = compiled(layers);
     bencher.bench_local(|| {
-        let done = analyse::execute(&job.session, &job.built, job.schedule(), &job.args.data, 1, None, false);
+        let done = analyse::execute(
+            &job.session,
+            &job.built,
+            job.schedule(),
+            &job.args.data.plain(),
+            1,
+            None,
+            &mut Unwatched,
+        );
         assert!(analyse::passes(&done.expect("the layers run").compare));
     });
 }

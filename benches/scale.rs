@@ -251,7 +251,7 @@ fn case(words: &[String]) {
 /// Compiles and proves a case; the error is a description of the failure.
 fn proven(words: &[&str]) -> Result<(), String> {
     let job = driver::try_build(words).map_err(|e| first(&format!("{e:?}")))?;
-    let proof = analyse::prove(&job.built, job.schedule());
+    let proof = analyse::prove(&job.session, &job.built, job.schedule());
     proof.map(drop).map_err(|d| d.list.first().map_or("wrong".into(), |d| format!("{} {}", d.code, d.title)))
 }
 

@@ -5,8 +5,9 @@
 //! [`kbc_frontend::machine`]'s; which names there are is data, `specs/kernbench/ccl.kb`.
 
 use crate::build::{self, Argument};
-use crate::cli::{BenchCcl, Selection, Source};
-use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::failure::{Failure, Outcome};
+use kbc_compiler::options::{Selection, Source};
+use kbc_compiler::workspace::Workspace;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span, Spanned};
 use kbc_frontend::load::load;
@@ -84,29 +85,44 @@ pub struct Bench {
     pub source: Source,
 }
 
+/// What is benchmarked, and on which machine.
+#[derive(Clone, Debug, Default)]
+pub struct CclOptions {
+    /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
+    pub topology: String,
+    /// The benchmark: a kernbench ccl.yaml.
+    pub ccl: String,
+    /// Keys of the ccl.yaml, each as `KEY=VALUE`.
+    pub define: Vec<String>,
+    /// Settings of the machine.
+    pub set: Vec<String>,
+    /// Files with algorithms that an entry may name.
+    pub using: Vec<String>,
+}
+
 /// Reads the files and makes a program of them; what has no effect is told.
 ///
 /// # Errors
 /// Of reading the files; E464 for a machine without SIPs; E467 for a world of ranks that the machine or the algorithm cannot have;
 /// E005 for an algorithm that there is not; those of `-D`.
-pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
-    let (set, _) = build::settings(session, &args.set)?;
+pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
+    let (set, _) = build::settings(workspace, &args.set)?;
     if set.package.ranks.is_some() {
         let d =
             Diagnostic::error("E416", "--set ranks: the files and their algorithm say what the ranks are");
         return Err(Failure::Usage(d.help("write -D ranks=pe or -D ranks=sip").into()));
     }
-    let (file, text) = session.read(&args.ccl)?;
+    let (file, text) = workspace.read(&args.ccl)?;
     let said = ccl::read(&text, file)?;
-    session.tell(&said.warnings);
+    workspace.tell(&said.warnings);
     let mut asked = Asked::default();
     for (name, value) in build::defines(&args.define)? {
         let text = format!("{name}={value}");
-        let at = session.add_text("<-D>", &text);
+        let at = workspace.add_text("<-D>", &text);
         let spanned = |t: &str, lo: usize| Spanned::new(t.to_owned(), Span::new(at, lo, lo + t.len()));
         asked.set(&spanned(&name, 0), &spanned(&value, name.len() + 1))?;
     }
-    let (counts, settings) = machine(session, &args.topology)?;
+    let (counts, settings) = machine(workspace, &args.topology)?;
     let run = said.run(counts.sips(), counts.of_a_sip(), &asked)?;
     let mut told = Diagnostics::new();
     for note in &run.notes {
@@ -114,18 +130,18 @@ pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
         d.severity = Severity::Note;
         told.push(run.at("world_size").into_iter().fold(d, |d, at| d.primary(at, "said here")));
     }
-    session.give(ALGORITHMS.0, ALGORITHMS.1);
+    workspace.give(ALGORITHMS.0, ALGORITHMS.1);
     let uses: Vec<String> =
         args.using.iter().map(String::as_str).chain([ALGORITHMS.0]).map(|f| format!("use {f:?}\n")).collect();
     let uses = uses.concat();
-    let (decl, exchanges) = find(session, &uses, &run, &mut told)?;
+    let (decl, exchanges) = find(workspace, &uses, &run, &mut told)?;
     let part = part(&decl, &run, &counts)?;
     if has(&decl, "exchange") {
         told.extend(exchange(&run, &counts, &exchanges)?);
     }
     let using = arguments(&decl, &run, &counts)?;
     told.extend(idle(&decl, &run, &counts));
-    session.tell(&told);
+    workspace.tell(&told);
     let queues = queues(&run, &settings);
     let (axis, ranks) = match part {
         Part::Sip => ("sip", "ranks: sip".to_owned()),
@@ -139,7 +155,7 @@ pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
         "{uses}param n = {n}\ntopology machine = ring(1)\nmesh m = machine[{axis}]\n\nprogram sum_of_all(v: f16[n] \
          partial(sum@{axis})) -> f16[n] {{ all_reduce(v, sum, over: {axis}, using: {using}) }}\n"
     );
-    session.give(PROGRAM, &program);
+    workspace.give(PROGRAM, &program);
     let mut set = vec![format!("{ranks}; {queues}")];
     set.extend(args.set.iter().cloned());
     let each = match part {
@@ -160,8 +176,8 @@ pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
 }
 
 /// SIPs, cubes and PEs of the machine, and its settings. Its warnings are told when it is built.
-fn machine(session: &mut Session, name: &str) -> Outcome<(Counts, Settings)> {
-    let (shape, settings, at) = match build::argument(session, "<--topology>", name)? {
+fn machine(workspace: &mut Workspace, name: &str) -> Outcome<(Counts, Settings)> {
+    let (shape, settings, at) = match build::argument(workspace, "<--topology>", name)? {
         Argument::Text(text, file) => {
             let written = Topology::parse_shape(&text, file)?;
             (Some(written.shape), written.settings, Span::new(file, 0, text.len()))
@@ -189,13 +205,13 @@ fn machine(session: &mut Session, name: &str) -> Outcome<(Counts, Settings)> {
 /// It is called as the entry or the last part of the entry's `module`, or is the only one of which a name's words are all in one of
 /// these, the most words winning: `ring_allreduce_tcm` is `ring`.
 fn find(
-    session: &mut Session,
+    workspace: &mut Workspace,
     uses: &str,
     run: &Run,
     told: &mut Diagnostics,
 ) -> Outcome<(AlgorithmDecl, Vec<String>)> {
-    let root = session.add_text("<files>", uses);
-    let (loaded, found) = load(Some((root, uses.to_owned())), session);
+    let root = workspace.add_text("<files>", uses);
+    let (loaded, found) = load(Some((root, uses.to_owned())), workspace);
     if found.has_errors() {
         return Err(found.into());
     }
@@ -223,7 +239,7 @@ fn find(
             return Ok((decl.clone(), exchanges));
         }
     }
-    let own = |d: &AlgorithmDecl| session.map.get(d.name.span.file).is_none_or(|f| f.name != ALGORITHMS.0);
+    let own = |d: &AlgorithmDecl| workspace.map.get(d.name.span.file).is_none_or(|f| f.name != ALGORITHMS.0);
     let mut known: Vec<&str> = vec![];
     let mut others: Vec<&str> = vec![];
     for d in &all {

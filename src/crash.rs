@@ -11,7 +11,8 @@
 use crate::cli::{Cli, Command};
 use crate::outdir;
 use clap::Parser;
-use kbc_diag::{Diagnostics, Severity};
+pub use kbc_compiler::failure::is_bug;
+pub use kbc_compiler::workspace::Stage;
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};
 use std::cell::RefCell;
@@ -27,64 +28,6 @@ const TEXTS: &str = "kbc-crash.kb";
 const KIR: &str = "; kbc: ";
 /// First words of the lines of a bundle of texts that a replay reads.
 const KB: &str = "// kbc: ";
-
-/// Where a run is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// Reading and parsing.
-    Read,
-    /// From the tree to a graph.
-    Lower,
-    /// In the passes.
-    Passes,
-    /// Proving.
-    Check,
-    /// Executing.
-    Run,
-    /// Evaluating the single-device result.
-    Evaluate,
-    /// Timing.
-    Time,
-    /// Writing artefacts.
-    Emit,
-    /// Writing the report.
-    Report,
-}
-
-impl Stage {
-    /// All of them, in the order of a run.
-    pub const ALL: [Stage; 9] = [
-        Stage::Read,
-        Stage::Lower,
-        Stage::Passes,
-        Stage::Check,
-        Stage::Run,
-        Stage::Evaluate,
-        Stage::Time,
-        Stage::Emit,
-        Stage::Report,
-    ];
-
-    /// One word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Read => "read",
-            Stage::Lower => "lower",
-            Stage::Passes => "passes",
-            Stage::Check => "check",
-            Stage::Run => "run",
-            Stage::Evaluate => "evaluate",
-            Stage::Time => "time",
-            Stage::Emit => "emit",
-            Stage::Report => "report",
-        }
-    }
-
-    /// The one of that name.
-    fn named(name: &str) -> Option<Stage> {
-        Stage::ALL.into_iter().find(|s| s.name() == name)
-    }
-}
 
 /// The record of the run.
 struct Record {
@@ -162,12 +105,6 @@ pub fn stage(stage: Stage) {
 pub fn fault(place: &str) {
     let asked = cfg!(debug_assertions) && std::env::var("KBC_FAULT").is_ok_and(|f| f == place);
     assert!(!asked, "asked for by KBC_FAULT");
-}
-
-/// Whether messages are about kbc and not about the input.
-pub fn is_bug(found: &Diagnostics) -> bool {
-    const BUGS: [&str; 6] = ["E905", "E906", "E990", "E991", "E992", "E995"];
-    found.list.iter().any(|d| d.severity == Severity::Error && BUGS.contains(&d.code))
 }
 
 /// Leaves the files, once a run, and says so: the words for standard error.
@@ -259,7 +196,11 @@ impl Record {
         let mut how = "run --no-time".to_owned();
         match Cli::try_parse_from(words).map(|c| c.command) {
             Ok(Command::Run(a)) => {
-                how += &format!(" --engine {} --seed {}", a.data.engine.unwrap_or_default().name(), a.seed);
+                how += &format!(
+                    " --engine {} --seed {}",
+                    a.data.engine.unwrap_or_default().plain().name(),
+                    a.seed
+                );
                 if a.adversarial {
                     how += &format!(" --adversarial --seeds {}", a.seeds);
                 }
@@ -268,7 +209,7 @@ impl Record {
                 }
             }
             Ok(Command::Compile(a)) => {
-                how += &format!(" --engine {}", a.data.engine.unwrap_or_default().name())
+                how += &format!(" --engine {}", a.data.engine.unwrap_or_default().plain().name())
             }
             _ => {}
         }

@@ -1,43 +1,34 @@
-//! The driver of kbc as a library: sessions, commands and reports, for the binary, its tests and benchmarks.
+//! The command line of kbc: verbs and arguments, and what they need of the system.
 //!
-//! It alone touches files, the terminal and the clock; everything it does beside that is calling, in order, the
-//! frontend, the passes, the checker and the backends, and putting their findings into one report.
+//! [`kbc_compiler`] compiles, proves, executes, times and emits. [`session`] is its environment: it
+//! alone reads files, looks at the terminal and writes to it.
 
-pub mod analyse;
-pub mod asked;
-pub mod backends;
-pub mod bounds;
-pub mod build;
 pub mod ccl;
 pub mod checkout;
 pub mod cli;
 pub mod commands;
 pub mod confine;
-pub mod contract;
 pub mod crash;
-pub mod data;
 pub mod diagram;
-pub mod emit;
-pub mod engine;
 pub mod fuzz;
 pub mod heap;
-pub mod host;
-pub mod measure;
+pub mod memory_limit;
 pub mod mutate;
 pub mod outdir;
 pub mod page;
-pub mod perturb;
 pub mod picture;
-pub mod pipeline;
 pub mod record;
 pub mod reference;
-pub mod report;
 pub mod repro;
-pub mod room;
 pub mod selection;
 pub mod session;
-pub mod simulated;
 pub mod standin;
 pub mod sweep;
 pub mod traffic;
+pub mod watch;
 pub mod yaml;
+
+pub use kbc_compiler::{
+    analyse, asked, backends, bounds, build, contract, data, emit, engine, host, measure, perturb, report,
+    room, simulated,
+};

@@ -3,13 +3,13 @@
 use clap::{CommandFactory, FromArgMatches};
 use kbc::cli::{Cli, before, color_of, usage};
 use kbc::session::{Failure, Session, written};
-use kbc::{commands, confine, crash, heap, room};
+use kbc::{commands, confine, crash, heap, memory_limit};
 use kbc_diag::{Diagnostic, visible};
 use std::borrow::Cow;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: room::Counted = room::Counted;
+static ALLOCATOR: memory_limit::Counted = memory_limit::Counted;
 
 /// What `kbc` prints without arguments.
 const FIRST_STEPS: &str = "\
@@ -59,10 +59,10 @@ fn main() -> ExitCode {
             }
         },
     };
-    room::guard(cli.diagnostics);
+    memory_limit::guard(cli.diagnostics);
     crash::begin(&words);
     let mut session = Session::new(&cli);
-    let ready = room::check_variable().map_err(Failure::from);
+    let ready = memory_limit::check_variable().map_err(Failure::from);
     let outcome = ready.and_then(|()| commands::dispatch(&mut session, &cli.command));
     let code = outcome.map_or_else(
         |failure| {

@@ -2,101 +2,53 @@
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
-use crate::room;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Text, render, visible};
-use kbc_frontend::load::Sources;
-use kbc_machine::topology::Topology;
-use std::collections::BTreeMap;
+use crate::memory_limit;
+pub use kbc_compiler::failure::{Failure, Outcome};
+use kbc_compiler::workspace::{Environment, Stage, Workspace};
+pub use kbc_compiler::workspace::{plain, words};
+use kbc_diag::{Diagnostic, Diagnostics, Severity, SourceMap, render, visible};
+use kbc_ir::Module;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Component, Path, PathBuf};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Why a command ended early, with its exit code.
-#[derive(Debug)]
-pub enum Failure {
-    /// The input is wrong: exit code 1.
-    Program(Diagnostics),
-    /// Wrong usage, or a file that cannot be read or written: exit code 2.
-    Usage(Diagnostics),
-    /// kbc contradicts itself: exit code 101, as for a panic.
-    Bug(Diagnostics),
-}
-
-impl Failure {
-    /// Its messages and the exit code of the process.
-    pub fn into_parts(self) -> (Diagnostics, u8) {
-        match self {
-            Failure::Program(d) => (d, 1),
-            Failure::Usage(d) => (d, 2),
-            Failure::Bug(d) => (d, 101),
-        }
-    }
-}
-
-impl From<Diagnostics> for Failure {
-    fn from(d: Diagnostics) -> Self {
-        // Files and folders (E41x), values on the command line (E42x), and `-p` (E902 to E904).
-        let usage = |code: &str| {
-            code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code)
-        };
-        if crate::crash::is_bug(&d) {
-            return Failure::Bug(d);
-        }
-        let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
-        if errors.peek().is_some() && errors.all(|d| usage(d.code)) {
-            Failure::Usage(d)
-        } else {
-            Failure::Program(d)
-        }
-    }
-}
-
-impl From<Diagnostic> for Failure {
-    fn from(d: Diagnostic) -> Self {
-        Diagnostics::from(d).into()
-    }
-}
-
-/// What a command yields.
-pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// Messages shown to people at once; what comes after is mostly the consequence of what came before.
 const MOST: usize = 24;
 
-/// State of a run.
+/// A workspace on a terminal.
 pub struct Session {
-    /// All texts.
-    pub map: SourceMap,
-    /// Paths of those that came from files, by id.
-    pub paths: Vec<Option<PathBuf>>,
+    workspace: Workspace,
+    terminal: Arc<Terminal>,
+}
+
+/// The terminal and the files of the system, as the environment of workspaces.
+pub struct Terminal {
     format: DiagnosticFormat,
     color: bool,
     quiet: bool,
-    /// Texts that stand for files, by their paths.
-    given: BTreeMap<PathBuf, String>,
-    /// Data that stands for files, by their paths.
-    data: BTreeMap<PathBuf, Vec<u8>>,
-    /// What `--input` says: shapes of data bind sizes of the program.
-    pub inputs: Vec<String>,
-    /// What was found out about the PyTorch programs that the text which is compiled stands for.
-    pub torch: Vec<crate::report::TorchReport>,
-    /// Where messages go instead of standard error.
-    heard: Option<Mutex<Vec<String>>>,
-    /// Machines that were seen, with what was found out about them; shared by the sessions made of this one.
-    machines: Arc<Mutex<Vec<Topology>>>,
-    /// Digests of data files that were read, where somebody wants to know.
-    touched: Option<Touched>,
-    /// Why a write to standard output failed; shared by the sessions made of this one.
-    lost: Arc<Mutex<Option<Diagnostic>>>,
+    /// Why a write to standard output failed.
+    lost: Mutex<Option<Diagnostic>>,
 }
 
-/// Machines that are kept.
-const MACHINES: usize = 32;
+impl Deref for Session {
+    type Target = Workspace;
 
-/// Data files that were read, with a digest each.
-struct Touched {
-    digest: fn(&[u8]) -> String,
-    files: Mutex<BTreeMap<String, String>>,
+    fn deref(&self) -> &Workspace {
+        &self.workspace
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Workspace {
+        &mut self.workspace
+    }
+}
+
+impl From<Session> for Workspace {
+    fn from(session: Session) -> Workspace {
+        session.workspace
+    }
 }
 
 impl Session {
@@ -109,121 +61,14 @@ impl Session {
                 std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             }
         };
-        Session {
-            map: SourceMap::default(),
-            paths: vec![],
-            format: cli.diagnostics,
-            color,
-            quiet: cli.quiet,
-            given: BTreeMap::new(),
-            data: BTreeMap::new(),
-            inputs: vec![],
-            torch: vec![],
-            heard: None,
-            machines: Arc::default(),
-            touched: None,
-            lost: Arc::default(),
-        }
+        let terminal =
+            Arc::new(Terminal { format: cli.diagnostics, color, quiet: cli.quiet, lost: Mutex::default() });
+        Session { workspace: Workspace::new(terminal.clone()), terminal }
     }
 
-    /// The machine; where an equal one was seen before that one, with what was found out about it.
-    pub fn machine(&self, topology: Topology) -> Topology {
-        let mut seen = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(same) = seen.iter().find(|t| **t == topology) {
-            return same.clone();
-        }
-        if seen.len() == MACHINES {
-            seen.remove(0);
-        }
-        seen.push(topology.clone());
-        topology
-    }
-
-    /// One that writes as this one does and has read nothing; the texts stand for the files of their names.
+    /// One on the same terminal that has read nothing; the texts stand for the files of their names.
     pub fn fresh(&self, texts: Vec<(String, String)>) -> Self {
-        Session {
-            map: SourceMap::default(),
-            paths: vec![],
-            inputs: vec![],
-            torch: vec![],
-            given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
-            data: BTreeMap::new(),
-            heard: None,
-            machines: self.machines.clone(),
-            touched: None,
-            lost: self.lost.clone(),
-            ..*self
-        }
-    }
-
-    /// One that has read nothing, keeps its messages for [`Session::heard`], and takes the digest of what it reads.
-    pub fn listening(&self, digest: fn(&[u8]) -> String) -> Self {
-        Session {
-            heard: Some(Mutex::default()),
-            touched: Some(Touched { digest, files: Mutex::default() }),
-            ..self.fresh(vec![])
-        }
-    }
-
-    /// The messages kept since the last time.
-    pub fn heard(&self) -> Vec<String> {
-        let list = self.heard.as_ref().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner));
-        list.map_or_else(Vec::new, |mut l| std::mem::take(&mut *l))
-    }
-
-    /// Files read with their digests: texts that no given text stands for, and data.
-    pub fn touched(&self) -> BTreeMap<String, String> {
-        let Some(t) = &self.touched else { return BTreeMap::new() };
-        let mut out = t.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (i, path) in self.paths.iter().enumerate() {
-            let Some(path) = path.as_ref().filter(|p| !self.given.contains_key(&plain(p))) else { continue };
-            if let Some(file) = self.map.get(FileId(i as u32)) {
-                out.insert(path.to_string_lossy().into_owned(), (t.digest)(file.text.as_bytes()));
-            }
-        }
-        out
-    }
-
-    /// A text that stands for the file of that name from now on.
-    pub fn give(&mut self, name: &str, text: &str) {
-        self.given.insert(plain(Path::new(name)), text.to_owned());
-    }
-
-    /// Data that stands for the file of that name from now on.
-    pub fn give_bytes(&mut self, name: &Path, bytes: Vec<u8>) {
-        self.data.insert(plain(name), bytes);
-    }
-
-    /// Adds a text that comes from no file (a command-line argument).
-    pub fn add_text(&mut self, name: &str, text: impl Into<Text>) -> FileId {
-        self.paths.push(None);
-        self.map.add(name, text)
-    }
-
-    /// Reads a text; `-` is standard input.
-    ///
-    /// # Errors
-    /// E412: it cannot be read, or is not UTF-8.
-    pub fn read(&mut self, path: &str) -> Result<(FileId, Arc<String>), Diagnostic> {
-        let cannot = |why: String| Diagnostic::error("E412", format!("cannot read {path}: {why}"));
-        let bytes = if let Some(text) = self.given.get(&plain(Path::new(path))) {
-            text.clone().into_bytes()
-        } else if path == "-" {
-            whole(&mut std::io::stdin(), MOST_TEXT).map_err(|e| cannot(e.to_string()))?
-        } else {
-            let mut file = std::fs::File::open(path).map_err(|e| cannot(words(&e)))?;
-            whole(&mut file, MOST_TEXT).map_err(|e| cannot(words(&e)))?
-        };
-        let text = String::from_utf8(bytes)
-            .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
-        if path == "-" {
-            // Standard input is there once, and a verb may look at its file twice.
-            self.given.insert(PathBuf::from("-"), text.clone());
-        }
-        let text = Arc::new(text);
-        crash::read(path, &text);
-        self.paths.push((path != "-").then(|| PathBuf::from(path)));
-        Ok((self.map.add(path, text.clone()), text))
+        Session { workspace: self.workspace.fresh(texts), terminal: self.terminal.clone() }
     }
 
     /// Reads a data file.
@@ -231,79 +76,18 @@ impl Session {
     /// # Errors
     /// E412: it cannot be read.
     pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostic> {
-        std::fs::File::open(path)
-            .and_then(|mut file| whole(&mut file, room::limit().unwrap_or(u64::MAX)))
+        file(path)
             .map_err(|e| Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e))))
-    }
-
-    /// Data of a file, or what stands for it.
-    ///
-    /// # Errors
-    /// E412: it cannot be read.
-    pub fn bytes(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
-        match self.data.get(&plain(path)) {
-            Some(bytes) => Ok(bytes.clone()),
-            None => {
-                let bytes = Self::read_bytes(path)?;
-                if let Some(t) = &self.touched {
-                    let mut files = t.files.lock().unwrap_or_else(PoisonError::into_inner);
-                    files.insert(path.to_string_lossy().into_owned(), (t.digest)(&bytes));
-                }
-                Ok(bytes)
-            }
-        }
-    }
-
-    /// A path written in a file, relative to that file.
-    pub fn beside(&self, file: FileId, path: &str) -> PathBuf {
-        match self.paths.get(file.0 as usize).and_then(Option::as_ref).and_then(|p| p.parent()) {
-            Some(dir) => dir.join(path),
-            None => PathBuf::from(path),
-        }
-    }
-
-    /// Writes messages to standard error.
-    pub fn tell(&self, list: &Diagnostics) {
-        let say = |text: &str| match &self.heard {
-            Some(h) => h.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned()),
-            None => {
-                let _ = writeln!(std::io::stderr(), "{text}");
-            }
-        };
-        let all = list.clone().finish();
-        let most = if self.format == DiagnosticFormat::Human { MOST } else { usize::MAX };
-        let more = all.list.len().saturating_sub(most);
-        for d in all.list.into_iter().take(most) {
-            if self.quiet && d.severity == Severity::Note {
-                continue;
-            }
-            let text = match self.format {
-                DiagnosticFormat::Human => render::human(&d, &self.map, self.color),
-                DiagnosticFormat::Short => render::short(&d, &self.map),
-                DiagnosticFormat::Json => render::json(&d, &self.map),
-            };
-            say(text.trim_end());
-        }
-        if more > 0 {
-            say(&format!("... and {more} more messages"));
-        }
     }
 
     /// Whether only results, warnings and errors are wanted.
     pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
-    /// Progress for people: on a terminal only.
-    pub fn progress(&self, what: &str) {
-        if !self.quiet && self.heard.is_none() && std::io::stderr().is_terminal() {
-            let _ = writeln!(std::io::stderr(), "kbc: {}", visible(what));
-        }
+        self.terminal.quiet
     }
 
     /// Words for people on standard error (dumps, timings).
     pub fn words(&self, text: &str) {
-        let _ = std::io::stderr().write_all(visible(text).as_bytes());
+        self::say(text);
     }
 
     /// Words of a result on standard output, JSON among them. Control characters of names and texts are shown as text.
@@ -322,7 +106,7 @@ impl Session {
         let done =
             out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
         if let Err(d) = written(done) {
-            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lost = self.terminal.lost.lock().unwrap_or_else(PoisonError::into_inner);
             lost.get_or_insert(d);
         }
     }
@@ -332,8 +116,94 @@ impl Session {
     /// # Errors
     /// E410: standard output took not all of them, and is no closed pipe.
     pub fn complete(&self) -> Result<(), Diagnostic> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.terminal.lost.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
+}
+
+/// Words for people on standard error.
+pub fn say(text: &str) {
+    let _ = std::io::stderr().write_all(visible(text).as_bytes());
+}
+
+impl Environment for Terminal {
+    fn text(&self, path: &str) -> std::io::Result<Vec<u8>> {
+        match path {
+            "-" => whole(&mut std::io::stdin(), MOST_TEXT),
+            path => whole(&mut std::fs::File::open(path)?, MOST_TEXT),
+        }
+    }
+
+    fn data(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        file(path)
+    }
+
+    fn messages(&self, list: &Diagnostics, map: &SourceMap) {
+        for text in self.lines(list, map) {
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+
+    fn lines(&self, list: &Diagnostics, map: &SourceMap) -> Vec<String> {
+        let all = list.clone().finish();
+        let most = if self.format == DiagnosticFormat::Human { MOST } else { usize::MAX };
+        let more = all.list.len().saturating_sub(most);
+        let shown = all.list.into_iter().take(most);
+        let shown = shown.filter(|d| !(self.quiet && d.severity == Severity::Note));
+        let mut out: Vec<String> = shown
+            .map(|d| {
+                let text = match self.format {
+                    DiagnosticFormat::Human => render::human(&d, map, self.color),
+                    DiagnosticFormat::Short => render::short(&d, map),
+                    DiagnosticFormat::Json => render::json(&d, map),
+                };
+                text.trim_end().to_owned()
+            })
+            .collect();
+        if more > 0 {
+            out.push(format!("... and {more} more messages"));
+        }
+        out
+    }
+
+    fn progress(&self, what: &str) {
+        if !self.quiet && std::io::stderr().is_terminal() {
+            let _ = writeln!(std::io::stderr(), "kbc: {}", visible(what));
+        }
+    }
+
+    fn memory(&self) -> Option<u64> {
+        memory_limit::limit()
+    }
+
+    fn stage(&self, stage: Stage) {
+        crash::stage(stage);
+    }
+
+    fn was_read(&self, name: &str, text: &Arc<String>) {
+        crash::read(name, text);
+    }
+
+    fn module(&self, rest: &str, module: &Module) {
+        crash::module(rest, module);
+    }
+
+    fn pass(&self, name: &str) {
+        crash::fault(name);
+    }
+
+    fn thread(&self) -> Box<dyn FnOnce() + Send> {
+        let shared = crash::share();
+        Box::new(move || crash::adopt(shared))
+    }
+
+    fn apart(&self, command: &[String]) {
+        crash::apart(command);
+    }
+}
+
+/// All of a data file, as far as memory goes.
+fn file(path: &Path) -> std::io::Result<Vec<u8>> {
+    whole(&mut std::fs::File::open(path)?, memory_limit::limit().unwrap_or(u64::MAX))
 }
 
 /// How a write to standard output ended. A closed pipe is no error: nobody reads on.
@@ -346,29 +216,6 @@ pub fn written(done: std::io::Result<()>) -> Result<(), Diagnostic> {
             Err(Diagnostic::error("E410", format!("cannot write standard output: {}", words(&e))))
         }
         _ => Ok(()),
-    }
-}
-
-impl Sources for Session {
-    fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
-        self.paths.push(None);
-        self.map.add_builtin(name, text)
-    }
-
-    fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {
-        let full = self.beside(from, path);
-        // One file has one id, by whatever path it is named.
-        let same = |p: &PathBuf| match (p.canonicalize(), full.canonicalize()) {
-            (Ok(a), Ok(b)) => a == b,
-            _ => plain(p) == plain(&full),
-        };
-        let known = self.paths.iter().position(|p| p.as_ref().is_some_and(same)).map(|i| FileId(i as u32));
-        if let Some(id) = known
-            && let Some(file) = self.map.get(id)
-        {
-            return Ok((id, file.text.to_string()));
-        }
-        self.read(&full.to_string_lossy()).map(|(id, text)| (id, text.to_string()))
     }
 }
 
@@ -385,21 +232,6 @@ fn whole(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// A path without `.` and, where that is possible, without `..`.
-pub fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
-}
-
 /// The path of a file that was found in a folder, as texts and messages name it.
 ///
 /// # Errors
@@ -407,21 +239,4 @@ pub fn plain(path: &Path) -> PathBuf {
 pub fn named(path: &Path) -> std::io::Result<String> {
     let wrong = || std::io::Error::other(format!("the name of {path:?} is not UTF-8: rename the file"));
     path.to_str().map(str::to_owned).ok_or_else(wrong)
-}
-
-/// An IO error without the number of the operating system.
-pub fn words(e: &std::io::Error) -> String {
-    match e.kind() {
-        std::io::ErrorKind::NotFound => "no such file".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
-        std::io::ErrorKind::IsADirectory => "it is a folder".into(),
-        std::io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
-        _ => {
-            let text = e.to_string();
-            match e.raw_os_error() {
-                Some(_) => text.split(" (os error").next().unwrap_or(&text).to_lowercase(),
-                None => text,
-            }
-        }
-    }
 }

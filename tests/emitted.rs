@@ -505,7 +505,7 @@ fn specs() {
 #[test]
 fn random_programs() {
     let session = Session::new(&Cli::parse_from(["kbc", "fuzz", "emitted"]));
-    let bench = Bench { session: &session, standin: standin::standin(), batch: 10, keep: true };
+    let bench = Bench { workspace: &session, standin: standin::standin(), batch: 10, keep: true };
     let sum = bench.programs(5, 0..20, &mut |_| {});
     let all: Vec<String> = sum
         .engines

@@ -3,12 +3,13 @@
 //! only scalar functions with it.
 
 use crate::common;
+use kbc_compiler::watch::Unwatched;
 
 use clap::Parser;
 use common::{Scratch, root};
 use kbc::analyse::{self, Executed};
 use kbc::build::{Built, build};
-use kbc::cli::{Cli, Command, Watch};
+use kbc::cli::{Cli, Command};
 use kbc::fuzz;
 use kbc::fuzz::catalogue::Catalogue;
 use kbc::session::{Failure, Session};
@@ -30,14 +31,15 @@ fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
     let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
     let mut session = Session::new(&cli);
     let Command::Run(args) = &cli.command else { unreachable!("it says run") };
-    let built = match build(&mut session, &args.source, "default", &Watch::default()) {
+    let built = match build(&mut session, &args.source.plain(), "default", &mut Unwatched) {
         Ok(built) => built,
         Err(Failure::Program(d)) if d.list.iter().all(|d| d.code == "E332") => return None,
         Err(e) => panic!("{line}: {e:#?}"),
     };
     let schedule = built.module.schedule().expect("the pipeline ends with a schedule");
-    let done = analyse::execute(&session, &built, schedule, &args.data, calls, Some(7), false)
-        .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
+    let done =
+        analyse::execute(&session, &built, schedule, &args.data.plain(), calls, Some(7), &mut Unwatched)
+            .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
     assert!(analyse::passes(&done.compare), "{line}: {:#?}", done.compare);
     assert!(done.expect.iter().all(analyse::passes), "{line}: {:#?}", done.expect);
     Some((built, done))

@@ -11,8 +11,9 @@ pub use trials::{
     FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
 };
 
-use crate::engine::Engine;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kbc_compiler::engine::Engine;
+use kbc_compiler::options;
 use kbc_diag::{Diagnostic, SourceMap, render};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
@@ -204,17 +205,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The flags that were given, for places where one means nothing.
-    pub fn given(&self) -> [(&'static str, bool); 7] {
-        [
-            ("-D", !self.define.is_empty()),
-            ("--topology", self.topology.is_some()),
-            ("--set", !self.set.is_empty()),
-            ("--program", self.program.is_some()),
-            ("--algorithm", self.algorithm.is_some()),
-            ("--ranks", self.ranks.is_some()),
-            ("--using", !self.using.is_empty()),
-        ]
+    /// The same as options of the compiler.
+    pub fn plain(&self) -> options::Selection {
+        let Selection { define, topology, set, program, algorithm, ranks, using } = self.clone();
+        options::Selection { define, topology, set, program, algorithm, ranks, using }
     }
 }
 
@@ -231,6 +225,13 @@ pub struct Source {
     /// over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
+}
+
+impl Source {
+    /// The same as options of the compiler.
+    pub fn plain(&self) -> options::Source {
+        options::Source { file: self.file.clone(), of: self.of.plain(), post: self.post.clone() }
+    }
 }
 
 /// Printing between passes.
@@ -263,10 +264,38 @@ pub struct Data {
     pub input: Vec<String>,
     /// The engine: machine code (the default), or the interpreter, which defines the results.
     #[arg(long, value_enum, help_heading = "Data")]
-    pub engine: Option<Engine>,
+    pub engine: Option<EngineChoice>,
     /// Writes a result (the global value as rank 0 sees it): `y=file.npy` (or .npz, .safetensors).
     #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
     pub output: Vec<String>,
+}
+
+impl Data {
+    /// The same as options of the compiler.
+    pub fn plain(&self) -> options::Data {
+        let Data { input, engine, output } = self.clone();
+        options::Data { input, engine: engine.map(EngineChoice::plain), output }
+    }
+}
+
+/// What carries out a schedule's operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum EngineChoice {
+    /// Machine code, made by cranelift; bit for bit what the interpreter does.
+    #[default]
+    Jit,
+    /// The interpreter, which defines what a schedule means.
+    Interp,
+}
+
+impl EngineChoice {
+    /// The engine.
+    pub fn plain(self) -> Engine {
+        match self {
+            EngineChoice::Jit => Engine::Jit,
+            EngineChoice::Interp => Engine::Interp,
+        }
+    }
 }
 
 /// `kbc compile`
@@ -503,7 +532,7 @@ pub struct MakePage {
     pub input: Vec<String>,
     /// The engine: machine code (the default), or the interpreter, which defines the results.
     #[arg(long, value_enum, help_heading = "Data")]
-    pub engine: Option<Engine>,
+    pub engine: Option<EngineChoice>,
 }
 
 /// `kbc opt`

@@ -1,6 +1,7 @@
 //! Verbs that try kbc itself: what it chooses, its engines, its checker.
 
 use super::{ReportFormat, at_least_one};
+use crate::ccl::CclOptions;
 use clap::{Args, Subcommand};
 
 /// `kbc bench`
@@ -21,7 +22,7 @@ pub enum BenchWhat {
 }
 
 /// `kbc bench ccl`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct BenchCcl {
     /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
     #[arg(long, value_name = "FILE|SHAPE")]
@@ -44,6 +45,14 @@ pub struct BenchCcl {
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+}
+
+impl BenchCcl {
+    /// The same as options of the evaluation.
+    pub fn plain(&self) -> CclOptions {
+        let BenchCcl { topology, ccl, define, set, using, log: _, report: _ } = self.clone();
+        CclOptions { topology, ccl, define, set, using }
+    }
 }
 
 /// `kbc bench select`

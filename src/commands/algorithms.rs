@@ -52,7 +52,7 @@ pub fn asked(
     all: Vec<AlgId>,
     source: &Source,
 ) -> Outcome<Named> {
-    let Some(asked) = asked::algorithm(session, &source.of)? else {
+    let Some(asked) = asked::algorithm(session, &source.of.plain())? else {
         return Ok(Named { ids: all, asked: None, beside: false });
     };
     let named = |id: &AlgId| {

@@ -2,19 +2,21 @@
 //!
 //! Owns its line for people, the words about wrong elements and its JSON. What runs is [`crate::ccl`]'s.
 
-use super::compile::{begin, inputs};
 use crate::analyse::{self, Executed};
 use crate::build::{Built, assemble};
 use crate::ccl::{Bench, Part, prepare};
-use crate::cli::{BenchCcl, Data, ReportFormat, Watch};
+use crate::cli::{BenchCcl, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::engine::Engine;
 use crate::outdir;
-use crate::record::Wanted;
+use crate::record::{self, Wanted};
 use crate::report::human::{bytes, count, percent, time};
 use crate::report::{Report, path};
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::interp::RunOptions;
+use kbc_compiler::about::{begin, inputs};
+use kbc_compiler::options::Data;
+use kbc_compiler::watch::Unwatched;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Schedule;
 use kbc_numerics::provenance::{Provenance, provenance};
@@ -110,8 +112,8 @@ struct WrongPe {
 /// # Errors
 /// Of [`prepare`] and of building; what the checker finds, or E430 where numbers are wrong.
 pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
-    let bench = prepare(session, args)?;
-    let built = assemble(session, &bench.source, "default", &Watch::default());
+    let bench = prepare(session, &args.plain())?;
+    let built = assemble(session, &bench.source, "default", &mut Unwatched);
     let (built, wrong) = built.map_err(|f| unfit(&bench, f))?;
     let Some(schedule) = built.module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
@@ -119,9 +121,9 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     let mut report = begin("bench ccl", &args.ccl, &built, schedule);
     session.progress("proving");
     // Where the text of an algorithm is wrong, the proof of its schedule would say the same less well.
-    let proven = if wrong.has_errors() { Err(wrong) } else { analyse::prove(&built, schedule) };
+    let proven = if wrong.has_errors() { Err(wrong) } else { analyse::prove(session, &built, schedule) };
     session.progress("executing");
-    let done = analyse::execute(session, &built, schedule, &Data::default(), 1, None, false);
+    let done = analyse::execute(session, &built, schedule, &Data::default(), 1, None, &mut Unwatched);
     report.engine = Some(Engine::default().name());
     let mut errors = Diagnostics::new();
     let mut proof = false;
@@ -154,7 +156,7 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     if report.ok {
         session.progress("timing");
         let options = TimeOptions::default();
-        let timing = analyse::time(
+        let timing = record::time(
             session,
             &mut report,
             built.subject(schedule),
@@ -282,7 +284,13 @@ fn look(
     let ranks = schedule.mesh.ranks();
     let cost = ranks.saturating_mul(ranks).saturating_mul(n as u64);
     let mut again = |feed| {
-        let run = Engine::default().attempt(session, false, schedule, &[vec![feed]], &RunOptions::default());
+        let run = Engine::default().attempt(
+            session,
+            &mut Unwatched,
+            schedule,
+            &[vec![feed]],
+            &RunOptions::default(),
+        );
         run.ok().map(|r| r.outputs[0].iter().filter_map(|parts| parts.first().cloned()).collect())
     };
     let from = match places.is_empty() || cost > SEARCHED {

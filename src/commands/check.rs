@@ -3,13 +3,16 @@
 //! [`super::tile`]. PyTorch programs: [`super::torch`].
 
 use super::algorithms::Named;
-use super::compile::{begin, finish, show};
-use super::{algorithms, programs, refuse, tile, torch};
+use super::compile::{finish, show};
+use super::{algorithms, programs, tile, torch};
 use crate::analyse;
 use crate::build::build;
-use crate::cli::{Check, Source, Watch};
+use crate::cli::{Check, Source};
 use crate::report::{ProgramReport, Report, SCHEMA};
 use crate::session::{Outcome, Session};
+use kbc_compiler::about::begin;
+use kbc_compiler::load::refuse;
+use kbc_compiler::watch::Unwatched;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::ast::Item;
 use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
@@ -36,7 +39,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         super::import::no_post(&source)?;
         refuse(&[("--program", source.of.program.is_some())], "the library")?;
         tile::no_target(args.target.as_ref(), "the library")?;
-        let library = super::library(session, &[])?;
+        let library = kbc_compiler::load::library(session, &[])?;
         let ranks = algorithms::ranks(&source)?;
         let ids = library.algorithms().collect();
         let named = algorithms::asked(session, &library, None, ids, &source)?;
@@ -55,7 +58,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     if source.file.ends_with(".kir") {
         return schedule(session, args, &source);
     }
-    let loaded = super::load_file(session, &source.file)?;
+    let loaded = kbc_compiler::load::load_file(session, &source.file)?;
     let root = loaded.root.unwrap_or_default();
     let has_program = loaded
         .file(root)
@@ -70,10 +73,10 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         Report { schema: SCHEMA, command: "check", file: source.file.clone(), ok: true, ..Report::default() };
     let mut done = vec![];
     let built = if (has_program || source.of.program.is_some()) && !called && !asked {
-        let built = build(session, &source, "default", &Watch::default())?;
+        let built = build(session, &source.plain(), "default", &mut Unwatched)?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         report = begin("check", &source.file, &built, schedule);
-        report.verified = Some(analyse::prove(&built, schedule)?);
+        report.verified = Some(analyse::prove(session, &built, schedule)?);
         report.ok = true;
         let graphs = std::iter::once(&built.typed)
             .chain(built.local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
@@ -161,7 +164,7 @@ fn no_torch(args: &Check) -> Outcome {
 
 /// A schedule as text: verified and proven as it stands.
 fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
-    super::refuse(&[("--set", !source.of.set.is_empty())], "the proof of a schedule")?;
+    kbc_compiler::load::refuse(&[("--set", !source.of.set.is_empty())], "the proof of a schedule")?;
     if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error(
             "E416",
@@ -170,11 +173,11 @@ fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
         .help("kbc run times a .kir on a machine")
         .into());
     }
-    let module = super::read_schedule(session, source)?;
+    let module = kbc_compiler::load::read_schedule(session, &source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
-    super::run::own_machine(session, source, &module, schedule)?;
-    let mut report = super::about_schedule("check", &source.file, &module, schedule);
-    report.verified = Some(analyse::verify(schedule)?);
+    kbc_compiler::machine::own_machine(session, &source.plain(), &module, schedule)?;
+    let mut report = kbc_compiler::about::about_schedule("check", &source.file, &module, schedule);
+    report.verified = Some(analyse::verify(session, schedule)?);
     report.ok = true;
     finish(session, &report, args.report, true)
 }

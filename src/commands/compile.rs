@@ -3,21 +3,25 @@
 use crate::analyse;
 use crate::backends;
 use crate::build::{self, Built, build};
-use crate::cli::{Compile, ReportFormat};
+use crate::cli::{Compile, Data, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::data;
 use crate::emit;
 use crate::outdir;
 use crate::perturb;
-use crate::pipeline;
 use crate::record::{self, Wanted};
-use crate::report::{InputReport, ParamReport, Report, human};
+use crate::report::{EmitReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
+use crate::watch::{self, Watching};
+use kbc_compiler::about::{begin, inputs};
+use kbc_compiler::emit::Prepared;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::dot;
-use kbc_ir::schedule::{Calls, Schedule};
+use kbc_ir::schedule::Calls;
 use kbc_ir::text::{self, PrintOptions};
+use kbc_ir::types::TensorType;
+use kbc_numerics::shard::Part;
 use kbc_time::TimeOptions;
 use std::path::Path;
 
@@ -39,7 +43,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         ("--weights", given.weights.is_some()),
         ("--reference", given.reference.is_some()),
     ];
-    super::refuse(&flags, &args.source.file)?;
+    kbc_compiler::load::refuse(&flags, &args.source.file)?;
     program(session, args)
 }
 
@@ -51,9 +55,9 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let target = emit::target(&args.target)?;
     super::import::no_post(&args.source)?;
     let asked = asked(args, target.is_some())?;
-    let wanted = Wanted::new(asked.records, args.trace_ranks.clone())?;
-    pipeline::forced(&args.watch, asked.out.is_some())?;
-    let artefacts = asked.artefacts;
+    let wanted = Wanted::new(asked.records.clone(), args.trace_ranks.clone())?;
+    watch::forced(&args.watch, asked.out.is_some())?;
+    let artefacts = asked.artefacts.clone();
     let described = build::perturb(session, args.perturb.as_ref())?;
     let silent = || {
         let d = Diagnostic::error("E416", "--perturb means nothing where nothing is timed")
@@ -64,7 +68,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         return Err(silent());
     }
     let (watch, after) = match target {
-        Some(_) => pipeline::split(&args.watch)?,
+        Some(_) => watch::split(&args.watch)?,
         None => (args.watch.clone(), vec![]),
     };
     let passes = match target {
@@ -72,8 +76,9 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         Some(_) if args.passes == "default" => "windows",
         _ => &args.passes,
     };
+    let mut watching = Watching::new(&watch, after);
     session.inputs.clone_from(&args.data.input);
-    let built = build(session, &args.source, passes, &watch)?;
+    let built = build(session, &args.source.plain(), passes, &mut watching)?;
     if let (Some(l), Some(_)) = (&built.local, target) {
         let name = l.name.clone().unwrap_or_else(|| "it".into());
         let d = Diagnostic::error("E548", format!("no target emits kernels for the local program `{name}`"))
@@ -85,7 +90,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         return Err(d.into());
     }
     let names = analyse::output_names(&built.typed);
-    data::check_outputs(&args.data, &names)?;
+    data::check_outputs(&args.data.plain(), &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
         // A pipeline that ends before `synchronize` was asked for, to look at the module.
         let kinds = wanted.list.first().or(asked.texts.first());
@@ -105,12 +110,11 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let mut report = begin("compile", &args.source.file, &built, schedule);
     report.torch = std::mem::take(&mut session.torch);
     session.progress("proving");
-    report.verified = Some(analyse::prove(&built, schedule)?);
+    report.verified = Some(analyse::prove(session, &built, schedule)?);
     let prepared = match target {
         Some(profile) => {
             session.progress("emitting");
-            let show = emit::Show { after: &after, changed: watch.print_changed, timings: watch.timings };
-            Some(emit::prepare(session, &built, schedule, profile, &show)?)
+            Some(emit::prepare(session, &built, schedule, profile, &mut watching)?)
         }
         None => None,
     };
@@ -122,12 +126,12 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         return Ok(());
     }
     session.progress("executing");
-    let done = analyse::execute(session, &built, schedule, &args.data, 1, None, args.watch.timings)?;
-    report.engine = Some(args.data.engine.unwrap_or_default().name());
+    let done = analyse::execute(session, &built, schedule, &args.data.plain(), 1, None, &mut watching)?;
+    report.engine = Some(args.data.engine.unwrap_or_default().plain().name());
     report.inputs = inputs(&built, &done.inputs);
     report.host_reads = crate::host::reads(schedule, &done.result);
     session.progress("timing");
-    analyse::time(
+    record::time(
         session,
         &mut report,
         built.subject(schedule),
@@ -141,19 +145,66 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
     (report.compare, report.expect) = (Some(done.compare), done.expect);
     if let (Some(prepared), true) = (&prepared, report.ok) {
-        let wanted = emit::Wanted { out: asked.out.as_deref(), force: args.watch.force, texts: &asked.texts };
         let own = match (&built.local, done.inputs.calls.first()) {
             (None, Some(call)) if asked.out.is_some() => {
                 emit::own_data(&built.typed, built.module.mesh.ranks(), call)?
             }
             _ => None,
         };
-        report.emitted = emit::emit(session, prepared, &wanted, &report, own)?;
+        report.emitted = emitted(session, args, &asked, prepared, &report, own)?;
     }
     if let Some(last) = done.result.outputs.last() {
-        data::write(&args.data, &names, &analyse::output_types(&built), last)?;
+        write_results(&args.data, &names, &analyse::output_types(&built), last)?;
     }
     finish(session, &report, args.report, !alone && !wanted.takes_output())
+}
+
+/// Writes the package and the texts of the kernel. The folder comes first, so that no other file is
+/// written if the folder cannot be.
+fn emitted(
+    session: &Session,
+    args: &Compile,
+    asked: &Asked,
+    prepared: &Prepared,
+    report: &Report,
+    own: Option<Vec<u8>>,
+) -> Outcome<Option<EmitReport>> {
+    crash::stage(Stage::Emit);
+    let mut texts = vec![];
+    for (kind, path) in &asked.texts {
+        texts.push((path, emit::text(prepared, kind, report)?));
+    }
+    let mut emitted = None;
+    if let Some(out) = &asked.out {
+        let contents = emit::contents(prepared, report, own)?;
+        outdir::write(Path::new(out), &contents.files, args.watch.force)?;
+        emitted = Some(EmitReport { out: out.clone(), ..contents.report });
+    }
+    for (path, text) in texts {
+        write_text(session, path, &text)?;
+    }
+    Ok(emitted)
+}
+
+/// Writes a text to a file; `-` is standard output.
+fn write_text(session: &Session, path: &str, text: &str) -> Outcome {
+    if path == "-" {
+        session.artefact(text);
+    } else {
+        outdir::write_file(Path::new(path), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes results as `--output` asks for: the global value, put together from the ranks' parts.
+///
+/// # Errors
+/// Of [`data::outputs`]; E410: a file cannot be written.
+pub fn write_results(asked: &Data, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
+    for (file, bytes) in data::outputs(&asked.plain(), names, types, parts)? {
+        outdir::write_file(Path::new(&file), &bytes)?;
+    }
+    Ok(())
 }
 
 /// What `--emit` and `--out` ask for.
@@ -240,27 +291,6 @@ fn json(report: &Report) -> Result<String, Diagnostic> {
         .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))
 }
 
-/// The parts of a report that are known once the schedule is.
-pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedule) -> Report {
-    Report {
-        machine: Some(built.topology.to_string()),
-        chosen: built.chosen.clone(),
-        params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
-        collectives: analyse::collectives(schedule, &analyse::asked(built)),
-        ..super::about_schedule(command, file, &built.module, schedule)
-    }
-}
-
-/// Inputs with their types and origins.
-pub fn inputs(built: &Built, made: &data::Inputs) -> Vec<InputReport> {
-    let types = built.typed.inputs.iter().map(|i| i.ty.to_string());
-    made.origin
-        .iter()
-        .zip(types)
-        .map(|((name, from), ty)| InputReport { name: name.clone(), r#type: ty, from: from.clone() })
-        .collect()
-}
-
 /// The folder of a package if nothing is said: the program's name with the target's behind it, in the working directory.
 fn folder(args: &Compile) -> Outcome<String> {
     match Path::new(&args.source.file).file_stem() {
@@ -318,11 +348,7 @@ fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Bu
             ("dot", Some(s)) => dot::schedule_dot(s),
             _ => text::print(&built.module, &PrintOptions::default()),
         };
-        if path == "-" {
-            session.artefact(&text);
-        } else {
-            outdir::write_file(Path::new(path), text.as_bytes())?;
-        }
+        write_text(session, path, &text)?;
     }
     Ok(())
 }

@@ -1,24 +1,28 @@
 //! `kbc explain`: what a code means, and why the compiler chose what it chose.
 
-use super::compile::{begin, finish};
-use super::run::machine;
-use super::{bound, memory, overlap, refuse, select, traffic};
+use super::compile::finish;
+use super::{bound, memory, overlap, select, traffic};
 use crate::analyse;
 use crate::bounds::Subject;
 use crate::build::{Built, build};
-use crate::cli::{Explain, ReportFormat, Source, Watch};
+use crate::cli::{Explain, ReportFormat, Source};
 use crate::emit;
 use crate::record::scene::Scene;
-use crate::record::{Wanted, holders};
+use crate::record::{self, Wanted};
 use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::about::begin;
+use kbc_compiler::load::refuse;
+use kbc_compiler::machine::machine;
+use kbc_compiler::timeline::holders;
+use kbc_compiler::values::{ValueWords, values_of};
+use kbc_compiler::watch::Unwatched;
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics, Span, codes};
+use kbc_diag::{Diagnostic, Diagnostics, codes};
 use kbc_ir::graph::Graph;
 use kbc_ir::local::LocalPart;
 use kbc_ir::schedule::Schedule;
 use kbc_time::TimeOptions;
-use std::collections::BTreeMap;
 
 const TOPICS: [&str; 9] =
     ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links"];
@@ -60,10 +64,10 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         if timed {
             return explain_timed(session, args, &source);
         }
-        let mut built = build(session, &source, "default", &Watch::default())?;
+        let mut built = build(session, &source.plain(), "default", &mut Unwatched)?;
         if args.topic == "select" && built.overlap.changed() {
             // Its bounds are those of whole collectives, in the order of the program.
-            built = build(session, &source, "windows", &Watch::default())?;
+            built = build(session, &source.plain(), "windows", &mut Unwatched)?;
         }
         let text = match args.topic.as_str() {
             "select" => select::text(&built)?,
@@ -86,7 +90,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         ));
     }
     if codes::find(&args.topic).is_some() {
-        refuse(&args.of.given(), &format!("the page of {}", args.topic))?;
+        refuse(&args.of.plain().given(), &format!("the page of {}", args.topic))?;
         refuse(&[("--target", args.target.is_some())], &format!("the page of {}", args.topic))?;
     }
     if args.file.is_some() && codes::find(&args.topic).is_some() {
@@ -106,10 +110,10 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
     let (command, path) =
         if args.topic == "path" { ("explain path", true) } else { ("explain links", false) };
     let (mut report, module, plain, topology) = if source.file.ends_with(".kir") {
-        let module = super::read_schedule(session, source)?;
+        let module = kbc_compiler::load::read_schedule(session, &source.plain())?;
         let Some(schedule) = module.schedule() else { return Ok(()) };
-        let mut report = super::about_schedule(command, &source.file, &module, schedule);
-        let machine = machine(session, &source.of, module.machine.as_ref(), Some(schedule))?;
+        let mut report = kbc_compiler::about::about_schedule(command, &source.file, &module, schedule);
+        let machine = machine(session, &source.of.plain(), module.machine.as_ref(), Some(schedule))?;
         let Some((topology, _)) = machine else {
             return usage(
                 Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))
@@ -117,17 +121,17 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
             );
         };
         report.machine = Some(topology.to_string());
-        analyse::verify(schedule)?;
+        analyse::verify(session, schedule)?;
         (report, module, None, topology)
     } else {
-        let built = build(session, source, "default", &Watch::default())?;
+        let built = build(session, &source.plain(), "default", &mut Unwatched)?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         let report = begin(command, &source.file, &built, schedule);
-        analyse::prove(&built, schedule)?;
+        analyse::prove(session, &built, schedule)?;
         (report, built.module, built.plain, built.topology)
     };
     let Some(schedule) = module.schedule() else { return Ok(()) };
-    let timing = analyse::time(
+    let timing = record::time(
         session,
         &mut report,
         Subject { schedule, plain: plain.as_ref().unwrap_or(schedule) },
@@ -174,76 +178,10 @@ fn placement(built: &Built) -> String {
     local.parts.iter().map(part).collect()
 }
 
-/// A value of a program, in words.
-pub struct ValueWords {
-    /// As in `.kir`: `%h`.
-    pub name: String,
-    /// Its type with its placement.
-    pub ty: String,
-    /// What makes it: `matmul(%x, %w1)`.
-    pub what: String,
-    /// What its placement follows from, and the called program that it stands in.
-    pub why: String,
-    /// Where it is written.
-    pub span: Span,
-}
-
 /// The values of a graph.
 fn values(g: &Graph) -> String {
     let line = |v: ValueWords| format!("{:<24} {:<40} {}  {}\n", v.name, v.ty, v.what, v.why);
     values_of(g).into_iter().map(line).collect()
-}
-
-/// The values of a graph, in order.
-pub fn values_of(g: &Graph) -> Vec<ValueWords> {
-    let mut out = vec![];
-    // Values of one name are told apart by a number, as in .kir.
-    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut names = BTreeMap::new();
-    for &id in g.order() {
-        let name = g.op(id).name.as_str();
-        let n = count.entry(name).or_default();
-        names.insert(id, if *n == 0 { format!("%{name}") } else { format!("%{name}#{n}") });
-        *n += 1;
-    }
-    for &id in g.order() {
-        let op = g.op(id);
-        let ty = op.ty.as_ref().map_or_else(|| "?".into(), ToString::to_string);
-        let mut args: Vec<String> = g.operands(id).iter().map(|o| names[o].clone()).collect();
-        if let kbc_ir::graph::OpKind::Shape(s) = &op.kind {
-            args.push(s.to_string());
-        }
-        let (what, why): (String, &str) = match &op.kind {
-            kbc_ir::graph::OpKind::Input(_) => ("input".into(), "declared"),
-            kbc_ir::graph::OpKind::Matmul { .. } => ("matmul".into(), "follows from its operands"),
-            kbc_ir::graph::OpKind::Map(f) => (f.name.to_string(), "follows from its operands"),
-            kbc_ir::graph::OpKind::ReduceDim { op, .. } => (op.to_string(), "follows from its operand"),
-            kbc_ir::graph::OpKind::Cast(d) => (format!("cast to {d}"), "follows from its operand"),
-            kbc_ir::graph::OpKind::Embedding => ("embedding".into(), "follows from its operands"),
-            kbc_ir::graph::OpKind::Grouped(_) => ("grouped_matmul".into(), "follows from its operands"),
-            kbc_ir::graph::OpKind::Tiles(k) => (k.name.to_string(), "follows from its operands"),
-            kbc_ir::graph::OpKind::Fill(f) => (format!("fill {f}"), "every rank makes its part"),
-            kbc_ir::graph::OpKind::Shape(s) => (s.name().into(), "follows from its operands"),
-            kbc_ir::graph::OpKind::Collective(c) if c.explicit => (c.name().into(), "written in the program"),
-            kbc_ir::graph::OpKind::Collective(c) => {
-                (c.name().into(), "because a user of the value asks for it")
-            }
-            kbc_ir::graph::OpKind::Demand | kbc_ir::graph::OpKind::Ask(_) => ("demand".into(), "annotation"),
-            kbc_ir::graph::OpKind::Wait => ("wait".into(), "follows from its operand"),
-            kbc_ir::graph::OpKind::Host(h) => (format!("host {}", h.word()), "follows from its operand"),
-            kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
-        };
-        let called: Vec<String> = g.calls(id).iter().map(|c| format!(", in {}", c.program)).collect();
-        let called = called.concat();
-        out.push(ValueWords {
-            name: names[&id].clone(),
-            ty,
-            what: format!("{what}({})", args.join(", ")),
-            why: format!("{why}{called}"),
-            span: op.span,
-        });
-    }
-    out
 }
 
 /// The memory map of a rank's window domain.

@@ -1,6 +1,5 @@
 //! `kbc fuzz`: random programs and schedules on both engines.
 
-use super::load_kir;
 use crate::cli::{
     Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat,
 };
@@ -12,6 +11,7 @@ use crate::fuzz::{self, Difference, Summary, Trial};
 use crate::outdir;
 use crate::session::{Outcome, Session};
 use crate::standin::Standin;
+use kbc_compiler::load::load_kir;
 use kbc_diag::Diagnostic;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,8 @@ fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
     let temporary = std::env::temp_dir().join(format!("kbc-standin-{}", std::process::id()));
     let build = args.build.as_ref().map_or_else(|| temporary.clone(), PathBuf::from);
     let standin = Standin::new(&headers, &build)?;
-    let bench = Bench { session, standin: &standin, batch: args.batch, keep: args.build.is_some() };
+    let bench =
+        Bench { workspace: session, standin: &standin, batch: args.batch, keep: args.build.is_some() };
     let done = match (&given, &args.file) {
         (Some((_, text)), Some(file)) => bench
             .one(text, range.seed, range.only.unwrap_or(range.first))

@@ -1,5 +1,6 @@
 //! `.xml` files: schedules that other programs wrote, checked, executed and timed as they stand.
 
+use super::compile::write_results;
 use super::compile::{artefacts, finish, show};
 use crate::analyse;
 use crate::build::{self, defines};
@@ -10,8 +11,8 @@ use crate::outdir;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::{CompareReport, ImportReport, InputReport, ParamReport, Report};
-use crate::room;
 use crate::session::{Failure, Outcome, Session};
+use crate::watch::Watching;
 use kbc_backend_sim::interp::RunOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -173,7 +174,8 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let inputs = simulate(session, &mut it, &args.source, &run, &wanted)?;
     if args.adversarial && !args.no_data {
         let inputs = data::Inputs { calls: vec![vec![inputs]], origin: vec![] };
-        let (found, failure) = analyse::adversary(&it.built.execute, &inputs, args.seed, args.seeds, 1)?;
+        let (found, failure) =
+            analyse::adversary(session, &it.built.execute, &inputs, args.seed, args.seeds, 1)?;
         it.report.ok &= failure.is_none();
         it.report.adversarial = Some(found);
         failure.into_iter().for_each(|d| session.tell(&d.into()));
@@ -198,7 +200,7 @@ fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
         ("--ranks", source.of.ranks.is_some()),
         ("--using", !source.of.using.is_empty()),
     ];
-    super::refuse(&flags, &source.file)?;
+    kbc_compiler::load::refuse(&flags, &source.file)?;
     let mut out = Said { options: Options::default(), bytes: None, params: vec![] };
     let wrong = |name: &str, value: &str, valid: &str| -> Failure {
         Diagnostic::error("E413", format!("-D {name}={value}: {valid}")).into()
@@ -285,7 +287,7 @@ fn import(session: &mut Session, command: &'static str, source: &Source) -> Outc
     let line = |span: Span| map.line_col(span).map(|at| at.0);
     let finding = judge(&algo, &built, &said.options, said.bytes.is_some(), &line);
     let mut report = match built.schedule() {
-        Some(s) => super::about_schedule(command, &source.file, &built.module, s),
+        Some(s) => kbc_compiler::about::about_schedule(command, &source.file, &built.module, s),
         None => Report::default(),
     };
     report.params = said.params;
@@ -340,7 +342,7 @@ fn facts(algo: &Algo, options: &Options, f: &Finding) -> ImportReport {
 
 /// The promise of the one collective that a `.kb` file declares.
 fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Outcome<Promise> {
-    let loaded = super::load_file(session, path)?;
+    let loaded = kbc_compiler::load::load_file(session, path)?;
     let root = loaded.root.unwrap_or_default();
     let found: Vec<_> = loaded.library.collectives_in(root).collect();
     let place = Span::new(root, 0, 0);
@@ -404,12 +406,12 @@ fn simulate(
             .into());
     }
     let names = ["y".to_owned()];
-    data::check_outputs(how.data, &names)?;
+    data::check_outputs(&how.data.plain(), &names)?;
     let described = build::perturb(session, how.perturb)?;
     let full = format!("full({})", it.algo.ranks());
     let topology = source.of.topology.clone().unwrap_or(full);
     let of = Selection { topology: Some(topology), ..source.of.clone() };
-    let machine = super::run::machine(session, &of, None, None)?;
+    let machine = kbc_compiler::machine::machine(session, &of.plain(), None, None)?;
     let inputs = inputs(it, how.seed)?;
     if how.numbers {
         session.progress("executing");
@@ -437,7 +439,7 @@ fn time(
     options: &TimeOptions,
 ) -> Outcome {
     let Some(schedule) = it.built.schedule() else { return Ok(()) };
-    analyse::time(session, &mut it.report, schedule, topology, wanted, options)?;
+    record::time(session, &mut it.report, schedule, topology, wanted, options)?;
     Ok(())
 }
 
@@ -469,15 +471,15 @@ fn numbers(
     names: &[String],
 ) -> Outcome {
     let schedule = &it.built.execute;
-    let engine = how.data.engine.unwrap_or_default();
-    room::calls_fit(schedule, how.calls, true)?;
+    let engine = how.data.engine.unwrap_or_default().plain();
+    session.room().calls_fit(schedule, how.calls, true)?;
     let options = RunOptions {
         calls: how.calls,
         seed: (how.seed != 0).then_some(how.seed),
-        max_bytes: room::engine_bytes(),
+        max_bytes: session.room().engine_bytes(),
     };
     let result = engine
-        .attempt(session, how.timings, schedule, &[vec![inputs.clone()]], &options)
+        .attempt(session, &mut Watching::times(how.timings), schedule, &[vec![inputs.clone()]], &options)
         .map_err(|f| f.diagnostics)?;
     it.report.engine = Some(engine.name());
     let [x, y] = types(schedule)?;
@@ -498,7 +500,7 @@ fn numbers(
         it.report.ok &= analyse::passes(&report);
         it.report.compare = Some(CompareReport { elements: promised(&golden), ..report });
     }
-    data::write(how.data, names, &[y], outputs)
+    write_results(how.data, names, &[y], outputs)
 }
 
 fn promised(golden: &Golden) -> u64 {

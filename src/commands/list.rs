@@ -49,7 +49,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
         Some((first, rest)) if !first.contains(['.', '/']) && !Path::new(first).exists() => {
-            let library = super::library(session, rest)?;
+            let library = kbc_compiler::load::library(session, rest)?;
             if library.algorithms().any(|id| library.algorithm_name(id).node == *first) {
                 return super::algorithms::show(session, &library, first, args);
             }
@@ -160,7 +160,7 @@ fn first(doc: &str) -> &str {
 
 /// Collectives with the text that promises what they do.
 fn collectives(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
-    let library = super::library(session, files)?;
+    let library = kbc_compiler::load::library(session, files)?;
     let mut out: Vec<Entry> = library
         .collectives()
         .map(|id| {
@@ -175,7 +175,7 @@ fn collectives(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
 
 /// Functions with their parameters: what is built in, and what files declare.
 fn functions(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
-    let library = super::library(session, files)?;
+    let library = kbc_compiler::load::library(session, files)?;
     let mut out: Vec<Entry> = library
         .functions()
         .map(|f| {
@@ -191,7 +191,7 @@ fn functions(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
 
 /// Elementwise and tile kernels with their parameters.
 fn kernels(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
-    let loaded = super::everything(session, files)?;
+    let loaded = kbc_compiler::load::everything(session, files)?;
     let names = |list: Vec<&str>| list.join(", ");
     let mut out = vec![];
     for item in loaded.files.iter().flat_map(|f| &f.tree().items) {
@@ -212,7 +212,7 @@ fn kernels(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
 
 /// Programs with how they are called.
 fn programs(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
-    let loaded = super::everything(session, files)?;
+    let loaded = kbc_compiler::load::everything(session, files)?;
     let mut out = vec![];
     for item in loaded.files.iter().flat_map(|f| &f.tree().items) {
         if let Item::Program(p) = item {
@@ -225,7 +225,7 @@ fn programs(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
 
 /// Collectives and the algorithms that exist for them.
 fn algorithms(session: &mut Session, files: &[String], report: ReportFormat) -> Outcome {
-    let library = super::library(session, files)?;
+    let library = kbc_compiler::load::library(session, files)?;
     let mut rows: Vec<Row> = library
         .algorithms()
         .map(|id| {

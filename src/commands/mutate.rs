@@ -1,14 +1,15 @@
 //! `kbc mutate`: the checker's own error rate.
 
-use super::{everything, load_file, load_kir};
 use crate::analyse;
 use crate::build::build;
-use crate::cli::{Mutate, ReportFormat, Selection, Source, Watch};
+use crate::cli::{Mutate, ReportFormat, Selection, Source};
 use crate::fuzz::rng::Rng;
 use crate::mutate::report::{human, report, text};
 use crate::mutate::subjects::{Subject, Subjects, algorithms, ids};
 use crate::mutate::{Outcome, Settings, measure};
 use crate::session::{Failure, Outcome as Done, Session};
+use kbc_compiler::load::{everything, load_file, load_kir};
+use kbc_compiler::watch::Unwatched;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::ast::Item;
 use kbc_frontend::load::Loaded;
@@ -39,6 +40,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
             .into());
     }
     let settings = Settings {
+        room: session.room(),
         seed: args.seed,
         limit: (!args.all).then_some(args.limit),
         jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
@@ -104,7 +106,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
                 .into());
         };
         // What is wrong already has no mutants that could tell anything.
-        analyse::verify(schedule)?;
+        analyse::verify(session, schedule)?;
         return Ok(one(file, module));
     }
     let loaded = load_file(session, file)?;
@@ -112,7 +114,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
     let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
     if loaded.file(root).is_some_and(|f| f.tree().items.iter().any(program)) {
         let source = Source { file: file.to_owned(), of: Selection::default(), post: None };
-        let module = build(session, &source, "default", &Watch::default())?.module;
+        let module = build(session, &source.plain(), "default", &mut Unwatched)?.module;
         return Ok(one(file, module));
     }
     let ids = wanted(&loaded, ids(&loaded, Some(root)), args);

@@ -3,10 +3,10 @@
 //! The files are those of `specs/starter`, which the tests compile like every other file of `specs`; the name of the
 //! algorithm is replaced in them.
 
-use super::library;
 use crate::cli::New;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::load::library;
 use kbc_diag::{Diagnostic, FileId};
 use kbc_frontend::token::reserved_words;
 use std::path::Path;

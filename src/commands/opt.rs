@@ -4,8 +4,9 @@ use super::tile;
 use crate::cli::Opt;
 use crate::crash::{self, Stage};
 use crate::outdir;
-use crate::pipeline;
 use crate::session::{Outcome, Session};
+use crate::watch::{self, Watching};
+use kbc_compiler::pipeline;
 use kbc_diag::Diagnostics;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::{Body, dot};
@@ -18,12 +19,12 @@ use std::path::Path;
 /// # Errors
 /// Of the text, of the passes, or of writing the result.
 pub fn run(session: &mut Session, args: &Opt) -> Outcome {
-    pipeline::forced(&args.watch, false)?;
+    watch::forced(&args.watch, false)?;
     if tile::is_one(session, &args.file) {
         return tile::opt(session, args);
     }
     tile::no_target(args.target.as_ref(), &args.file)?;
-    let (file, mut module) = super::load_kir(session, &args.file)?;
+    let (file, mut module) = kbc_compiler::load::load_kir(session, &args.file)?;
     let text = session.map.get(file).map_or("", |f| &f.text).to_owned();
     // What a crash left says what crashed: other passes, or another verb.
     if args.passes.is_none()
@@ -31,8 +32,8 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     {
         return outcome;
     }
-    let passes = args.passes.clone().or_else(|| pipeline::replays(&text)).unwrap_or_else(|| "default".into());
-    let library = super::library(session, &args.uses)?;
+    let passes = args.passes.clone().or_else(|| watch::replays(&text)).unwrap_or_else(|| "default".into());
+    let library = kbc_compiler::load::library(session, &args.uses)?;
     let topology = match &module.machine {
         Some(machine) => {
             let machine = machine.clone();
@@ -42,7 +43,8 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
         None => None,
     };
     let cx = PassCx::new(&library, topology.as_ref());
-    pipeline::run(session, &mut module, &passes, &cx, &args.watch, &mut super::Nothing)?;
+    let mut watching = Watching::new(&args.watch, vec![]);
+    pipeline::run(session, &mut module, &passes, &cx, &mut watching, &mut super::Nothing)?;
     crash::stage(Stage::Emit);
     let text = if args.emit == "dot" {
         match &module.body {

@@ -1,12 +1,12 @@
 //! `kbc plot`: a machine as a picture, alone or with what a program makes of its links.
 
-use super::run::machine;
 use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection, Source};
 use crate::diagram::{diagram, fits, used};
 use crate::measure::ready;
 use crate::picture;
 use crate::report::Report;
 use crate::session::{Outcome, Session};
+use kbc_compiler::machine::machine;
 use kbc_figures::units::Quantity;
 use kbc_figures::{Figure, Heading, Theme};
 use kbc_machine::topology::{Topology, brief};
@@ -26,7 +26,7 @@ fn alone(session: &mut Session, args: &PlotTopology) -> Outcome {
     picture::check(&args.picture)?;
     let of =
         Selection { topology: Some(args.machine.clone()), set: args.set.clone(), ..Selection::default() };
-    let Some((topology, _)) = machine(session, &of, None, None)? else { return Ok(()) };
+    let Some((topology, _)) = machine(session, &of.plain(), None, None)? else { return Ok(()) };
     let (devices, links) = (topology.device_count(), topology.link_count());
     let subtitle = joined(&[format!("{devices} devices, {links} directed links"), settings(&topology)]);
     let heading = Heading::new(topology.shape().to_string(), subtitle).with_theme(args.picture.theme.into());
@@ -45,10 +45,10 @@ fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
 /// Of building, proving and timing; E590.
 pub fn call(session: &mut Session, source: &Source, name: &str, theme: Theme) -> Outcome<Figure> {
     let fault = |f| picture::fault(name, &f);
-    let ready = ready(session, source)?;
+    let ready = ready(session, &source.plain())?;
     let topology = ready.topology();
     fits(topology).map_err(fault)?;
-    ready.prove()?;
+    ready.prove(session)?;
     let (report, timing) = ready.timed(session, "plot links", &source.file)?;
     let title = format!("Links in a call of {} on {}", report.program, topology.shape());
     let subtitle = joined(&[about(&report, timing.ns), settings(topology)]);

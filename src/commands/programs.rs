@@ -26,7 +26,7 @@ pub fn check(
     done: &[String],
 ) -> Outcome<Vec<ProgramReport>> {
     let root = loaded.root.unwrap_or_default();
-    let (topology, machine) = build::topology(session, &source.of)?;
+    let (topology, machine) = build::topology(session, &source.of.plain())?;
     let options = LowerOptions {
         set: build::settings(session, &source.of.set)?,
         defines: build::defines(&source.of.define)?,

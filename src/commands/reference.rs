@@ -217,7 +217,7 @@ fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) ->
         },
         post: None,
     };
-    let ready = measure::ready(session, &source)?;
+    let ready = measure::ready(session, &source.plain())?;
     let compare = ready.trust(session)?.compare;
     if let Some(c) = compare.as_ref().filter(|c| !analyse::passes(c)) {
         let title = format!("{} computes something else than its single-device result", source.file);

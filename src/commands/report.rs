@@ -1,20 +1,23 @@
 //! `kbc report`: a page about a program or a schedule, to be looked at in a browser.
 
-use super::compile::{begin, finish, inputs};
-use super::run::{generated, machine};
+use super::compile::finish;
+use super::run::generated;
 use crate::analyse;
 use crate::build::{Built, build};
-use crate::cli::{Data, MakePage, ReportFormat, Source, Watch};
+use crate::cli::{Data, MakePage, ReportFormat, Source};
 use crate::outdir;
 use crate::page::{self, Made, texts};
 use crate::perturb;
 use crate::record::ranks::Ranks;
 use crate::record::scene::Scene;
-use crate::record::{Wanted, holders};
+use crate::record::{self, Wanted};
 use crate::report::{Report, human, timed};
-use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::interp::RunOptions;
+use kbc_compiler::about::{begin, inputs};
+use kbc_compiler::machine::machine;
+use kbc_compiler::timeline::holders;
+use kbc_compiler::watch::Unwatched;
 use kbc_diag::Diagnostic;
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
@@ -49,18 +52,18 @@ fn no_page(file: &str, why: &str) -> Diagnostic {
 
 fn of_program(session: &mut Session, args: &MakePage, source: &Source) -> Outcome {
     session.inputs.clone_from(&args.input);
-    let built = build(session, source, "default", &Watch::default())?;
+    let built = build(session, &source.plain(), "default", &mut Unwatched)?;
     let Some(schedule) = built.module.schedule() else { return Ok(()) };
     shown(args, schedule)?;
     let mut report = begin("report", &source.file, &built, schedule);
     session.progress("proving");
-    report.verified = Some(analyse::prove(&built, schedule)?);
+    report.verified = Some(analyse::prove(session, &built, schedule)?);
     report.ok = true;
     if !args.no_data {
         session.progress("executing");
         let data = Data { input: args.input.clone(), engine: args.engine, output: vec![] };
-        let done = analyse::execute(session, &built, schedule, &data, 1, None, false)?;
-        report.engine = Some(args.engine.unwrap_or_default().name());
+        let done = analyse::execute(session, &built, schedule, &data.plain(), 1, None, &mut Unwatched)?;
+        report.engine = Some(args.engine.unwrap_or_default().plain().name());
         report.inputs = inputs(&built, &done.inputs);
         report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
@@ -73,25 +76,26 @@ fn of_program(session: &mut Session, args: &MakePage, source: &Source) -> Outcom
 }
 
 fn of_schedule(session: &mut Session, args: &MakePage, source: &Source) -> Outcome {
-    super::refuse(&[("--input", !args.input.is_empty())], "a .kir file")?;
-    let module = super::read_schedule(session, source)?;
+    kbc_compiler::load::refuse(&[("--input", !args.input.is_empty())], "a .kir file")?;
+    let module = kbc_compiler::load::read_schedule(session, &source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
     shown(args, schedule)?;
-    let machine = machine(session, &source.of, module.machine.as_ref(), Some(schedule))?;
+    let machine = machine(session, &source.of.plain(), module.machine.as_ref(), Some(schedule))?;
     let Some((topology, own)) = machine else {
         return Err(no_page(&source.file, "it names no machine to be timed on")
             .help("say --topology")
             .into());
     };
-    let mut report = super::about_schedule("report", &source.file, &module, schedule);
+    let mut report = kbc_compiler::about::about_schedule("report", &source.file, &module, schedule);
     report.machine = Some(topology.to_string());
-    report.verified = Some(analyse::verify(schedule)?);
+    report.verified = Some(analyse::verify(session, schedule)?);
     if !args.no_data {
-        let engine = args.engine.unwrap_or_default();
-        room::calls_fit(schedule, 1, false)?;
-        let options = RunOptions { max_bytes: room::engine_bytes(), ..RunOptions::default() };
+        let engine = args.engine.unwrap_or_default().plain();
+        session.room().calls_fit(schedule, 1, false)?;
+        let options = RunOptions { max_bytes: session.room().engine_bytes(), ..RunOptions::default() };
         let fed = generated(schedule, 1, 0)?;
-        let ran = engine.attempt(session, false, schedule, &fed, &options).map_err(|f| f.diagnostics)?;
+        let ran =
+            engine.attempt(session, &mut Unwatched, schedule, &fed, &options).map_err(|f| f.diagnostics)?;
         report.host_reads = crate::host::reads(schedule, &ran);
         report.engine = Some(engine.name());
     }
@@ -122,7 +126,7 @@ fn write(
     session.progress("timing");
     let options = TimeOptions::default();
     let subject = built.map_or_else(|| schedule.into(), |b| b.subject(schedule));
-    let timing = analyse::time(session, &mut report, subject, topology, &Wanted::default(), &options)?;
+    let timing = record::time(session, &mut report, subject, topology, &Wanted::default(), &options)?;
     let scene = Scene::new(schedule, topology, &session.map);
     let behind = holders::find(&scene, &timing.path)?;
     timed::fill(&mut report, &scene, &timing, &behind, None);
@@ -162,7 +166,7 @@ fn command(args: &MakePage) -> String {
     args.of.program.iter().for_each(|p| pair("--program", p));
     args.of.algorithm.iter().for_each(|a| pair("--algorithm", a));
     args.input.iter().for_each(|i| pair("--input", i));
-    args.engine.iter().for_each(|e| pair("--engine", &e.name().to_owned()));
+    args.engine.iter().for_each(|e| pair("--engine", &e.plain().name().to_owned()));
     args.trace_ranks.iter().for_each(|r| pair("--trace-ranks", r));
     pair("-o", &"report.html".to_owned());
     if args.no_data {

@@ -1,29 +1,26 @@
 //! `kbc run`: the simulate step alone, for `.kb` and `.kir`, with its own switches.
 
-use super::compile::{artefacts, begin, finish, inputs, show};
-use super::refuse;
+use super::compile::write_results;
+use super::compile::{artefacts, finish, show};
 use crate::analyse;
-use crate::build::{self, Argument, build};
-use crate::cli::{ReportFormat, Run, Selection, Source, Watch};
+use crate::build::{self, build};
+use crate::cli::{ReportFormat, Run};
 use crate::contract;
 use crate::data;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::Report;
-use crate::room;
 use crate::session::{Outcome, Session};
+use crate::watch::Watching;
 use kbc_backend_sim::failure::{RunFailure, standstill};
-use kbc_diag::{Diagnostic, Span};
-use kbc_frontend::machine;
-use kbc_ir::Module;
+use kbc_compiler::about::{begin, inputs};
+use kbc_compiler::watch::Unwatched;
+use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::TensorType;
-use kbc_machine::memory::{self, Placements};
-use kbc_machine::topology::perturb::Perturb;
-use kbc_machine::topology::{Described, Shape, Topology};
 use kbc_numerics::generate::{self, ExactRange};
 use kbc_numerics::tensor::Tensor;
-use kbc_time::{TimeOptions, device_each};
+use kbc_time::TimeOptions;
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
 const ADVERSARIAL_CALLS: u32 = 4;
@@ -43,34 +40,44 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
     session.inputs.clone_from(&args.data.input);
-    let built = build(session, &args.source, "default", &Watch::default())?;
+    let built = build(session, &args.source.plain(), "default", &mut Unwatched)?;
     let Some(schedule) = built.module.schedule() else { return Ok(()) };
     let names = analyse::output_names(&built.typed);
-    data::check_outputs(&args.data, &names)?;
+    data::check_outputs(&args.data.plain(), &names)?;
     let mut report = begin("run", &args.source.file, &built, schedule);
     report.ok = true;
     let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
     if !args.no_data {
         let seed = (args.seed != 0).then_some(args.seed);
-        let done = analyse::execute(session, &built, schedule, &args.data, calls, seed, args.timings)?;
-        report.engine = Some(args.data.engine.unwrap_or_default().name());
+        let done = analyse::execute(
+            session,
+            &built,
+            schedule,
+            &args.data.plain(),
+            calls,
+            seed,
+            &mut Watching::times(args.timings),
+        )?;
+        report.engine = Some(args.data.engine.unwrap_or_default().plain().name());
         report.inputs = inputs(&built, &done.inputs);
-        report.inside = analyse::inside(schedule, &built.topology, &done.inputs.calls, &done.result, seed)?;
+        report.inside =
+            analyse::inside(session, schedule, &built.topology, &done.inputs.calls, &done.result, seed)?;
         report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
-            let (found, failure) = analyse::adversary(schedule, &done.inputs, args.seed, args.seeds, calls)?;
+            let (found, failure) =
+                analyse::adversary(session, schedule, &done.inputs, args.seed, args.seeds, calls)?;
             report.ok &= failure.is_none();
             report.adversarial = Some(found);
             failure.into_iter().for_each(|d| session.tell(&d.into()));
         }
         if let Some(last) = done.result.outputs.last() {
-            data::write(&args.data, &names, &analyse::output_types(&built), last)?;
+            write_results(&args.data, &names, &analyse::output_types(&built), last)?;
         }
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
-        analyse::time(
+        record::time(
             session,
             &mut report,
             built.subject(schedule),
@@ -95,27 +102,27 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if !args.data.input.is_empty() || !args.data.output.is_empty() {
         return Err(Diagnostic::error("E416", "--input and --output mean nothing for a .kir file").into());
     }
-    let module = super::read_schedule(session, &args.source)?;
+    let module = kbc_compiler::load::read_schedule(session, &args.source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
-    let mut report = super::about_schedule("run", &args.source.file, &module, schedule);
+    let mut report = kbc_compiler::about::about_schedule("run", &args.source.file, &module, schedule);
     report.ok = true;
     let mut failed_orders = false;
     let mut ran = None;
     if args.no_data && !args.no_time {
         // Nothing else would find that it is wrong.
-        analyse::verify(schedule)?;
+        analyse::verify(session, schedule)?;
     }
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
-        room::calls_fit(schedule, calls, false)?;
+        session.room().calls_fit(schedule, calls, false)?;
         let inputs = data::Inputs { calls: generated(schedule, calls, args.seed)?, origin: vec![] };
         let options = kbc_backend_sim::interp::RunOptions {
             calls,
             seed: (args.seed != 0).then_some(args.seed),
-            max_bytes: room::engine_bytes(),
+            max_bytes: session.room().engine_bytes(),
         };
-        let engine = args.data.engine.unwrap_or_default();
-        match engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
+        let engine = args.data.engine.unwrap_or_default().plain();
+        match engine.attempt(session, &mut Watching::times(args.timings), schedule, &inputs.calls, &options) {
             Ok(result) => {
                 report.host_reads = crate::host::reads(schedule, &result);
                 ran = Some((inputs.calls.clone(), result.clone()));
@@ -140,7 +147,8 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
         report.engine = Some(engine.name());
         if args.adversarial {
-            let (found, failure) = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
+            let (found, failure) =
+                analyse::adversary(session, schedule, &inputs, args.seed, args.seeds, calls)?;
             report.ok &= failure.is_none();
             failed_orders = failure.is_some();
             report.adversarial = Some(found);
@@ -148,16 +156,21 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
-    let machine = machine(session, &args.source.of, module.machine.as_ref(), module.schedule())?;
+    let machine = kbc_compiler::machine::machine(
+        session,
+        &args.source.of.plain(),
+        module.machine.as_ref(),
+        module.schedule(),
+    )?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     if let (Some((inputs, result)), Some((topology, _))) = (ran, &machine) {
         let seed = (args.seed != 0).then_some(args.seed);
-        report.inside = analyse::inside(schedule, topology, &inputs, &result, seed)?;
+        report.inside = analyse::inside(session, schedule, topology, &inputs, &result, seed)?;
     }
     match machine {
         Some((topology, own)) if !args.no_time => {
             if let Err(failure) =
-                analyse::time(session, &mut report, schedule, &topology, wanted, &options(args))
+                record::time(session, &mut report, schedule, &topology, wanted, &options(args))
             {
                 let (d, code) = failure.into_parts();
                 if code != 1 {
@@ -205,75 +218,6 @@ fn failed(
         show(session, &report, format)?;
     }
     Err(failure.diagnostics.into())
-}
-
-/// Reads the machine of a schedule that is only proven: it must be one that the schedule can run on.
-///
-/// # Errors
-/// Of reading it and of laying out windows in its memories; E371 for another number of devices.
-pub fn own_machine(session: &mut Session, source: &Source, module: &Module, schedule: &Schedule) -> Outcome {
-    match machine(session, &source.of, module.machine.as_ref(), Some(schedule))? {
-        Some((topology, _)) => Ok(device_each(schedule.mesh.ranks(), &topology)?),
-        None => Ok(()),
-    }
-}
-
-/// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own; with
-/// the settings of `--set`.
-pub fn machine(
-    session: &mut Session,
-    asked: &Selection,
-    own: Option<&String>,
-    schedule: Option<&Schedule>,
-) -> Outcome<Option<(Topology, Option<Perturb>)>> {
-    let fits = |topology: &Topology, placements: &Placements| match schedule {
-        Some(schedule) => memory::lay_out(schedule, topology, placements).map(|_| ()),
-        None => Ok(()),
-    };
-    let set = build::settings(session, &asked.set)?;
-    let Some(text) = asked.topology.as_ref().or(own) else {
-        refuse(&[("--set", !asked.set.is_empty())], "a schedule without a machine")?;
-        return Ok(None);
-    };
-    let (text, file) = match build::argument(session, "<machine>", text)? {
-        Argument::Text(text, at) => {
-            let mut own = Described::from(Topology::parse_shape(&text, at)?);
-            own.settings = set.0.over(&own.settings);
-            own.links.extend(set.1);
-            // It has a shape.
-            let topology = own.over(Described::default(), Shape::Ring(1), Span::new(at, 0, text.len()))?;
-            fits(&topology, &Placements::default())?;
-            return Ok(Some((topology, None)));
-        }
-        Argument::File(text, file) => (text, file),
-    };
-    let at = file;
-    let file = machine::read(&text, file)?;
-    session.tell(&file.warnings);
-    let base = match own {
-        Some(own) => {
-            let at = session.add_text("<machine>", own);
-            Described::from(Topology::parse_shape(own, at)?)
-        }
-        None => Described::default(),
-    };
-    let shape = file.shape.map(|s| s.node);
-    if shape.is_none() && base.shape.is_none() {
-        return Err(Diagnostic::error("E463", "neither the machine file nor the schedule has a `shape`")
-            .primary(Span::new(at, 0, 0), "this machine file")
-            .help("add `shape: ring(8)` to the file")
-            .into());
-    }
-    let own = Described { shape, settings: file.settings, links: file.links };
-    let own = Described {
-        settings: set.0.over(&own.settings),
-        links: own.links.into_iter().chain(set.1.iter().cloned()).collect(),
-        ..own
-    };
-    // One of the two has a shape.
-    let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
-    fits(&topology, &file.placements)?;
-    Ok(Some((topology.with_placements(file.placements), file.perturb)))
 }
 
 /// Exact integers for every input of a schedule.

@@ -1,8 +1,8 @@
 //! `kbc check --sync FILE.kir`: what the signals of a schedule do in a call, by use and form.
 
-use super::{read_schedule, refuse};
 use crate::cli::{Check, ReportFormat};
 use crate::session::{Outcome, Session};
+use kbc_compiler::load::{read_schedule, refuse};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{Schedule, SignalUse};
@@ -51,7 +51,7 @@ struct Row {
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     refuse(&[("--algorithm", args.of.algorithm.is_some())], "the signals of one schedule")?;
-    let module = read_schedule(session, &source)?;
+    let module = read_schedule(session, &source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
     let found = count(&source.file, &spelled(schedule))?;
     let text = match args.report {

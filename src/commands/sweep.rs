@@ -28,7 +28,7 @@ const SHOWN: usize = 4;
 /// E583 of the file, E584 of what is merged, E585 if a row is wrong or refused; of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
     if let Some(out) = args.out.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
-        super::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
+        kbc_compiler::load::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
     }
     let loaded = load(session, &args.file)?;
     let (grid, text) = (&loaded.grid, &loaded.text);

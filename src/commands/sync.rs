@@ -2,9 +2,9 @@
 //! schedule as text are `signals`'s.
 
 use super::algorithms::{ranks, shapes};
-use super::refuse;
 use crate::cli::{Check, ReportFormat};
 use crate::session::{Outcome, Session};
+use kbc_compiler::load::refuse;
 use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_passes::expand::is_total;
 use kbc_passes::order::{NoCounts, Policy, SyncCounts, Within, choose, count};
@@ -104,9 +104,9 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         .into());
     }
     let (library, root) = if file.is_empty() {
-        (super::library(session, &[])?, None)
+        (kbc_compiler::load::library(session, &[])?, None)
     } else {
-        let loaded = super::load_file(session, file)?;
+        let loaded = kbc_compiler::load::load_file(session, file)?;
         (loaded.library, Some(loaded.root.unwrap_or_default()))
     };
     let asked = ranks(&source)?;

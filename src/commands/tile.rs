@@ -1,13 +1,13 @@
 //! `.tile` texts: kernels of the tile level that `kbc check` verifies and `kbc opt` runs passes on.
 
-use super::refuse;
 use crate::backends;
 use crate::cli::{Check, Opt, ReportFormat};
 use crate::crash::{self, Stage};
-use crate::emit::{self, Show};
+use crate::emit;
 use crate::outdir;
-use crate::pipeline;
 use crate::session::{Failure, Outcome, Session};
+use crate::watch::{self, Watching};
+use kbc_compiler::load::refuse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_tiles::backend::Target;
 use kbc_tiles::tile::sync::{self, Counts};
@@ -69,7 +69,7 @@ fn read(session: &mut Session, path: &str, target: &dyn Target) -> Outcome<(File
 /// # Errors
 /// Of reading; E449 to E456 and E459, at their lines.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
-    refuse(&args.of.given(), KIND)?;
+    refuse(&args.of.plain().given(), KIND)?;
     refuse(&[("--report json", args.report == ReportFormat::Json)], KIND)?;
     let profile = profile(args.target.as_ref())?;
     let (file, text, kernel) = read(session, &args.source().file, profile)?;
@@ -96,8 +96,8 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     let flags = [("--use", !args.uses.is_empty()), ("--locs", args.locs), ("--emit dot", args.emit == "dot")];
     refuse(&flags, KIND)?;
     let profile = profile(args.target.as_ref())?;
-    let wanted = pipeline::tile_passes(args.passes.as_deref())?;
-    let after = pipeline::tile_watch(&args.watch)?;
+    let wanted = watch::tile_passes(args.passes.as_deref())?;
+    let after = watch::tile_watch(&args.watch)?;
     let (file, source, mut kernel) = read(session, &args.file, profile)?;
     let mut names = problems(&kernel, profile);
     names.retain(|p| p.diagnostic.code == "E456");
@@ -105,10 +105,10 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
         return Err(in_text(&kernel, names, &source, file).into());
     }
     crash::stage(Stage::Passes);
-    let show = Show { after: &after, changed: args.watch.print_changed, timings: args.watch.timings };
+    let mut watching = Watching::new(&args.watch, after);
     let mut dump = vec![("00-input.tile".to_owned(), text::print(&kernel).into_bytes())];
     for (i, name) in wanted.iter().enumerate() {
-        emit::run_passes(session, &mut kernel, profile, &show, &|n| n == *name)?;
+        emit::run_passes(&mut kernel, profile, &mut watching, &|n| n == *name)?;
         dump.push((format!("{:02}-{name}.tile", i + 1), text::print(&kernel).into_bytes()));
     }
     if let Some(dir) = &args.watch.dump_dir {

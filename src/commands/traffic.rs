@@ -3,17 +3,18 @@
 //! Owns the tables. Counting is [`crate::traffic`]'s. What has to be moved is the bound of [`crate::bounds`] on a machine on
 //! which every rank has one link of a byte a nanosecond to a switch, so that nanoseconds are bytes of a rank.
 
-use super::read_schedule;
 use super::signals::written;
 use crate::bounds::{Collective, Nobody, timed};
 use crate::build::build;
-use crate::cli::{ReportFormat, Source, Watch};
+use crate::cli::{ReportFormat, Source};
 use crate::emit;
 use crate::report::SCHEMA;
 use crate::report::human::bytes;
 use crate::session::{Outcome, Session};
 use crate::traffic::kernels::{self, Moves};
 use crate::traffic::{Counted, Traffic, count, kernel};
+use kbc_compiler::load::read_schedule;
+use kbc_compiler::watch::Unwatched;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{Region, Schedule};
 use kbc_machine::topology::{LinkRate, Settings, Shape, Topology};
@@ -93,8 +94,8 @@ pub(super) fn run(
     report: ReportFormat,
 ) -> Outcome {
     let module = match source.file.ends_with(".kir") {
-        true => read_schedule(session, source)?,
-        false => build(session, source, "default", &Watch::default())?.module,
+        true => read_schedule(session, &source.plain())?,
+        false => build(session, &source.plain(), "default", &mut Unwatched)?.module,
     };
     let Some(schedule) = module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());

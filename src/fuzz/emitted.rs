@@ -14,11 +14,12 @@ use super::program::Program;
 use super::rng::Rng;
 use super::{Difference, MAX_BYTES, Summary, library};
 use crate::build::{self, Built};
-use crate::cli::{Cli, Command, Watch};
-use crate::session::{Failure, Session};
 use crate::standin::case::{Case, Compared, Sized, words};
 use crate::standin::{Job, Outputs, Standin};
-use clap::Parser;
+use kbc_compiler::failure::Failure;
+use kbc_compiler::options::Source;
+use kbc_compiler::watch::Unwatched;
+use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostics, Severity};
 use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeMap;
@@ -39,8 +40,8 @@ const SHRINKS: usize = 40;
 
 /// What runs emitted code, and with which options.
 pub struct Bench<'a> {
-    /// The session of the command.
-    pub session: &'a Session,
+    /// The workspace of the command.
+    pub workspace: &'a Workspace,
     /// Headers and compiler.
     pub standin: &'a Standin,
     /// Number of programs compiled together.
@@ -150,13 +151,11 @@ fn numbers_of_rows(t: Tensor, rows: u64) -> Tensor {
 }
 
 impl Bench<'_> {
-    fn built(&self, text: &str) -> Result<(Session, Built), Diagnostics> {
-        let cli = Cli::parse_from(["kbc", "compile", FILE, "--quiet"]);
-        let Command::Compile(args) = &cli.command else { return Err(Diagnostics::new()) };
-        let mut session = self.session.fresh(vec![(FILE.to_owned(), text.to_owned())]);
+    fn built(&self, text: &str) -> Result<(Workspace, Built), Diagnostics> {
+        let mut workspace = self.workspace.fresh(vec![(FILE.to_owned(), text.to_owned())]);
         let built =
-            build::build(&mut session, &args.source, "windows", &Watch::default()).map_err(failure)?;
-        Ok((session, built))
+            build::build(&mut workspace, &Source::of(FILE), "windows", &mut Unwatched).map_err(failure)?;
+        Ok((workspace, built))
     }
 
     /// Prepares a text up to its jobs; the inputs depend on the seed and the number.
@@ -170,7 +169,7 @@ impl Bench<'_> {
     }
 
     fn steps(&self, text: &str, program: Option<&Program>, seed: u64, number: u64) -> Result<Tried, String> {
-        let (session, built) = match self.built(text) {
+        let (workspace, built) = match self.built(text) {
             Ok(made) => made,
             Err(found) => return Ok(Tried::Refused(found)),
         };
@@ -195,7 +194,7 @@ impl Bench<'_> {
         if agreed.fault.is_some() {
             return Ok(Tried::Fault(made));
         }
-        let mut case = match Case::emit(session, built) {
+        let mut case = match Case::emit(workspace, built) {
             Ok(case) => case,
             Err(f) => {
                 let found = failure(f);

@@ -12,10 +12,10 @@ pub mod report;
 pub mod subjects;
 
 use crate::fuzz::rng::Rng;
-use crate::room;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_checker::mutate::{Mutation, Operator, Target, apply, apply_on, every};
 use kbc_checker::{CheckOptions, check};
+use kbc_compiler::room::Room;
 use kbc_diag::{Diagnostic, Diagnostics, Severity};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::TensorType;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub events: u64,
     /// Number of random runs if the exploration does not end within its budget.
     pub runs: u64,
+    /// The memory that a run may take.
+    pub room: Room,
 }
 
 /// The outcome of a mutant.
@@ -256,10 +258,11 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
         };
         input_types(s).iter().enumerate().map(tensor).collect::<Result<Vec<_>, _>>()
     });
-    let fits = room::calls_fit(s, b.calls, false);
+    let fits = settings.room.calls_fit(s, b.calls, false);
     let feeds = fits.and_then(|()| feeds.collect::<Result<Vec<_>, _>>()).map_err(Diagnostics::from);
     let run = feeds.and_then(|feeds| {
-        let o = RunOptions { calls: b.calls, max_bytes: room::engine_bytes(), ..RunOptions::default() };
+        let o =
+            RunOptions { calls: b.calls, max_bytes: settings.room.engine_bytes(), ..RunOptions::default() };
         Ok((interp::run(s, &feeds, &o)?, feeds))
     });
     match run {

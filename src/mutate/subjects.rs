@@ -5,7 +5,7 @@
 //! and one or two if it is odd.
 
 use crate::commands::Nothing;
-use crate::session::Session;
+use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostics, FileId};
 use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{AskedAlgorithm, LowerOptions, lower};
@@ -74,7 +74,7 @@ fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
 
 /// Returns the schedules of some algorithms.
 pub fn algorithms(
-    session: &mut Session,
+    workspace: &mut Workspace,
     loaded: &Loaded,
     ids: &[AlgId],
     ranks: &RangeInclusive<u64>,
@@ -97,7 +97,7 @@ pub fn algorithms(
             if !is_legal(&loaded.library, &call).unwrap_or(false) {
                 continue;
             }
-            let file = session.add_text("<topology>", &shape);
+            let file = workspace.add_text("<topology>", &shape);
             loaded.root = Some(decl.name.span.file);
             let mut options = LowerOptions {
                 algorithm: Some(AskedAlgorithm::named(algorithm.clone())),

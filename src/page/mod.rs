@@ -189,7 +189,7 @@ pub fn page(made: Made<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
 fn path(scene: &Scene<'_>, timing: &Timing) -> Vec<PathPlace> {
     use kbc_time::Cause;
     let mut out = vec![];
-    for part in crate::record::path::parts(&timing.path, scene.topology) {
+    for part in kbc_compiler::timeline::path::parts(&timing.path, scene.topology) {
         let to = part.to.map_or(-1, |r| r as i64);
         out.extend(timing.path[part.steps].iter().map(|s| {
             let link = match s.cause {

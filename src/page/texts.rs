@@ -2,8 +2,8 @@
 //! values, and the schedule as `.kir` with the line of every operation.
 
 use crate::build::Built;
-use crate::commands::explain::{ValueWords, values_of};
 use crate::record::scene::{Scene, source};
+use kbc_compiler::values::{ValueWords, values_of};
 use kbc_diag::{SourceMap, Span};
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};

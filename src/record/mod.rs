@@ -4,18 +4,20 @@
 //! This module owns the choice of records, the observer that feeds them, and their files. [`trace`]
 //! and [`oplog`] own the formats.
 
-pub mod holders;
 pub mod oplog;
-pub mod path;
 pub mod proto;
 pub mod ranks;
-pub mod scene;
 pub mod trace;
-pub mod waits;
 
 use crate::outdir::Draft;
 use crate::session::{Outcome, written};
+use kbc_compiler::analyse;
+use kbc_compiler::bounds::Subject;
+use kbc_compiler::report::Report;
+pub use kbc_compiler::timeline::{scene, waits, words};
+use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_machine::topology::Topology;
 use kbc_time::*;
 use oplog::Oplog;
 use ranks::Ranks;
@@ -23,7 +25,7 @@ use scene::Scene;
 use std::io::{self, Write};
 use std::path::Path;
 use trace::Trace;
-use waits::{Reason, Waits};
+use waits::Waits;
 
 /// Kinds of records, as `--emit` names them.
 pub const KINDS: [&str; 2] = ["trace", "log"];
@@ -108,34 +110,6 @@ impl Write for Sink {
     }
 }
 
-/// Describes the reason of a wait.
-pub fn words(scene: &Scene<'_>, reason: &Reason) -> String {
-    match *reason {
-        Reason::Message { kind, op, from } => {
-            let what = match kind {
-                MessageKind::Put => "put with notify",
-                MessageKind::Notify => "notify",
-                MessageKind::Request => "get request",
-                MessageKind::Reply => "data of the get",
-            };
-            format!("{what} of {} (op {op})", scene.rank(from))
-        }
-        Reason::Event { stream, op } => format!("record of stream {} (op {op})", scene.stream(stream)),
-        Reason::Unit { unit, holder } => {
-            let by = holder.map_or_else(String::new, |(stream, op)| {
-                format!(", busy with {} of stream {} (op {op})", scene.op(op), scene.stream(stream))
-            });
-            format!("{}{by}", unit.name())
-        }
-        Reason::Link { link, holder } => {
-            let by = holder.map_or_else(String::new, |(op, rank)| {
-                format!(", busy with {} of {} (op {op})", scene.op(op), scene.rank(rank))
-            });
-            format!("link {}{by}", scene.link(link))
-        }
-    }
-}
-
 /// Observer that feeds the records of a run.
 struct Recorder<'a> {
     waits: Waits,
@@ -207,6 +181,23 @@ impl Observer for Recorder<'_> {
     fn woken(&mut self, woken: &Woken) {
         self.waits.woken(woken);
     }
+}
+
+/// Times a schedule, sets bounds against it and writes the requested records.
+///
+/// # Errors
+/// Returns the errors of [`analyse::time`] and of [`simulate`].
+pub fn time<'a>(
+    workspace: &Workspace,
+    report: &mut Report,
+    subject: impl Into<Subject<'a>>,
+    topology: &Topology,
+    wanted: &Wanted,
+    options: &TimeOptions,
+) -> Outcome<Timing> {
+    analyse::time_observed(workspace, report, subject, topology, options, |scene, names, run| {
+        simulate(scene, wanted, names, run)
+    })
 }
 
 /// Calls `run` with an observer that writes the requested records.

@@ -4,8 +4,8 @@
 //! arrived. Memory grows with the number of messages in flight.
 
 use super::ranks::Ranks;
-use super::scene::Scene;
-use super::waits::{Done, Reason, Wait};
+use crate::record::scene::Scene;
+use crate::record::waits::{Done, Reason, Wait};
 use kbc_time::{Delivery, MessageId, MessageKind};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@
 
 use super::proto::{Arg, Event, Kind, Packets, Track};
 use super::ranks::Ranks;
-use super::scene::Scene;
-use super::waits::{Done, Reason, Wait};
+use crate::record::scene::Scene;
+use crate::record::waits::{Done, Reason, Wait};
 use kbc_machine::topology::LinkId;
 use kbc_time::*;
 use std::cmp::Reverse;

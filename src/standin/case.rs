@@ -12,8 +12,10 @@ use crate::build::{self, Built};
 use crate::data;
 use crate::emit::sizes::Family;
 use crate::emit::{self, Emitted};
-use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_compiler::failure::{Failure, Outcome};
+use kbc_compiler::watch::Unwatched;
+use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::Graph;
@@ -40,7 +42,7 @@ pub const TARGET: &str = "a2a3";
 
 /// A program's kernel.
 pub struct Case {
-    session: Session,
+    workspace: Workspace,
     from: From,
     /// The target of the kernel.
     pub target: &'static dyn Target,
@@ -123,28 +125,28 @@ impl Case {
     /// # Errors
     /// Returns the errors of the target, of lowering, of a pass, of the tile level's verifier or of
     /// the printer.
-    pub fn emit(mut session: Session, built: Built) -> Outcome<Case> {
+    pub fn emit(mut workspace: Workspace, built: Built) -> Outcome<Case> {
         let none = || Diagnostic::error("E901", "the pipeline made no schedule");
         let schedule = built.module.schedule().ok_or_else(none)?.clone();
-        let emitted = emit::kernel(&mut session, &built, &schedule, TARGET, &[])?;
+        let emitted = emit::kernel(&mut workspace, &built, &schedule, TARGET)?;
         let Emitted { family, kernel, profile } = emitted;
-        Ok(Self::of(session, From::Program(Box::new((built, family))), kernel, profile)?)
+        Ok(Self::of(workspace, From::Program(Box::new((built, family))), kernel, profile)?)
     }
 
     /// Emits a schedule without changing it.
     ///
     /// # Errors
     /// Returns the same errors as [`Case::emit`].
-    pub fn of_schedule(session: Session, schedule: &Schedule) -> Outcome<Case> {
+    pub fn of_schedule(workspace: Workspace, schedule: &Schedule) -> Outcome<Case> {
         let profile = backends::find(TARGET)?;
         let kernel = profile.lower(schedule, Staging::Fused, &|_| None)?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
-        let kernel = emit::complete(&session, &kernel, profile, &emit::Show::default())?;
-        Ok(Self::of(session, From::Schedule(Box::new(schedule.clone())), kernel, profile)?)
+        let kernel = emit::complete(&kernel, profile, &mut Unwatched)?;
+        Ok(Self::of(workspace, From::Schedule(Box::new(schedule.clone())), kernel, profile)?)
     }
 
     fn of(
-        session: Session,
+        workspace: Workspace,
         from: From,
         kernel: Kernel,
         target: &'static dyn Target,
@@ -153,12 +155,12 @@ impl Case {
         let sources = target.sources(&kernel, &what)?;
         let text = sources.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join("\n");
         let orchestration = target.orchestration(&kernel);
-        Ok(Case { session, from, target, kernel, text, sources, orchestration })
+        Ok(Case { workspace, from, target, kernel, text, sources, orchestration })
     }
 
-    /// Returns the session in which the case was made.
-    pub fn session(&self) -> &Session {
-        &self.session
+    /// Returns the workspace in which the case was made.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
     }
 
     /// Returns the source to compile, with its orchestration if it is a program of tasks.
@@ -205,7 +207,7 @@ impl Case {
                 let (built, family) = &**program;
                 let line = (ranks != built.module.mesh.ranks()).then(|| {
                     let text = format!("full({ranks})");
-                    (text.clone(), self.session.add_text("<ranks>", &text))
+                    (text.clone(), self.workspace.add_text("<ranks>", &text))
                 });
                 let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
                 let made = build::again(built, line, &defines)
@@ -231,7 +233,9 @@ impl Case {
             Some(graph) => {
                 let fed =
                     data::Fed { graph, mesh: &schedule.mesh, local: None, files: data::Files::default() };
-                data::inputs(&self.session, &fed, &Default::default(), calls as u32, 7).map_err(failed)?.calls
+                data::inputs(&self.workspace, &fed, &Default::default(), calls as u32, 7)
+                    .map_err(failed)?
+                    .calls
             }
         };
         self.sized(&schedule, typed.as_ref(), (ranks, count), &inputs)

@@ -18,7 +18,6 @@ use super::row::Facts;
 use crate::analyse;
 use crate::confine;
 use crate::measure::Ready;
-use crate::session::Session;
 use kbc_diag::Diagnostic;
 use kbc_ir::text::{PrintOptions, print};
 use kbc_ir::{Body, Module};
@@ -205,7 +204,7 @@ impl Cache {
 
     /// Returns the key of a row's answer. A program's text is covered by its typed program; machine
     /// and data files count with their contents.
-    pub fn answer(&self, session: &Session, ready: &Ready) -> String {
+    pub fn answer(&self, files: &BTreeMap<String, String>, ready: &Ready) -> String {
         let mut key = Key::new(&self.kbc);
         let mut word = |w: &str| key.word(w);
         let options = PrintOptions::default();
@@ -222,25 +221,25 @@ impl Cache {
             word(&format!("{:?}", analyse::asked(built)));
         }
         word(&ready.topology().to_string());
-        for (path, digest) in session.touched() {
+        for (path, digest) in files {
             if !path.ends_with(".kb") && !path.ends_with(".kir") {
-                word(&digest);
+                word(digest);
             }
         }
         key.hex()
     }
 
     /// Stores the facts of a row under the key of the answer, and that key under the question.
-    pub fn put(&self, session: &Session, question: &str, answer: &str, facts: &Facts) {
+    pub fn put(&self, files: &BTreeMap<String, String>, question: &str, answer: &str, facts: &Facts) {
         self.keep(answer, facts);
-        self.link(session, question, answer);
+        self.link(files, question, answer);
     }
 
     /// Stores a question that leads to an existing answer.
-    pub fn link(&self, session: &Session, question: &str, answer: &str) {
+    pub fn link(&self, files: &BTreeMap<String, String>, question: &str, answer: &str) {
         self.keep(
             question,
-            &Question { files: session.touched().into_iter().collect(), answer: answer.to_owned() },
+            &Question { files: files.clone().into_iter().collect(), answer: answer.to_owned() },
         );
     }
 }

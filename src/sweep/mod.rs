@@ -11,6 +11,7 @@
 pub mod cache;
 pub mod figures;
 pub mod grid;
+pub mod listening;
 pub mod merge;
 pub mod row;
 pub mod run;

@@ -5,11 +5,12 @@
 
 use super::grid::{Point, Program};
 use crate::analyse;
-use crate::ccl::prepare;
-use crate::cli::{BenchCcl, ReportFormat, Selection, Source};
+use crate::ccl::{CclOptions, prepare};
 use crate::measure::{Ready, Trusted};
 use crate::perturb;
-use crate::session::{Outcome, Session, plain};
+use kbc_compiler::failure::Outcome;
+use kbc_compiler::options::{Selection, Source};
+use kbc_compiler::workspace::{Workspace, plain};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -122,15 +123,15 @@ fn using(point: &Point) -> impl Iterator<Item = &String> {
 ///
 /// # Errors
 /// Returns the errors of [`prepare`].
-pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Outcome<Source> {
+pub fn source(workspace: &mut Workspace, sweep: &str, point: &Point) -> Outcome<Source> {
     let file = match &point.program {
         Program::File(path) => beside(sweep, path),
         Program::Text(text) => {
             let name = format!("{sweep}.kb");
-            session.give(&name, text);
+            workspace.give(&name, text);
             name
         }
-        Program::Ccl(path) => return Ok(prepare(session, &bench(sweep, point, path))?.source),
+        Program::Ccl(path) => return Ok(prepare(workspace, &bench(sweep, point, path))?.source),
     };
     let of = Selection {
         define: point.define.clone(),
@@ -145,15 +146,13 @@ pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Outcome<Sour
 }
 
 /// Returns the arguments of `kbc bench ccl` for a row of a ccl.yaml.
-fn bench(sweep: &str, point: &Point, ccl: &str) -> BenchCcl {
-    BenchCcl {
+fn bench(sweep: &str, point: &Point, ccl: &str) -> CclOptions {
+    CclOptions {
         topology: machine(sweep, point).unwrap_or_default(),
         ccl: beside(sweep, ccl),
         define: point.define.clone(),
         set: point.set.clone(),
         using: using(point).map(|u| beside(sweep, u)).collect(),
-        log: None,
-        report: ReportFormat::Human,
     }
 }
 
@@ -180,10 +179,10 @@ pub fn command(sweep: &str, point: &Point) -> Vec<String> {
 ///
 /// # Errors
 /// Returns the errors of the proof, of the execution and of the timing.
-pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts> {
+pub fn facts(workspace: &Workspace, source: &Source, ready: &Ready) -> Outcome<Facts> {
     let schedule = ready.schedule()?;
-    let Trusted { compare, .. } = ready.trust(session)?;
-    let (report, _) = ready.timed(session, "run", &source.file)?;
+    let Trusted { compare, .. } = ready.trust(workspace)?;
+    let (report, _) = ready.timed(workspace, "run", &source.file)?;
     let perturbed =
         ready.perturb().map(|p| perturb::runs(ready.subject()?, ready.topology(), p)).transpose()?;
     let wrong = compare.as_ref().is_some_and(|c| !analyse::passes(c));

@@ -5,12 +5,14 @@
 
 use super::cache::{Cache, digest};
 use super::grid::Point;
+use super::listening::Listening;
 use super::row::{self, Facts};
-use crate::crash;
 use crate::measure::ready;
-use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::failure::{Failure, Outcome};
+use kbc_compiler::workspace::Workspace;
 use kbc_diag::Severity;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -39,7 +41,7 @@ pub struct Found {
 /// Files that cannot be read, other usage errors and internal errors end the sweep. Rows that were
 /// stored in the cache by then remain there.
 pub fn run(
-    session: &Session,
+    workspace: &Workspace,
     sweep: &str,
     points: &[&Point],
     jobs: usize,
@@ -55,9 +57,10 @@ pub fn run(
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let mut own = session.listening(digest);
-                let row = one(&mut own, sweep, point, cache);
-                if send.send((row, point.row, own.heard())).is_err() {
+                let listening = Arc::new(Listening::new(workspace.environment.clone(), digest));
+                let mut own = workspace.within(listening.clone());
+                let row = one(&mut own, &listening, sweep, point, cache);
+                if send.send((row, point.row, listening.heard())).is_err() {
                     return;
                 }
             }
@@ -94,7 +97,7 @@ pub fn run(
             }
         }
         if let Some(d) = cache.and_then(Cache::damaged) {
-            session.tell(&d.into());
+            workspace.tell(&d.into());
         }
         if let Some((_, failure)) = failed {
             return Err(failure);
@@ -114,33 +117,39 @@ pub fn run(
 
 /// Computes one row: takes it from the cache, or compiles it and, unless its schedule is in the
 /// cache, executes it.
-fn one(session: &mut Session, sweep: &str, point: &Point, cache: Option<&Cache>) -> Outcome<Row> {
+fn one(
+    workspace: &mut Workspace,
+    listening: &Listening,
+    sweep: &str,
+    point: &Point,
+    cache: Option<&Cache>,
+) -> Outcome<Row> {
     let question = cache.map(|c| (c, c.question(sweep, point)));
     let cached = |facts| Ok(Row { row: point.row, facts, cached: true });
     if let Some(facts) = question.as_ref().and_then(|(c, q)| c.known(q)) {
         return cached(facts);
     }
-    crash::apart(&row::command(sweep, point));
+    workspace.environment.apart(&row::command(sweep, point));
     let found = (|| {
-        let source = row::source(session, sweep, point)?;
-        let ready = ready(session, &source)?;
-        let answer = question.as_ref().map(|(c, _)| c.answer(session, &ready));
+        let source = row::source(workspace, sweep, point)?;
+        let ready = ready(workspace, &source)?;
+        let answer = question.as_ref().map(|(c, _)| c.answer(&listening.touched(), &ready));
         let known = question
             .as_ref()
             .zip(answer.as_ref())
-            .and_then(|((c, q), a)| c.answered(a).inspect(|_| c.link(session, q, a)));
+            .and_then(|((c, q), a)| c.answered(a).inspect(|_| c.link(&listening.touched(), q, a)));
         if let Some(facts) = known {
             return cached(facts);
         }
-        let facts = row::facts(session, &source, &ready)?;
+        let facts = row::facts(workspace, &source, &ready)?;
         if let (Some((c, q)), Some(a)) = (&question, &answer) {
-            c.put(session, q, a, &facts);
+            c.put(&listening.touched(), q, a, &facts);
         }
         Ok(Row { row: point.row, facts, cached: false })
     })();
     match found {
         Err(Failure::Program(d)) => {
-            session.tell(&d);
+            workspace.tell(&d);
             let first = d.list.iter().find(|d| d.severity == Severity::Error);
             let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
             Ok(Row { row: point.row, facts: row::refused(why), cached: false })

@@ -3,9 +3,10 @@
 use crate::standin::{self, Job, Outputs, Run, Source};
 use clap::Parser;
 use kbc::build;
-use kbc::cli::{Cli, Command, Watch};
+use kbc::cli::{Cli, Command};
 use kbc::session::{Failure, Session};
 use kbc::standin::case::{self, Sized, words};
+use kbc_compiler::watch::Unwatched;
 use std::ops::Deref;
 use std::path::Path;
 
@@ -55,17 +56,18 @@ impl Case {
     fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
         let mut session = Session::new(cli).fresh(texts);
-        let built = build::build(&mut session, &args.source, "windows", &Watch::default()).map_err(failed)?;
-        case::Case::emit(session, built).map(Case).map_err(failed)
+        let built =
+            build::build(&mut session, &args.source.plain(), "windows", &mut Unwatched).map_err(failed)?;
+        case::Case::emit(session.into(), built).map(Case).map_err(failed)
     }
 
     /// Emits a schedule written in the IR's text.
     pub fn of_schedule(name: &str, source: &str) -> Result<Case, String> {
         let cli = Cli::parse_from(["kbc", "check", name, "--quiet"]);
         let mut session = Session::new(&cli).fresh(vec![(name.into(), source.into())]);
-        let (_, module) = kbc::commands::load_kir(&mut session, name).map_err(failed)?;
+        let (_, module) = kbc_compiler::load::load_kir(&mut session, name).map_err(failed)?;
         let schedule = module.schedule().ok_or("no schedule")?.clone();
-        case::Case::of_schedule(session, &schedule).map(Case).map_err(failed)
+        case::Case::of_schedule(session.into(), &schedule).map(Case).map_err(failed)
     }
 
     /// Returns a size with its job.

@@ -7,12 +7,11 @@ use clap::Parser;
 use kbc::analyse::{self, Executed};
 use kbc::build::{Built, build};
 use kbc::cli::{Cli, Command, Compile};
-use kbc::commands::{self, compile};
 use kbc::data::{self, Inputs};
-use kbc::record::Wanted;
 use kbc::report::Report;
 use kbc::session::{Failure, Session};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_compiler::watch::Unwatched;
 use kbc_ir::schedule::Schedule;
 use kbc_rounds::Library;
 use kbc_time::TimeOptions;
@@ -40,7 +39,7 @@ pub fn try_build(words: &[&str]) -> Result<Job, Failure> {
     let cli = Cli::try_parse_from(line).expect("a command line of this form is valid");
     let mut session = Session::new(&cli);
     let Command::Compile(args) = cli.command else { unreachable!("the verb is compile") };
-    let built = build(&mut session, &args.source, &args.passes, &args.watch)?;
+    let built = build(&mut session, &args.source.plain(), &args.passes, &mut Unwatched)?;
     Ok(Job { session, args, built })
 }
 
@@ -52,7 +51,7 @@ pub fn built(words: &[&str]) -> Job {
 /// Loads the library alone, as every start of kbc does.
 pub fn library() -> Library {
     let cli = Cli::try_parse_from(["kbc", "list"]).expect("a command line of this form is valid");
-    commands::library(&mut Session::new(&cli), &[]).unwrap_or_else(|e| panic!("{e:?}"))
+    kbc_compiler::load::library(&mut Session::new(&cli), &[]).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 impl Job {
@@ -66,7 +65,7 @@ impl Job {
         let built = &self.built;
         let (graph, mesh, local) = (&built.typed, &built.module.mesh, built.local.as_ref());
         let fed = data::Fed { graph, mesh, local, files: data::Files::default() };
-        data::inputs(&self.session, &fed, &self.args.data, 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
+        data::inputs(&self.session, &fed, &self.args.data.plain(), 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
     }
 
     /// Executes one call on every rank, without a comparison.
@@ -83,7 +82,6 @@ impl Job {
             &mut report,
             self.schedule(),
             &self.built.topology,
-            &Wanted::default(),
             &TimeOptions::default(),
         )
         .unwrap_or_else(|e| panic!("{e:?}"));
@@ -96,18 +94,12 @@ pub fn done(words: &[&str]) -> Done {
     let job = built(words);
     let fail = |e: &dyn std::fmt::Debug| -> ! { panic!("{words:?}: {e:?}") };
     let schedule = job.schedule();
-    let mut report = compile::begin("compile", &job.args.source.file, &job.built, schedule);
-    report.verified = Some(analyse::verify(schedule).unwrap_or_else(|e| fail(&e)));
-    let executed = analyse::execute(&job.session, &job.built, schedule, &job.args.data, 1, None, false)
+    let mut report = kbc_compiler::about::begin("compile", &job.args.source.file, &job.built, schedule);
+    report.verified = Some(analyse::verify(&job.session, schedule).unwrap_or_else(|e| fail(&e)));
+    let executed =
+        analyse::execute(&job.session, &job.built, schedule, &job.args.data.plain(), 1, None, &mut Unwatched)
+            .unwrap_or_else(|e| fail(&e));
+    analyse::time(&job.session, &mut report, schedule, &job.built.topology, &TimeOptions::default())
         .unwrap_or_else(|e| fail(&e));
-    analyse::time(
-        &job.session,
-        &mut report,
-        schedule,
-        &job.built.topology,
-        &Wanted::default(),
-        &TimeOptions::default(),
-    )
-    .unwrap_or_else(|e| fail(&e));
     Done { job, report, executed }
 }

@@ -344,7 +344,7 @@ fn report(session: &mut Session, point: &Point) -> Outcome<Report> {
     let mut own = session.fresh(vec![]);
     let source = row::source(&mut own, HERE, point)?;
     let ready = ready(&mut own, &source)?;
-    ready.prove()?;
+    ready.prove(session)?;
     Ok(ready.timed(&own, "compare", &source.file)?.0)
 }
 

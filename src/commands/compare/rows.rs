@@ -87,7 +87,7 @@ pub(super) fn run(session: &mut Session, args: &Compare) -> Outcome {
         ("--cache", args.cache.is_some()),
         ("--no-cache", args.no_cache),
     ];
-    crate::commands::refuse(&flags, "two files of rows")?;
+    kbc_compiler::load::refuse(&flags, "two files of rows")?;
     let (columns, a) = read(session, &args.a)?;
     let (_, b) = read(session, &args.b)?;
     if a.len() != b.len() || a.iter().zip(&b).any(|(a, b)| a["row"] != b["row"]) {

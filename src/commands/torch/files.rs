@@ -154,7 +154,7 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
 pub fn sets(paths: &[String]) -> Outcome<Vec<Vec<File>>> {
     let Some(first) = paths.first() else { return Ok(vec![]) };
     if Path::new(first).is_dir() {
-        super::super::refuse(&[("a second path", paths.len() > 1)], "a folder")?;
+        kbc_compiler::load::refuse(&[("a second path", paths.len() > 1)], "a folder")?;
         return folder(first);
     }
     let mut set = vec![];

@@ -24,7 +24,7 @@ use std::path::{Component, Path, PathBuf};
 /// What is wrong with the programs, or cannot be expressed; nothing is written then.
 pub fn run(session: &mut Session, args: &Import) -> Outcome {
     let reference = args.groups.reference.is_some();
-    crate::commands::refuse(&[("--reference", reference)], "an import, which compares nothing")?;
+    kbc_compiler::load::refuse(&[("--reference", reference)], "an import, which compares nothing")?;
     let mut worlds = sets(&args.paths)?;
     if let Some(tag) = &args.tag {
         worlds.retain(|set| set[0].tag == *tag);

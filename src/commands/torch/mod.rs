@@ -28,7 +28,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     let first = &source.file;
     super::import::no_post(&source)?;
     // sizes of programs have values, and nothing else of them is replaced
-    super::refuse(&source.of.given()[1..], "PyTorch programs")?;
+    kbc_compiler::load::refuse(&source.of.plain().given()[1..], "PyTorch programs")?;
     let said = Said::new(&args.groups, &source.of.define)?;
     super::tile::no_target(args.target.as_ref(), first)?;
     let paths: Vec<String> = std::iter::once(first).chain(&args.more).cloned().collect();

@@ -19,7 +19,7 @@ use std::path::Path;
 /// E565: what no placement explains; E566: what differs from the model; of reading data.
 pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome<TorchPlacements> {
     if it.mesh.is_some() {
-        super::super::refuse(&[("--reference", said.reference.is_some())], "a graph of DTensors")?;
+        kbc_compiler::load::refuse(&[("--reference", said.reference.is_some())], "a graph of DTensors")?;
         // PyTorch itself has placed every value of the graph
         return Ok(TorchPlacements { shown: true, said: true, ..TorchPlacements::default() });
     }

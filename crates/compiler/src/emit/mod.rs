@@ -10,10 +10,10 @@ pub mod window;
 
 use crate::backends;
 use crate::build::Built;
-use crate::crash::{self, Stage};
-use crate::outdir;
+use crate::failure::{Failure, Outcome};
 use crate::report::{EmitReport, Report};
-use crate::session::{Failure, Outcome, Session};
+use crate::watch::{Unwatched, Watch};
+use crate::workspace::{Stage, Workspace};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{DataSource, Graph};
@@ -28,7 +28,6 @@ use kbc_tiles::tile::{COUNT, Kernel, NRANKS, sync, text, verify};
 use kbc_tiles::{layout, lower};
 use sizes::{Family, family};
 use std::path::Path;
-use std::time::Instant;
 
 /// Largest window of a rank, in bytes: the most that a domain of a simulator's shared memory can be
 /// expected to provide.
@@ -66,34 +65,6 @@ pub fn target(name: &str) -> Outcome<Option<&'static dyn Target>> {
     backends::find(name).map(Some).map_err(usage)
 }
 
-/// What is printed on standard error about the passes of the tile level.
-#[derive(Clone, Copy, Default)]
-pub struct Show<'a> {
-    /// Passes after which the kernel is printed ([`LOWERED`] for the first text), or `all`.
-    pub after: &'a [String],
-    /// Whether the kernel is printed after every pass that changed it.
-    pub changed: bool,
-    /// Whether the duration of each step is printed.
-    pub timings: bool,
-}
-
-impl Show<'_> {
-    /// Prints the kernel after a pass, if the options ask for it.
-    pub fn kernel(&self, session: &Session, pass: &str, before: Option<&Kernel>, kernel: &Kernel) {
-        let asked = self.after.iter().any(|w| w == pass || w == "all");
-        if asked || (self.changed && before.is_some_and(|b| b != kernel)) {
-            session.words(&format!("; after {pass}\n{}", text::print(kernel)));
-        }
-    }
-
-    /// Prints the time that a step took since `begin`, if the options ask for it.
-    pub fn time(&self, session: &Session, step: &str, begin: Instant) {
-        if self.timings {
-            session.words(&format!("{:>10.3} ms  {step}\n", begin.elapsed().as_secs_f64() * 1e3));
-        }
-    }
-}
-
 /// A complete kernel, with what it was made from.
 pub struct Emitted {
     /// The sizes that the kernel serves, and the schedules from which it was made.
@@ -109,16 +80,15 @@ pub struct Emitted {
 /// # Errors
 /// Returns the errors of the target, of lowering, of a pass, or of the tile level's verifier.
 pub fn kernel(
-    session: &mut Session,
+    workspace: &mut Workspace,
     built: &Built,
     schedule: &Schedule,
     target: &str,
-    print_after: &[String],
 ) -> Outcome<Emitted> {
     let Some(profile) = self::target(target)? else {
         return Err(Diagnostic::error("E416", format!("nothing is emitted for target {target}")).into());
     };
-    for_profile(session, built, schedule, profile, &Show { after: print_after, ..Show::default() })
+    for_profile(workspace, built, schedule, profile, &mut Unwatched)
 }
 
 /// Returns the same as [`kernel`], for a target whose profile is known.
@@ -126,17 +96,17 @@ pub fn kernel(
 /// # Errors
 /// Returns the errors of lowering, of a pass, or of the tile level's verifier.
 pub fn for_profile(
-    session: &mut Session,
+    workspace: &mut Workspace,
     built: &Built,
     schedule: &Schedule,
     profile: &'static dyn Target,
-    show: &Show<'_>,
+    watch: &mut dyn Watch,
 ) -> Outcome<Emitted> {
-    crash::stage(Stage::Emit);
-    let begin = Instant::now();
-    let family = family(session, built, schedule, profile)?;
-    show.time(session, "other sizes, made and proven", begin);
-    let kernel = complete(session, &family.kernel, profile, show)?;
+    workspace.stage(Stage::Emit);
+    watch.begins();
+    let family = family(workspace, built, schedule, profile)?;
+    watch.ends("other sizes, made and proven");
+    let kernel = complete(&family.kernel, profile, watch)?;
     Ok(Emitted { family, kernel, profile })
 }
 
@@ -145,18 +115,17 @@ pub fn for_profile(
 /// # Errors
 /// Returns the errors of a pass or of the verifier.
 pub fn complete(
-    session: &Session,
     lowered: &Kernel,
     profile: &dyn Target,
-    show: &Show<'_>,
+    watch: &mut dyn Watch,
 ) -> Result<Kernel, Diagnostics> {
     let mut kernel = lowered.clone();
     lower::fit_tiles(&mut kernel, profile);
-    show.kernel(session, LOWERED, None, &kernel);
-    run_passes(session, &mut kernel, profile, show, &|_| true)?;
-    let begin = Instant::now();
+    watch.kernel(LOWERED, None, &kernel);
+    run_passes(&mut kernel, profile, watch, &|_| true)?;
+    watch.begins();
     verify::verify(&kernel, profile)?;
-    show.time(session, "verifier", begin);
+    watch.ends("verifier");
     Ok(kernel)
 }
 
@@ -165,18 +134,17 @@ pub fn complete(
 /// # Errors
 /// Returns the errors of a pass.
 pub fn run_passes(
-    session: &Session,
     kernel: &mut Kernel,
     profile: &dyn Target,
-    show: &Show<'_>,
+    watch: &mut dyn Watch,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(), Diagnostics> {
     for pass in profile.backend().passes().iter().filter(|p| wanted(p.name)) {
-        let begin = Instant::now();
-        let before = show.changed.then(|| kernel.clone());
+        watch.begins();
+        let before = watch.compares().then(|| kernel.clone());
         profile.run(pass.name, kernel)?;
-        show.time(session, pass.name, begin);
-        show.kernel(session, pass.name, before.as_ref(), kernel);
+        watch.ends(pass.name);
+        watch.kernel(pass.name, before.as_ref(), kernel);
     }
     Ok(())
 }
@@ -196,25 +164,15 @@ pub struct Prepared {
 /// Returns the errors of [`for_profile`], and E472 if the window does not fit at the program's own
 /// size.
 pub fn prepare(
-    session: &mut Session,
+    workspace: &mut Workspace,
     built: &Built,
     schedule: &Schedule,
     profile: &'static dyn Target,
-    show: &Show<'_>,
+    watch: &mut dyn Watch,
 ) -> Outcome<Prepared> {
-    let emitted = for_profile(session, built, schedule, profile, show)?;
+    let emitted = for_profile(workspace, built, schedule, profile, watch)?;
     let claim = claim(&emitted.family, &emitted.kernel, built)?;
     Ok(Prepared { emitted, claim })
-}
-
-/// Output that the command line asks for.
-pub struct Wanted<'a> {
-    /// The folder of the package, if a package is to be written.
-    pub out: Option<&'a str>,
-    /// Whether to replace a folder that was edited.
-    pub force: bool,
-    /// Texts of the kernel (see [`TEXTS`]) and the files for them; `-` is standard output.
-    pub texts: &'a [(String, String)],
 }
 
 /// A package in memory.
@@ -295,45 +253,19 @@ pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<V
     Ok(Some(write_npz(&list)?))
 }
 
-/// Writes the wanted output. The folder comes first, so that no other file is written if the folder
-/// cannot be.
+/// Returns a text of the kernel, one of [`TEXTS`].
 ///
 /// # Errors
-/// Returns the errors of [`contents`] and of writing.
-pub fn emit(
-    session: &Session,
-    prepared: &Prepared,
-    wanted: &Wanted<'_>,
-    report: &Report,
-    own: Option<Vec<u8>>,
-) -> Outcome<Option<EmitReport>> {
-    crash::stage(Stage::Emit);
-    let mut texts = vec![];
-    for (kind, path) in wanted.texts {
-        let text = match kind.as_str() {
-            // The texts of the tasks, one after another.
-            "cpp" => {
-                let texts: Vec<String> = sources(prepared, report)?.into_iter().map(|s| s.text).collect();
-                texts.join("\n")
-            }
-            _ => text::print(&prepared.emitted.kernel),
-        };
-        texts.push((path, text));
-    }
-    let mut emitted = None;
-    if let Some(out) = wanted.out {
-        let contents = contents(prepared, report, own)?;
-        outdir::write(Path::new(out), &contents.files, wanted.force)?;
-        emitted = Some(EmitReport { out: out.to_owned(), ..contents.report });
-    }
-    for (path, text) in texts {
-        if path == "-" {
-            session.artefact(&text);
-        } else {
-            outdir::write_file(Path::new(path), text.as_bytes())?;
+/// Returns the errors of the printer.
+pub fn text(prepared: &Prepared, kind: &str, report: &Report) -> Result<String, Diagnostics> {
+    Ok(match kind {
+        // The texts of the tasks, one after another.
+        "cpp" => {
+            let texts: Vec<String> = sources(prepared, report)?.into_iter().map(|s| s.text).collect();
+            texts.join("\n")
         }
-    }
-    Ok(emitted)
+        _ => text::print(&prepared.emitted.kernel),
+    })
 }
 
 /// Returns the sizes that the kernel serves. The largest count is the largest for which the window

@@ -2,13 +2,14 @@
 
 use crate::asked;
 use crate::bounds::Subject;
-use crate::cli::{Selection, Source, Watch};
-use crate::commands::load_parts;
-use crate::crash::{self, Stage};
 use crate::data;
+use crate::failure::{Failure, Outcome};
+use crate::load::load_parts;
+use crate::options::{Selection, Source};
 use crate::pipeline;
-use crate::session::{Failure, Outcome, Session};
 use crate::simulated::Simulated;
+use crate::watch::Watch;
+use crate::workspace::{Stage, Workspace};
 use kbc_checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::ast::TopologySource;
@@ -125,8 +126,13 @@ impl Instrument for Keep {
 ///
 /// # Errors
 /// Of reading, of the program, of an algorithm of the program that does not keep its promise, or of a pass.
-pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch) -> Outcome<Built> {
-    let (built, wrong) = assemble(session, source, passes, watch)?;
+pub fn build(
+    workspace: &mut Workspace,
+    source: &Source,
+    passes: &str,
+    watch: &mut dyn Watch,
+) -> Outcome<Built> {
+    let (built, wrong) = assemble(workspace, source, passes, watch)?;
     if wrong.has_errors() { Err(wrong.into()) } else { Ok(built) }
 }
 
@@ -136,10 +142,10 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
 /// # Errors
 /// Of reading, of the program, or of a pass.
 pub fn assemble(
-    session: &mut Session,
+    workspace: &mut Workspace,
     source: &Source,
     passes: &str,
-    watch: &Watch,
+    watch: &mut dyn Watch,
 ) -> Outcome<(Built, Diagnostics)> {
     if source.file.ends_with(".kir") {
         return Err(Diagnostic::error("E416", format!("{} is a text of the IR, not a program", source.file))
@@ -151,10 +157,10 @@ pub fn assemble(
             .help("use kbc check or kbc opt for .tile files")
             .into());
     }
-    session.progress("reading");
-    let (loaded, mut found) = load_parts(session, &source.file)?;
-    let (topology, machine) = topology(session, &source.of)?;
-    let set = settings(session, &source.of.set)?;
+    workspace.progress("reading");
+    let (loaded, mut found) = load_parts(workspace, &source.file)?;
+    let (topology, machine) = topology(workspace, &source.of)?;
+    let set = settings(workspace, &source.of.set)?;
     let defines = defines(&source.of.define)?;
     let mut options = LowerOptions {
         set,
@@ -166,14 +172,14 @@ pub fn assemble(
         shapes: vec![],
     };
     if source.of.algorithm.is_some() || compiles_algorithm(&loaded, &options) {
-        options.algorithm = asked::algorithm(session, &source.of)?.map(|a| a.single()).transpose()?;
+        options.algorithm = asked::algorithm(workspace, &source.of)?.map(|a| a.single()).transpose()?;
     }
     let alone = compiles_algorithm(&loaded, &options);
-    on_ranks(session, &source.of, &loaded, &mut options)?;
+    on_ranks(workspace, &source.of, &loaded, &mut options)?;
     if !found.has_errors() {
-        options.shapes = data::shapes(session, &unsized_inputs(&loaded, &options))?;
+        options.shapes = data::shapes(workspace, &unsized_inputs(&loaded, &options))?;
     }
-    crash::stage(Stage::Lower);
+    workspace.stage(Stage::Lower);
     let lowered = match lower(&loaded, &options) {
         Ok(lowered) if !found.has_errors() => lowered,
         Ok(_) => return Err(found.into()),
@@ -182,18 +188,18 @@ pub fn assemble(
             return Err(found.into());
         }
     };
-    session.tell(&lowered.warnings);
-    let lowered = Lowered { topology: session.machine(lowered.topology), ..lowered };
+    workspace.tell(&lowered.warnings);
+    let lowered = Lowered { topology: workspace.machine(lowered.topology), ..lowered };
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
     // A collective by itself has been given its algorithm.
-    let using = if alone { vec![] } else { using(session, &source.of.using)? };
+    let using = if alone { vec![] } else { using(workspace, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time).with_using(using);
     let mut keep = Keep::default();
-    session.progress("compiling");
+    workspace.progress("compiling");
     let passes = of_machine(passes, &lowered.topology);
-    pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
+    pipeline::run(workspace, &mut module, passes, &cx, watch, &mut keep)?;
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
     }
@@ -213,11 +219,16 @@ pub fn assemble(
         None => keep.typed.unwrap_or_default(),
     };
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
-    let (verdict, wrong) =
-        match right_algorithms(&loaded.library, &builtin, &uses(&placed, keep.local.as_ref()), &module) {
-            Ok(verdict) => (verdict, Diagnostics::new()),
-            Err(wrong) => (None, wrong),
-        };
+    let (verdict, wrong) = match right_algorithms(
+        workspace,
+        &loaded.library,
+        &builtin,
+        &uses(&placed, keep.local.as_ref()),
+        &module,
+    ) {
+        Ok(verdict) => (verdict, Diagnostics::new()),
+        Err(wrong) => (None, wrong),
+    };
     let built = Built {
         module,
         verdict,
@@ -291,7 +302,12 @@ pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
 }
 
 /// `--ranks`: how many ranks the machine of an algorithm has, of the kind that its file names.
-fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mut LowerOptions) -> Outcome {
+fn on_ranks(
+    workspace: &mut Workspace,
+    of: &Selection,
+    loaded: &Loaded,
+    options: &mut LowerOptions,
+) -> Outcome {
     let Some(n) = asked::rank_count(of)? else { return Ok(()) };
     let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
     if !compiles_algorithm(loaded, options) {
@@ -314,7 +330,7 @@ fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mu
             return usage(Diagnostic::error("E416", title).help("give its shape, --topology 'torus(2, 4)'"));
         }
     };
-    let file = session.add_text("<--ranks>", &text);
+    let file = workspace.add_text("<--ranks>", &text);
     options.topology = Some((text, file));
     Ok(())
 }
@@ -326,13 +342,13 @@ pub type Asked = (Option<(String, FileId)>, Option<MachineFile>);
 ///
 /// # Errors
 /// Of reading the file.
-pub fn topology(session: &mut Session, of: &Selection) -> Outcome<Asked> {
+pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<Asked> {
     let Some(t) = &of.topology else { return Ok((None, None)) };
-    Ok(match argument(session, "<--topology>", t)? {
+    Ok(match argument(workspace, "<--topology>", t)? {
         Argument::Text(text, file) => (Some((text, file)), None),
         Argument::File(text, file) => {
             let machine = machine::read(&text, file)?;
-            session.tell(&machine.warnings);
+            workspace.tell(&machine.warnings);
             (None, Some(machine))
         }
     })
@@ -442,25 +458,25 @@ pub enum Argument {
 ///
 /// # Errors
 /// E412: it cannot be read.
-pub fn argument(session: &mut Session, name: &str, text: &str) -> Outcome<Argument> {
+pub fn argument(workspace: &mut Workspace, name: &str, text: &str) -> Outcome<Argument> {
     if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
-        let (file, text) = session.read(text)?;
+        let (file, text) = workspace.read(text)?;
         return Ok(Argument::File(text.to_string(), file));
     }
     if text.trim_start().starts_with('{') {
-        return Ok(Argument::File(text.to_owned(), session.add_text(name, text)));
+        return Ok(Argument::File(text.to_owned(), workspace.add_text(name, text)));
     }
-    Ok(Argument::Text(text.to_owned(), session.add_text(name, text)))
+    Ok(Argument::Text(text.to_owned(), workspace.add_text(name, text)))
 }
 
 /// What `--set` says.
 ///
 /// # Errors
 /// E444 to E446.
-pub fn settings(session: &mut Session, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
+pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
     let mut out = (Settings::default(), vec![]);
     for text in texts {
-        let file = session.add_text("<--set>", text);
+        let file = workspace.add_text("<--set>", text);
         let (settings, links) = Topology::parse_settings(text, file)?;
         out.0 = settings.over(&out.0);
         out.1.extend(links);
@@ -472,9 +488,9 @@ pub fn settings(session: &mut Session, texts: &[String]) -> Outcome<(Settings, V
 ///
 /// # Errors
 /// Those of [`machine::read_perturb`].
-pub fn perturb(session: &mut Session, text: Option<&String>) -> Outcome<Option<Perturb>> {
+pub fn perturb(workspace: &mut Workspace, text: Option<&String>) -> Outcome<Option<Perturb>> {
     let Some(text) = text else { return Ok(None) };
-    let (Argument::Text(text, file) | Argument::File(text, file)) = argument(session, "<--perturb>", text)?;
+    let (Argument::Text(text, file) | Argument::File(text, file)) = argument(workspace, "<--perturb>", text)?;
     Ok(Some(machine::read_perturb(&text, file)?))
 }
 
@@ -482,9 +498,9 @@ pub fn perturb(session: &mut Session, text: Option<&String>) -> Outcome<Option<P
 ///
 /// # Errors
 /// Of the form of an algorithm with its arguments.
-fn using(session: &mut Session, texts: &[String]) -> Outcome<Vec<Using>> {
+fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<Using>> {
     let one = |text: &String| {
-        let file = session.add_text("<--using>", text);
+        let file = workspace.add_text("<--using>", text);
         Ok(text::parse_using(file, text)?)
     };
     texts.iter().map(one).collect()
@@ -543,6 +559,7 @@ fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g Op, &'g Coll
 /// innermost text that is wrong, with ranks, chunks and rounds. With more ranks than [`EVERY_RANK`] the schedule is
 /// proven first, and the rounds are looked at where that fails, for the words; the verdict then comes along.
 fn right_algorithms(
+    workspace: &Workspace,
     library: &kbc_rounds::Library,
     builtin: &dyn Fn(FileId) -> bool,
     uses: &[(&Op, &Collective)],
@@ -561,7 +578,7 @@ fn right_algorithms(
         if builtin(decl.span.file) || axis.size > ROUNDS_RANKS {
             continue;
         }
-        if axis.size > EVERY_RANK && proven(module, &mut verdict) {
+        if axis.size > EVERY_RANK && proven(workspace, module, &mut verdict) {
             continue;
         }
         let sizes: Vec<i64> = if decl.axes.len() > 1 {
@@ -600,9 +617,9 @@ fn right_algorithms(
 }
 
 /// Whether the schedule, if there is one, is right in all that it promises; asked once.
-fn proven(module: &Module, verdict: &mut Option<Verdict>) -> bool {
+fn proven(workspace: &Workspace, module: &Module, verdict: &mut Option<Verdict>) -> bool {
     let Some(schedule) = module.schedule().filter(|s| s.calls != Calls::None) else { return false };
-    crash::stage(Stage::Check);
+    workspace.stage(Stage::Check);
     let v = verdict.get_or_insert_with(|| check(schedule, &CheckOptions::default()));
     v.ok() && v.unpromised.is_empty()
 }

@@ -3,8 +3,9 @@
 //!
 //! Owns the two forms. What an algorithm of that name is, and which arguments it has, is the front end's to say.
 
-use crate::cli::Selection;
-use crate::session::{Failure, Outcome, Session};
+use crate::failure::{Failure, Outcome};
+use crate::options::Selection;
+use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_frontend::lower::AskedAlgorithm;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
@@ -47,12 +48,12 @@ impl Asked {
 ///
 /// # Errors
 /// E413: not of that form; E416: two different ones.
-pub fn algorithm(session: &mut Session, of: &Selection) -> Outcome<Option<Asked>> {
+pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<Asked>> {
     let given =
         of.algorithm.iter().map(|t| ("--algorithm", t)).chain(of.using.iter().map(|t| ("--using", t)));
     let mut out: Option<(&str, &String, Asked)> = None;
     for (flag, text) in given {
-        let next = read(session, flag, text)?;
+        let next = read(workspace, flag, text)?;
         out = Some(match out {
             None => (flag, text, next),
             // A name, and then its arguments.
@@ -85,8 +86,8 @@ pub fn algorithm(session: &mut Session, of: &Selection) -> Outcome<Option<Asked>
 ///
 /// # Errors
 /// E413: not of that form.
-pub fn read(session: &mut Session, flag: &str, text: &str) -> Outcome<Asked> {
-    let file = session.add_text(&format!("<{flag}>"), text);
+pub fn read(workspace: &mut Workspace, flag: &str, text: &str) -> Outcome<Asked> {
+    let file = workspace.add_text(&format!("<{flag}>"), text);
     Reader { flag, text, file, at: 0 }.asked().map_err(|d| Failure::Usage(d.into()))
 }
 

@@ -1,10 +1,10 @@
 //! The parts of a report that come from a timed run: critical path, totals, links.
 
 use super::{LinkReport, MemoryReport, Report, StepReport, TotalReport};
-use crate::record::path::{After, parts, totals};
-use crate::record::scene::Scene;
-use crate::record::waits::Reason;
-use crate::record::words;
+use crate::timeline::path::{After, parts, totals};
+use crate::timeline::scene::Scene;
+use crate::timeline::waits::Reason;
+use crate::timeline::words;
 use kbc_ir::schedule::{MAIN, Region};
 use kbc_time::{Cause, LinkUse, MemoryUse, Slot, Timing};
 

@@ -1,28 +1,17 @@
-//! Running passes as the command line asks: what is watched, printed, dumped and timed.
+//! Watching: what the command line prints and dumps between the passes of a compilation.
 
-use crate::backends;
-use crate::cli::Watch;
-use crate::crash::{self, Stage};
-use crate::emit;
+use crate::cli::Watch as Asked;
+use crate::crash;
 use crate::outdir;
-use crate::session::{Outcome, Session};
+use crate::session::say;
+use kbc_compiler::backends;
+use kbc_compiler::emit;
+use kbc_compiler::watch::Watch;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::Module;
-use kbc_passes::PassCx;
-use kbc_passes::instrument::{DumpDir, Instrument, PrintAfter, RoundTrip, Timings, VerifyEach, Which};
-use kbc_passes::pipeline::{Pipeline, Step};
+use kbc_passes::instrument::{DumpDir, Instrument, PrintAfter, Timings, Which};
+use kbc_tiles::tile::{Kernel, text};
 use std::path::Path;
 use std::time::Instant;
-
-/// Keeps the module from before the running pass where a crash finds it.
-struct Reproduce;
-
-impl Instrument for Reproduce {
-    fn before(&mut self, step: Step<'_>, module: &Module) {
-        crash::module(step.rest, module);
-        crash::fault(step.info.name);
-    }
-}
 
 /// The passes that the first line of a text asks for, as a crash wrote it.
 pub fn replays(text: &str) -> Option<String> {
@@ -32,71 +21,105 @@ pub fn replays(text: &str) -> Option<String> {
     }
 }
 
-/// Runs `passes` on the module; `keep` is called with the module after every pass.
-///
-/// # Errors
-/// Of the passes, of verification after each of them, or of writing the dump folder.
-pub fn run(
-    session: &mut Session,
-    module: &mut Module,
-    passes: &str,
-    cx: &PassCx<'_>,
-    watch: &Watch,
-    keep: &mut dyn Instrument,
-) -> Outcome {
-    let file = session.add_text("<passes>", passes);
-    let pipeline = Pipeline::parse(passes, file)?;
-    let begin = Instant::now();
-    let mut verify = VerifyEach;
-    let mut round_trip = RoundTrip;
-    let mut reproduce = Reproduce;
-    let mut after: Vec<PrintAfter> =
-        watch.print_after.iter().map(|w| PrintAfter::new(Which::parse(w), false)).collect();
-    known(watch)?;
-    let mut changed = PrintAfter::changed(false);
-    let mut dump = DumpDir::default();
-    let mut timings = Timings::new(move || begin.elapsed().as_secs_f64());
-    let mut all: Vec<&mut dyn Instrument> = vec![&mut reproduce, keep, &mut verify];
-    if cfg!(debug_assertions) {
-        all.push(&mut round_trip);
+/// Prints and dumps what the command line asks for.
+pub struct Watching {
+    asked: Asked,
+    after: Vec<PrintAfter>,
+    changed: PrintAfter,
+    dump: DumpDir,
+    timings: Timings<'static>,
+    /// Passes of the tile level after which the kernel is printed.
+    kernels: Vec<String>,
+    begun: Instant,
+}
+
+impl Watching {
+    /// As the command line asks; `kernels` are the passes of the tile level after which the kernel is
+    /// printed.
+    pub fn new(asked: &Asked, kernels: Vec<String>) -> Self {
+        let begin = Instant::now();
+        Watching {
+            asked: asked.clone(),
+            after: asked.print_after.iter().map(|w| PrintAfter::new(Which::parse(w), false)).collect(),
+            changed: PrintAfter::changed(false),
+            dump: DumpDir::default(),
+            timings: Timings::new(move || begin.elapsed().as_secs_f64()),
+            kernels,
+            begun: begin,
+        }
     }
-    all.extend(after.iter_mut().map(|a| a as &mut dyn Instrument));
-    if watch.print_changed {
-        all.push(&mut changed);
+
+    /// Only how long steps take, if `timings` asks for it.
+    pub fn times(timings: bool) -> Self {
+        Watching::new(&Asked { timings, ..Asked::default() }, vec![])
     }
-    if watch.dump_dir.is_some() {
-        all.push(&mut dump);
+}
+
+impl Watch for Watching {
+    fn ready(&self) -> Result<(), Diagnostics> {
+        known(&self.asked)
     }
-    if watch.timings {
-        all.push(&mut timings);
+
+    fn instruments(&mut self) -> Vec<&mut dyn Instrument> {
+        let mut all: Vec<&mut dyn Instrument> =
+            self.after.iter_mut().map(|a| a as &mut dyn Instrument).collect();
+        if self.asked.print_changed {
+            all.push(&mut self.changed);
+        }
+        if self.asked.dump_dir.is_some() {
+            all.push(&mut self.dump);
+        }
+        if self.asked.timings {
+            all.push(&mut self.timings);
+        }
+        all
     }
-    crash::stage(Stage::Passes);
-    let result = pipeline.run(module, cx, &mut all);
-    for a in &after {
-        session.words(&a.text);
+
+    fn passed(&mut self) -> Result<(), Diagnostics> {
+        for a in &self.after {
+            say(&a.text);
+        }
+        say(&self.changed.text);
+        if self.asked.timings {
+            let rows = self.timings.rows.iter();
+            let rows: Vec<String> = rows.map(|(name, s)| format!("{:>10.3} ms  {name}\n", s * 1e3)).collect();
+            say(&rows.concat());
+        }
+        if let Some(dir) = &self.asked.dump_dir {
+            let files: Vec<(String, Vec<u8>)> =
+                self.dump.files.iter().map(|(n, t)| (n.clone(), t.clone().into_bytes())).collect();
+            outdir::write(Path::new(dir), &files, self.asked.force)?;
+        }
+        Ok(())
     }
-    session.words(&changed.text);
-    if watch.timings {
-        let rows: Vec<String> =
-            timings.rows.iter().map(|(name, s)| format!("{:>10.3} ms  {name}\n", s * 1e3)).collect();
-        session.words(&rows.concat());
+
+    fn begins(&mut self) {
+        self.begun = Instant::now();
     }
-    if let Some(dir) = &watch.dump_dir {
-        let files: Vec<(String, Vec<u8>)> =
-            dump.files.iter().map(|(n, t)| (n.clone(), t.clone().into_bytes())).collect();
-        outdir::write(Path::new(dir), &files, watch.force)?;
+
+    fn ends(&mut self, step: &str) {
+        if self.asked.timings {
+            say(&format!("{:>10.3} ms  {step}\n", self.begun.elapsed().as_secs_f64() * 1e3));
+        }
     }
-    session.tell(&cx.take_messages());
-    result?;
-    crash::module("", module);
-    Ok(())
+
+    fn compares(&self) -> bool {
+        self.asked.print_changed
+    }
+
+    fn kernel(&mut self, pass: &str, before: Option<&Kernel>, kernel: &Kernel) {
+        let asked = self.kernels.iter().any(|w| w == pass || w == "all");
+        if asked || (self.asked.print_changed && before.is_some_and(|b| b != kernel)) {
+            say(&format!("; after {pass}\n{}", text::print(kernel)));
+        }
+    }
 }
 
 /// `--force` where no folder is written.
 ///
 /// # Errors
 /// E416.
-pub fn forced(watch: &Watch, folder: bool) -> Result<(), Diagnostic> {
+pub fn forced(watch: &Asked, folder: bool) -> Result<(), Diagnostic> {
     if watch.force && watch.dump_dir.is_none() && !folder {
         return Err(Diagnostic::error("E416", "--force means nothing where no folder is written")
             .help("it replaces the folder of --dump-dir, or that of a target"));
@@ -105,12 +128,12 @@ pub fn forced(watch: &Watch, folder: bool) -> Result<(), Diagnostic> {
 }
 
 /// Names given to `--print-after` must be passes.
-fn known(watch: &Watch) -> Result<(), Diagnostics> {
+fn known(watch: &Asked) -> Result<(), Diagnostics> {
     let names: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).collect();
     known_among(watch, &names)
 }
 
-fn known_among(watch: &Watch, names: &[&str]) -> Result<(), Diagnostics> {
+fn known_among(watch: &Asked, names: &[&str]) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
     for name in asked(watch).filter(|n| *n != "all" && !names.contains(n)) {
         let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
@@ -130,7 +153,7 @@ fn known_among(watch: &Watch, names: &[&str]) -> Result<(), Diagnostics> {
 }
 
 /// Names given to `--print-after`.
-fn asked(watch: &Watch) -> impl Iterator<Item = &str> {
+fn asked(watch: &Asked) -> impl Iterator<Item = &str> {
     watch.print_after.iter().flat_map(|w| w.split(',')).map(str::trim)
 }
 
@@ -144,13 +167,13 @@ pub fn tile_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// E902: a name that is a pass of neither.
-pub fn split(watch: &Watch) -> Result<(Watch, Vec<String>), Diagnostics> {
+pub fn split(watch: &Asked) -> Result<(Asked, Vec<String>), Diagnostics> {
     let tile: Vec<&str> = tile_names().collect();
     let all: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).chain(tile.clone()).collect();
     known_among(watch, &all)?;
     let (later, now): (Vec<&str>, Vec<&str>) = asked(watch).partition(|n| tile.contains(n));
     let later = later.iter().chain(now.iter().filter(|n| **n == "all")).map(|n| (*n).to_owned()).collect();
-    Ok((Watch { print_after: now.iter().map(|n| (*n).to_owned()).collect(), ..watch.clone() }, later))
+    Ok((Asked { print_after: now.iter().map(|n| (*n).to_owned()).collect(), ..watch.clone() }, later))
 }
 
 /// The passes of the tile level that a list names, as a filter of their names; nothing, or `default`, is all of them.
@@ -169,7 +192,7 @@ pub fn tile_passes(list: Option<&str>) -> Result<Vec<&'static str>, Diagnostics>
 ///
 /// # Errors
 /// E902: no such pass.
-pub fn tile_watch(watch: &Watch) -> Result<Vec<String>, Diagnostics> {
+pub fn tile_watch(watch: &Asked) -> Result<Vec<String>, Diagnostics> {
     let names: Vec<&str> = backends::passes().iter().map(|p| p.name).collect();
     let asked: Vec<&str> = asked(watch).collect();
     let named: Vec<&str> = asked.iter().copied().filter(|n| *n != "all").collect();

@@ -1,9 +1,8 @@
 //! Data in and out: what feeds the inputs of a program, what its results are compared with, and where they go.
 
-use crate::cli::Data as Feeds;
-use crate::outdir;
-use crate::room;
-use crate::session::{Outcome, Session};
+use crate::failure::Outcome;
+use crate::options::Data as Feeds;
+use crate::workspace::Workspace;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_frontend::lower::Unsized;
@@ -48,11 +47,11 @@ pub struct Files(RefCell<BTreeMap<PathBuf, Rc<Vec<u8>>>>);
 type Found<P> = (PathBuf, Rc<Vec<u8>>, P);
 
 impl Files {
-    fn bytes(&self, session: &Session, path: &Path) -> Result<Rc<Vec<u8>>, Diagnostic> {
+    fn bytes(&self, workspace: &Workspace, path: &Path) -> Result<Rc<Vec<u8>>, Diagnostic> {
         if let Some(bytes) = self.0.borrow().get(path) {
             return Ok(Rc::clone(bytes));
         }
-        let bytes = Rc::new(session.bytes(path)?);
+        let bytes = Rc::new(workspace.bytes(path)?);
         self.0.borrow_mut().insert(path.to_owned(), Rc::clone(&bytes));
         Ok(bytes)
     }
@@ -61,42 +60,45 @@ impl Files {
     /// `fits` looks at element type and sizes before anything is unpacked.
     fn load(
         &self,
-        session: &Session,
+        workspace: &Workspace,
         (path, key, span): (&str, Option<&str>, Span),
         fits: &dyn Fn(&Described) -> Result<(), Diagnostic>,
     ) -> Result<Tensor, Diagnostic> {
-        let (full, bytes, place) = self.found(session, (path, span))?;
+        let (full, bytes, place) = self.found(workspace, (path, span))?;
         let full = full.to_string_lossy();
         let described = formats::describe(&full, &bytes, key, Near::No).map_err(place)?;
         fits(&described)?;
-        room::fits(u128::from(described.bytes()) * 2, &format!("the array of {full}")).map_err(place)?;
+        workspace
+            .room()
+            .fits(u128::from(described.bytes()) * 2, &format!("the array of {full}"))
+            .map_err(place)?;
         formats::read(&full, &bytes, key).map_err(place)
     }
 
     /// Element type and sizes of such a tensor.
     fn describe(
         &self,
-        session: &Session,
+        workspace: &Workspace,
         (path, key, span): (&str, Option<&str>, Span),
     ) -> Result<Described, Diagnostic> {
-        let (full, bytes, place) = self.found(session, (path, span))?;
+        let (full, bytes, place) = self.found(workspace, (path, span))?;
         formats::describe(&full.to_string_lossy(), &bytes, key, Near::No).map_err(place)
     }
 
     /// The file, its bytes, and what adds the place that names it to a message.
     fn found(
         &self,
-        session: &Session,
+        workspace: &Workspace,
         (path, span): (&str, Span),
     ) -> Result<Found<impl Fn(Diagnostic) -> Diagnostic + Copy + use<>>, Diagnostic> {
-        let full = if span.is_none() { PathBuf::from(path) } else { session.beside(span.file, path) };
+        let full = if span.is_none() { PathBuf::from(path) } else { workspace.beside(span.file, path) };
         let place = move |mut d: Diagnostic| {
             if !span.is_none() {
                 d = d.primary(span, "named here");
             }
             d
         };
-        let bytes = self.bytes(session, &full).map_err(place)?;
+        let bytes = self.bytes(workspace, &full).map_err(place)?;
         Ok((full, bytes, place))
     }
 }
@@ -113,19 +115,19 @@ impl Fed<'_> {
     /// `*` a stack, or what every rank has.
     fn load(
         &self,
-        session: &Session,
+        workspace: &Workspace,
         (path, key, span): (&str, Option<&str>, Span),
         ty: &TensorType,
         fits: &dyn Fn(&Described) -> Result<(), Diagnostic>,
     ) -> Result<Tensor, Diagnostic> {
         if self.local.is_none() {
-            return self.files.load(session, (path, key, span), fits);
+            return self.files.load(workspace, (path, key, span), fits);
         }
         if !path.contains('*') {
             // A stack, or what every rank has.
             let row = |d: &Described| d.dtype == ty.dtype && ty.sizes()[1..] == *d.shape;
             let either = |d: &Described| if row(d) { Ok(()) } else { fits(d) };
-            let one = self.files.load(session, (path, key, span), &either)?;
+            let one = self.files.load(workspace, (path, key, span), &either)?;
             // what has no leading dimension of ranks is what each of them has
             let rows = ty.sizes().first().copied().unwrap_or(0) as usize;
             if one.dtype() != ty.dtype || ty.sizes()[1..] != *one.shape() {
@@ -153,7 +155,7 @@ impl Fed<'_> {
                 let d = Diagnostic::error("E360", title);
                 Err(if span.is_none() { d } else { d.primary(span, "named here") })
             };
-            all.push(self.files.load(session, (&file, key, span), &of_rank)?);
+            all.push(self.files.load(workspace, (&file, key, span), &of_rank)?);
         }
         let each = all.first().map_or(0, Tensor::elements);
         let mut data = Data::zeros(ty.dtype, each * all.len());
@@ -195,14 +197,14 @@ fn unknown(what: &str, name: &str, valid: &[&str]) -> Diagnostic {
 ///
 /// # Errors
 /// E412, E40x a file that cannot be read.
-pub fn shapes(session: &Session, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec<u64>)>> {
+pub fn shapes(workspace: &Workspace, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec<u64>)>> {
     let files = Files::default();
     let mut out = vec![];
     for input in inputs {
-        let given = session.inputs.iter().filter_map(|t| assignment(t, "input").ok());
+        let given = workspace.inputs.iter().filter_map(|t| assignment(t, "input").ok());
         let found = match (given.into_iter().find(|g| g.0 == input.name), &input.file) {
-            (Some((_, file, key)), _) => files.describe(session, (&file, key.as_deref(), Span::NONE))?,
-            (None, Some((path, key, span))) => files.describe(session, (path, key.as_deref(), *span))?,
+            (Some((_, file, key)), _) => files.describe(workspace, (&file, key.as_deref(), Span::NONE))?,
+            (None, Some((path, key, span))) => files.describe(workspace, (path, key.as_deref(), *span))?,
             (None, None) => continue,
         };
         out.push((input.name.clone(), found.shape));
@@ -214,7 +216,7 @@ pub fn shapes(session: &Session, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec
 ///
 /// # Errors
 /// E412, E40x a file that cannot be read; E413 a name that is no input; E360 a wrong shape or dtype. All that are found.
-pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: u64) -> Outcome<Inputs> {
+pub fn inputs(workspace: &Workspace, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: u64) -> Outcome<Inputs> {
     let (graph, mesh) = (fed.graph, fed.mesh);
     let mut found = Diagnostics::new();
     let names: Vec<&str> = graph.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -225,7 +227,7 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
             check_described(&input.name, &input.ty, mesh, (d.dtype, &d.shape))
                 .map_err(|d| d.primary(input.span, format!("declared as {} here", input.ty)))
         };
-        fed.load(session, from, &input.ty, &fits)
+        fed.load(workspace, from, &input.ty, &fits)
     };
     for text in &data.input {
         match assignment(text, "input") {
@@ -353,7 +355,7 @@ fn make(
 ///
 /// # Errors
 /// As [`inputs`].
-pub fn expected(session: &Session, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, String)>> {
+pub fn expected(workspace: &Workspace, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, String)>> {
     let (graph, mesh) = (fed.graph, fed.mesh);
     let Some(expect) = &graph.expect else { return Ok(vec![]) };
     let mut out = vec![];
@@ -373,7 +375,7 @@ pub fn expected(session: &Session, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, String
                 d.primary(*span, "named here")
             })
         };
-        let tensor = fed.load(session, (path, key.as_deref(), *span), ty, &fits)?;
+        let tensor = fed.load(workspace, (path, key.as_deref(), *span), ty, &fits)?;
         out.push((tensor, key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"))));
     }
     Ok(out)
@@ -398,11 +400,17 @@ pub fn check_outputs(data: &Feeds, names: &[String]) -> Outcome {
     if found.has_errors() { Err(found.into()) } else { Ok(()) }
 }
 
-/// Writes results as asked for by `--output`: the global value, put together from the ranks' parts.
+/// Returns the files, each with its path and content, that store results as [`Feeds::output`] asks: the
+/// global value, put together from the parts of the ranks.
 ///
 /// # Errors
-/// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot hold it; E410.
-pub fn write(data: &Feeds, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
+/// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot hold it.
+pub fn outputs(
+    data: &Feeds,
+    names: &[String],
+    types: &[TensorType],
+    parts: &[Vec<Part>],
+) -> Outcome<Vec<(String, Vec<u8>)>> {
     let mut files: Vec<(String, Vec<(String, Tensor)>)> = vec![];
     let valid: Vec<&str> = names.iter().map(String::as_str).collect();
     for text in &data.output {
@@ -436,8 +444,5 @@ pub fn write(data: &Feeds, names: &[String], types: &[TensorType], parts: &[Vec<
         };
         made.push((file, bytes));
     }
-    for (file, bytes) in made {
-        outdir::write_file(Path::new(&file), &bytes)?;
-    }
-    Ok(())
+    Ok(made)
 }

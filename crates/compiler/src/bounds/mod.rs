@@ -318,7 +318,7 @@ fn groups(
 /// Returns the errors for a time below a bound: the checker's if the schedule is wrong and breaks
 /// its contract, otherwise an internal error of kbc.
 fn below(schedule: &Schedule, what: &str, time: f64, bound: f64) -> Diagnostics {
-    if let Err(own) = analyse::verify(schedule) {
+    if let Err(own) = analyse::proof(schedule) {
         return own;
     }
     Diagnostic::error("E990", format!("{what} takes {time} ns, below its bound of {bound} ns"))

@@ -7,7 +7,7 @@
 use super::places;
 use crate::analyse;
 use crate::build::{self, Built};
-use crate::session::Session;
+use crate::workspace::Workspace;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
@@ -47,12 +47,12 @@ pub struct Family {
 /// Returns the errors of lowering the program at its own size. A size at which the program does not
 /// exist is left out.
 pub fn family(
-    session: &mut Session,
+    workspace: &mut Workspace,
     built: &Built,
     own: &Schedule,
     target: &'static dyn Target,
 ) -> Result<Family, Diagnostics> {
-    let mut makers = Makers::new(session, built, own, target)?;
+    let mut makers = Makers::new(workspace, built, own, target)?;
     let ranks = own.mesh.ranks();
     let (count, first) = makers.count().unzip();
     let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
@@ -90,7 +90,7 @@ pub fn family(
             let Some(m) = makers.make(*r, at) else { continue };
             if family::same_trace(&kernel, &m.instance)?
                 && family::in_range(&kernel, *r)
-                && analyse::verify(&m.schedule).is_ok()
+                && analyse::proof(&m.schedule).is_ok()
             {
                 proven.push(m);
             }
@@ -171,7 +171,7 @@ pub struct Made {
 
 /// Makes the program at other sizes.
 struct Makers<'a> {
-    session: &'a mut Session,
+    workspace: &'a mut Workspace,
     built: &'a Built,
     target: &'static dyn Target,
     /// The kernel at the program's own size.
@@ -186,22 +186,22 @@ struct Makers<'a> {
 
 impl<'a> Makers<'a> {
     fn new(
-        session: &'a mut Session,
+        workspace: &'a mut Workspace,
         built: &'a Built,
         own: &Schedule,
         target: &'static dyn Target,
     ) -> Result<Self, Diagnostics> {
         let staging = Staging::Fused;
-        let kernel = target.lower(own, staging, &|span| places::of(&session.map, span))?;
+        let kernel = target.lower(own, staging, &|span| places::of(&workspace.map, span))?;
         let line = own.mesh.axes.len() == 1;
-        Ok(Makers { session, built, target, kernel, ranks: own.mesh.ranks(), staging, line })
+        Ok(Makers { workspace, built, target, kernel, ranks: own.mesh.ranks(), staging, line })
     }
 
     /// Returns the program at a rank count and a value of its count parameter, if it exists there.
     fn make(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Option<Made> {
         let line = (ranks != self.ranks).then(|| {
             let text = format!("full({ranks})");
-            let file = self.session.add_text("<--topology>", &text);
+            let file = self.workspace.add_text("<--topology>", &text);
             (text, file)
         });
         let defines: Vec<_> = count.map(|(n, v)| (n.to_owned(), v.to_string())).into_iter().collect();
@@ -210,7 +210,7 @@ impl<'a> Makers<'a> {
             return None;
         }
         let kernel =
-            self.target.lower(&schedule, self.staging, &|span| places::of(&self.session.map, span)).ok()?;
+            self.target.lower(&schedule, self.staging, &|span| places::of(&self.workspace.map, span)).ok()?;
         let count = count.map_or(0, |c| c.1);
         Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
@@ -218,7 +218,7 @@ impl<'a> Makers<'a> {
     /// Returns the same program with a kernel lowered under another copy-elision setting.
     fn lowered(&self, m: Made, staging: Staging) -> Option<Made> {
         let kernel =
-            self.target.lower(&m.schedule, staging, &|span| places::of(&self.session.map, span)).ok()?;
+            self.target.lower(&m.schedule, staging, &|span| places::of(&self.workspace.map, span)).ok()?;
         Some(Made { instance: Instance { kernel, ..m.instance }, ..m })
     }
 

@@ -1,11 +1,13 @@
 //! Description of an emitted kernel's window: its memory map at the program's sizes, and how many
 //! launches it serves.
 
-use super::{Show, for_profile};
+use super::for_profile;
 use crate::analyse;
 use crate::build::Built;
+use crate::failure::Outcome;
 use crate::report::human::count;
-use crate::session::{Outcome, Session};
+use crate::watch::Unwatched;
+use crate::workspace::Workspace;
 use kbc_ir::schedule::Schedule;
 use kbc_tiles::backend::Target;
 use kbc_tiles::package::window_text;
@@ -15,13 +17,13 @@ use kbc_tiles::package::window_text;
 /// # Errors
 /// Returns the errors of proving the schedule and of making the kernel.
 pub fn text(
-    session: &mut Session,
+    workspace: &mut Workspace,
     built: &Built,
     schedule: &Schedule,
     profile: &'static dyn Target,
 ) -> Outcome<String> {
-    let verified = analyse::verify(schedule)?;
-    let emitted = for_profile(session, built, schedule, profile, &Show::default())?;
+    let verified = analyse::verify(workspace, schedule)?;
+    let emitted = for_profile(workspace, built, schedule, profile, &mut Unwatched)?;
     let elements = emitted.family.count.as_ref().and_then(|name| built.number(name));
     let ranks = schedule.mesh.ranks();
     let sizes = match (&emitted.family.count, elements) {

@@ -1,14 +1,13 @@
 //! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report it becomes.
 
-use crate::bounds::{self, Subject};
+use crate::bounds::{self, Lower, Nobody, Subject};
 use crate::build::Built;
-use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
-use crate::record::scene::Scene;
-use crate::record::{self, Wanted};
+use crate::failure::Outcome;
 use crate::report::{timed, *};
-use crate::room;
-use crate::session::{Outcome, Session};
+use crate::timeline::scene::Scene;
+use crate::watch::Watch;
+use crate::workspace::{Stage, Workspace};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run_inside};
 use kbc_checker::{CheckOptions, Method, Verdict, check};
@@ -24,13 +23,22 @@ use kbc_machine::topology::Topology;
 use kbc_numerics::compare::{Blame, Comparison, Expected, compare};
 use kbc_numerics::tensor::{Tensor, Value};
 use kbc_reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
-use kbc_time::{TimeOptions, Timing, Walked};
+use kbc_time::{Observer, TimeOptions, Timing, Walked};
 
 /// Proves a schedule.
 ///
 /// # Errors
 /// What the checker finds; E359 for a schedule that claims to be safe for no call.
-pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
+pub fn verify(workspace: &Workspace, schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
+    workspace.stage(Stage::Check);
+    proof(schedule)
+}
+
+/// Proves a schedule, as [`verify`] does, where the environment hears nothing of it.
+///
+/// # Errors
+/// As [`verify`].
+pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     if schedule.calls == Calls::None {
         return Err(Diagnostic::error(
             "E359",
@@ -39,7 +47,6 @@ pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
         .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
         .into());
     }
-    crash::stage(Stage::Check);
     let verdict = check(schedule, &CheckOptions::default());
     if !verdict.ok() {
         return Err(verdict.errors);
@@ -63,11 +70,15 @@ fn of_text(v: &Verdict) -> String {
 ///
 /// # Errors
 /// Those of [`verify`].
-pub fn prove(built: &Built, schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
+pub fn prove(
+    workspace: &Workspace,
+    built: &Built,
+    schedule: &Schedule,
+) -> Result<VerifiedReport, Diagnostics> {
     match &built.verdict {
         Some(v) if v.ok() => Ok(verified(v)),
         Some(v) => Err(v.errors.clone()),
-        None => Ok(VerifiedReport { shown: RIGHT.into(), ..verify(schedule)? }),
+        None => Ok(VerifiedReport { shown: RIGHT.into(), ..verify(workspace, schedule)? }),
     }
 }
 
@@ -130,6 +141,7 @@ pub struct Executed {
 /// # Errors
 /// E990 for other results than `result`, and those of the interpreter.
 pub fn inside(
+    workspace: &Workspace,
     schedule: &Schedule,
     topology: &Topology,
     inputs: &[Vec<Tensor>],
@@ -139,7 +151,8 @@ pub fn inside(
     if !topology.shares_work() {
         return Ok(None);
     }
-    let options = RunOptions { calls: result.outputs.len() as u32, seed, max_bytes: room::engine_bytes() };
+    let options =
+        RunOptions { calls: result.outputs.len() as u32, seed, max_bytes: workspace.room().engine_bytes() };
     let (own, [shared, large]) = run_inside(schedule, inputs, &options, topology)?;
     if own != *result {
         let title = "PEs that share local work come to other results than devices of one PE";
@@ -160,23 +173,26 @@ pub fn inside(
 /// # Errors
 /// Of the data, of the run, or of the evaluator. Mismatches are no error of this function: they are in the result.
 pub fn execute(
-    session: &Session,
+    workspace: &Workspace,
     built: &Built,
     schedule: &Schedule,
-    data: &crate::cli::Data,
+    data: &crate::options::Data,
     calls: u32,
     seed: Option<u64>,
-    timings: bool,
+    watch: &mut dyn Watch,
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
-    room::calls_fit(schedule, calls, true)?;
+    workspace.room().calls_fit(schedule, calls, true)?;
     let (inputs, expected) = {
         let files = data::Files::default();
         let program = data::Fed { graph, mesh, local: built.local.as_ref(), files };
-        (data::inputs(session, &program, data, calls, seed.unwrap_or(0))?, data::expected(session, &program)?)
+        (
+            data::inputs(workspace, &program, data, calls, seed.unwrap_or(0))?,
+            data::expected(workspace, &program)?,
+        )
     };
-    let options = RunOptions { calls, seed, max_bytes: room::engine_bytes() };
+    let options = RunOptions { calls, seed, max_bytes: workspace.room().engine_bytes() };
     let evaluated = |call: &[Tensor], accuracy: Accuracy, terms: bool| {
         let options = EvalOptions { max_parts: mesh.ranks(), accuracy, terms };
         match &built.local {
@@ -193,19 +209,19 @@ pub fn execute(
     // The two have nothing to do with each other but the inputs: they take a core each, where there are two.
     let (result, references) = std::thread::scope(|s| {
         let name = Stage::Evaluate.name().to_owned();
-        let crash = crash::share();
+        let adopt = workspace.environment.thread();
         let reference = || {
-            crash::adopt(crash);
+            adopt();
             reference()
         };
         let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
         let beside = beside.expect("the system has a thread to spare");
         let engine = data.engine.unwrap_or_default();
-        let result = engine.attempt(session, timings, schedule, &inputs.calls, &options);
+        let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options);
         (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let result = result.map_err(|f| f.diagnostics)?;
-    crash::stage(Stage::Evaluate);
+    workspace.stage(Stage::Evaluate);
     let references = references?;
     let types = output_types(built);
     let names = output_names(graph);
@@ -416,6 +432,7 @@ pub fn output_names(graph: &Graph) -> Vec<String> {
 /// # Errors
 /// Of the data, or of a run in peace.
 pub fn adversary(
+    workspace: &Workspace,
     schedule: &Schedule,
     inputs: &Inputs,
     seed: u64,
@@ -423,7 +440,7 @@ pub fn adversary(
     calls: u32,
 ) -> Outcome<(AdversarialReport, Option<Diagnostic>)> {
     let options = AdversaryOptions { seed, runs: seeds, calls, ..AdversaryOptions::default() };
-    crash::stage(Stage::Run);
+    workspace.stage(Stage::Run);
     let found = adversarial(schedule, &inputs.calls, None, &options)?;
     let report = AdversarialReport {
         runs: found.runs,
@@ -452,24 +469,42 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
     }
 }
 
-/// Times a schedule, sets bounds against it and writes the records that are wanted.
+/// A run that may be observed: calls the event engine with an observer.
+pub type Run<'r> = &'r mut dyn FnMut(&mut dyn Observer) -> Result<(Timing, Lower), Diagnostics>;
+
+/// Times a schedule and sets bounds against it.
 ///
 /// # Errors
-/// Of the engine; of the records ([`record::simulate`]); E990, a time below the bound, which is an error of kbc.
+/// Of the engine; E990, a time below the bound, which is an error of kbc.
 pub fn time<'a>(
-    session: &Session,
+    workspace: &Workspace,
     report: &mut Report,
     subject: impl Into<Subject<'a>>,
     topology: &Topology,
-    wanted: &Wanted,
     options: &TimeOptions,
 ) -> Outcome<Timing> {
-    crash::stage(Stage::Time);
+    time_observed(workspace, report, subject, topology, options, |_, _, run| Ok(run(&mut Nobody)?))
+}
+
+/// Times a schedule as [`time`] does. `observe` is called with the names of the run, file and
+/// program, and the run itself, to which it gives an observer.
+///
+/// # Errors
+/// Of the engine and of `observe`; E990, a time below the bound, which is an error of kbc.
+pub fn time_observed<'a>(
+    workspace: &Workspace,
+    report: &mut Report,
+    subject: impl Into<Subject<'a>>,
+    topology: &Topology,
+    options: &TimeOptions,
+    observe: impl FnOnce(&Scene<'_>, (&str, &str), Run<'_>) -> Outcome<(Timing, Lower)>,
+) -> Outcome<Timing> {
+    workspace.stage(Stage::Time);
     let subject = subject.into();
     let schedule = subject.schedule;
-    room::simulation_fits(schedule, topology)?;
-    let scene = Scene::new(schedule, topology, &session.map);
-    let (timing, lower) = record::simulate(&scene, wanted, (&report.file, &report.program), |watch| {
+    workspace.room().simulation_fits(schedule, topology)?;
+    let scene = Scene::new(schedule, topology, &workspace.map);
+    let (timing, lower) = observe(&scene, (&report.file, &report.program), &mut |watch| {
         bounds::timed(subject, topology, options, watch)
     })?;
     report.simulated = Some(match &timing.walked {

@@ -3,15 +3,16 @@
 //! Owns what is done before a time is believed: the proof, and, where that is not too much data, an execution that is compared
 //! with the single-device result.
 
+use crate::about::{about_schedule, begin};
 use crate::analyse;
 use crate::bounds::Subject;
 use crate::build::{Built, build};
-use crate::cli::{Data, Source, Watch};
-use crate::commands;
-use crate::commands::compile::begin;
-use crate::record::Wanted;
+use crate::failure::Outcome;
+use crate::load;
+use crate::options::{Data, Source};
 use crate::report::{CompareReport, Report, VerifiedReport};
-use crate::session::{Outcome, Session};
+use crate::watch::Unwatched;
+use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
@@ -88,18 +89,21 @@ impl Ready {
     ///
     /// # Errors
     /// Of time.
-    pub fn timed(&self, session: &Session, command: &'static str, file: &str) -> Outcome<(Report, Timing)> {
+    pub fn timed(
+        &self,
+        workspace: &Workspace,
+        command: &'static str,
+        file: &str,
+    ) -> Outcome<(Report, Timing)> {
         let schedule = self.schedule()?;
         let mut report = match self {
             Ready::Program(built) => begin(command, file, built, schedule),
-            Ready::Schedule(all) => Report {
-                machine: Some(all.1.to_string()),
-                ..commands::about_schedule(command, file, &all.0, schedule)
-            },
+            Ready::Schedule(all) => {
+                Report { machine: Some(all.1.to_string()), ..about_schedule(command, file, &all.0, schedule) }
+            }
         };
-        let (wanted, options) = (Wanted::default(), TimeOptions::default());
-        let timing =
-            analyse::time(session, &mut report, self.subject()?, self.topology(), &wanted, &options)?;
+        let options = TimeOptions::default();
+        let timing = analyse::time(workspace, &mut report, self.subject()?, self.topology(), &options)?;
         Ok((report, timing))
     }
 
@@ -107,11 +111,11 @@ impl Ready {
     ///
     /// # Errors
     /// Of the proof.
-    pub fn prove(&self) -> Result<VerifiedReport, Diagnostics> {
+    pub fn prove(&self, workspace: &Workspace) -> Result<VerifiedReport, Diagnostics> {
         let schedule = self.schedule()?;
         match self {
-            Ready::Program(built) => analyse::prove(built, schedule),
-            Ready::Schedule(_) => analyse::verify(schedule),
+            Ready::Program(built) => analyse::prove(workspace, built, schedule),
+            Ready::Schedule(_) => analyse::verify(workspace, schedule),
         }
     }
 
@@ -119,12 +123,12 @@ impl Ready {
     ///
     /// # Errors
     /// Of the proof and of the execution. Numbers that differ are in what is found.
-    pub fn trust(&self, session: &Session) -> Outcome<Trusted> {
+    pub fn trust(&self, workspace: &Workspace) -> Outcome<Trusted> {
         let schedule = self.schedule()?;
         let Ready::Program(built) = self else {
-            return Ok(Trusted { verified: self.prove()?, compare: None });
+            return Ok(Trusted { verified: self.prove(workspace)?, compare: None });
         };
-        let verified = self.prove()?;
+        let verified = self.prove(workspace)?;
         let mesh = &schedule.mesh;
         let types = analyse::output_types(built);
         let held = |rank: u64, t: &TensorType| {
@@ -133,7 +137,10 @@ impl Ready {
         };
         let all = (0..mesh.ranks()).flat_map(|r| types.iter().map(move |t| held(r, t)));
         let compare = if all.fold(0u64, u64::saturating_add) <= EXECUTED {
-            Some(analyse::execute(session, built, schedule, &Data::default(), 1, None, false)?.compare)
+            Some(
+                analyse::execute(workspace, built, schedule, &Data::default(), 1, None, &mut Unwatched)?
+                    .compare,
+            )
         } else {
             None
         };
@@ -145,13 +152,13 @@ impl Ready {
 ///
 /// # Errors
 /// Of reading, building, and of the machine; E416 for a schedule without one.
-pub fn ready(session: &mut Session, source: &Source) -> Outcome<Ready> {
+pub fn ready(workspace: &mut Workspace, source: &Source) -> Outcome<Ready> {
     if !source.file.ends_with(".kir") {
-        return Ok(Ready::Program(Box::new(build(session, source, "default", &Watch::default())?)));
+        return Ok(Ready::Program(Box::new(build(workspace, source, "default", &mut Unwatched)?)));
     }
-    let module = commands::read_schedule(session, source)?;
+    let module = load::read_schedule(workspace, source)?;
     let own = module.machine.as_ref();
-    let Some((topology, perturb)) = commands::run::machine(session, &source.of, own, module.schedule())?
+    let Some((topology, perturb)) = crate::machine::machine(workspace, &source.of, own, module.schedule())?
     else {
         return Err(Diagnostic::error("E416", format!("{} has no time without a machine", source.file))
             .help("name one by `topology`")

@@ -3,7 +3,7 @@
 
 use super::human::{bytes, count, percent, time};
 use super::{LinkReport, Report, StepReport};
-use crate::record::path::{Fold, fold};
+use crate::timeline::path::{Fold, fold};
 use kbc_machine::topology::brief;
 
 /// Number of lines of a folded path in a report; the middle of a longer path is left out.

@@ -1,0 +1,48 @@
+//! About: the parts of a report that are known before anything is proven, executed or timed.
+
+use crate::analyse;
+use crate::build::Built;
+use crate::data;
+use crate::report::{AxisReport, InputReport, ParamReport, Report, SCHEMA};
+use kbc_ir::Module;
+use kbc_ir::schedule::Schedule;
+
+/// The report of a schedule that comes from text.
+pub fn about_schedule(command: &'static str, file: &str, module: &Module, schedule: &Schedule) -> Report {
+    Report {
+        schema: SCHEMA,
+        command,
+        file: file.to_owned(),
+        program: module.name.to_string(),
+        machine: module.machine.clone(),
+        mesh: schedule
+            .mesh
+            .axes
+            .iter()
+            .map(|a| AxisReport { name: a.name.to_string(), size: a.size })
+            .collect(),
+        collectives: analyse::collectives(schedule, &[]),
+        ..Report::default()
+    }
+}
+
+/// The parts of a report that are known once the schedule is.
+pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedule) -> Report {
+    Report {
+        machine: Some(built.topology.to_string()),
+        chosen: built.chosen.clone(),
+        params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
+        collectives: analyse::collectives(schedule, &analyse::asked(built)),
+        ..about_schedule(command, file, &built.module, schedule)
+    }
+}
+
+/// Inputs with their types and origins.
+pub fn inputs(built: &Built, made: &data::Inputs) -> Vec<InputReport> {
+    let types = built.typed.inputs.iter().map(|i| i.ty.to_string());
+    made.origin
+        .iter()
+        .zip(types)
+        .map(|((name, from), ty)| InputReport { name: name.clone(), r#type: ty, from: from.clone() })
+        .collect()
+}

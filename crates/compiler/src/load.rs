@@ -1,0 +1,131 @@
+//! Load: reads programs, libraries and texts of the IR, with everything that they use.
+
+use crate::failure::{Failure, Outcome};
+use crate::options::{Selection, Source};
+use crate::workspace::{Stage, Workspace};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
+use kbc_frontend::load::{Loaded, load};
+use kbc_ir::Module;
+use kbc_rounds::Library;
+
+/// Loads a file and everything it uses; what is wrong with its declarations comes along, so that lowering can say what
+/// is wrong with its program in the same run.
+///
+/// # Errors
+/// Of reading and parsing, after which names and types would be wrong for want of what could not be read.
+pub fn load_parts(workspace: &mut Workspace, path: &str) -> Outcome<(Loaded, Diagnostics)> {
+    let (file, text) = workspace.read(path)?;
+    workspace.stage(Stage::Read);
+    let (loaded, found) = load(Some((file, text.to_string())), workspace);
+    let unread = |code: &str| ("E001"..="E003").contains(&code) || code.starts_with("E41");
+    if found.list.iter().any(|d| d.severity == Severity::Error && unread(d.code)) {
+        return Err(found.into());
+    }
+    Ok((loaded, told(workspace, found)))
+}
+
+/// Loads a file and everything it uses.
+///
+/// # Errors
+/// Of reading, parsing and the checks that need no sizes.
+pub fn load_file(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
+    let (file, text) = workspace.read(path)?;
+    load_text(workspace, Some((file, text.to_string())))
+}
+
+/// Reads a `.kir` text and verifies that it is well formed.
+///
+/// # Errors
+/// Of reading, parsing and the verifier; E416 for a program.
+pub fn load_kir(workspace: &mut Workspace, path: &str) -> Outcome<(FileId, Module)> {
+    if path.ends_with(".kb") {
+        return Err(Diagnostic::error("E416", format!("{path} is a program, not a text of the IR"))
+            .help(format!(
+                "kbc compile {path} --emit graph=FILE.kir writes its graph, --emit kir its schedule"
+            ))
+            .into());
+    }
+    let (file, text) = workspace.read(path)?;
+    workspace.stage(Stage::Read);
+    let module = kbc_ir::text::parse(file, &text)?;
+    workspace.environment.module("", &module);
+    let found = kbc_ir::verify::verify(&module);
+    if found.has_errors() {
+        return Err(found.into());
+    }
+    workspace.tell(&found);
+    Ok((file, module))
+}
+
+/// The library, and the algorithms of some files.
+///
+/// # Errors
+/// As [`load_file`].
+pub fn library(workspace: &mut Workspace, files: &[String]) -> Outcome<Library> {
+    Ok(everything(workspace, files)?.library)
+}
+
+/// The library, and all that some files declare.
+///
+/// # Errors
+/// As [`load_file`].
+pub fn everything(workspace: &mut Workspace, files: &[String]) -> Outcome<Loaded> {
+    // All files in one scope, as if one file used them all.
+    // The text between quotes is taken as it is.
+    let uses: Vec<String> = files.iter().map(|f| format!("use \"{f}\"\n")).collect();
+    let text = uses.concat();
+    let file = workspace.add_text("<files>", &text);
+    load_text(workspace, (!files.is_empty()).then_some((file, text)))
+}
+
+fn load_text(workspace: &mut Workspace, root: Option<(FileId, String)>) -> Outcome<Loaded> {
+    workspace.stage(Stage::Read);
+    let (loaded, found) = load(root, workspace);
+    let found = told(workspace, found);
+    if found.has_errors() { Err(found.into()) } else { Ok(loaded) }
+}
+
+/// Errors alone; without any, warnings and notes are told now.
+fn told(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
+    // A copy of a library file hides what it is a copy of: nobody needs to be told.
+    let text = |span: Span| workspace.map.get(span.file).map(|f| &*f.text);
+    let copy = |d: &Diagnostic| match &d.labels[..] {
+        [a, b] => d.severity == Severity::Note && a.span.file != b.span.file && text(a.span) == text(b.span),
+        _ => false,
+    };
+    found.list.retain(|d| !copy(d));
+    if !found.has_errors() {
+        workspace.tell(&found);
+        found = Diagnostics::new();
+    }
+    found
+}
+
+/// Nothing that was said is ignored.
+///
+/// # Errors
+/// E416: the first of the flags that was given, and means nothing for `what`.
+pub fn refuse(flags: &[(&str, bool)], what: &str) -> Outcome {
+    match flags.iter().find(|f| f.1) {
+        Some((flag, _)) => {
+            Err(Failure::Usage(Diagnostic::error("E416", format!("{flag} means nothing for {what}")).into()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Reads and verifies a `.kir` text that must hold a schedule.
+///
+/// # Errors
+/// Of reading, parsing, verifying; E416 for a graph, and for flags that are about programs.
+pub fn read_schedule(workspace: &mut Workspace, source: &Source) -> Outcome<Module> {
+    let of = &source.of;
+    refuse(&Selection { topology: None, set: vec![], ..of.clone() }.given(), "a .kir file")?;
+    let (file, module) = load_kir(workspace, &source.file)?;
+    if module.schedule().is_none() {
+        return Err(Diagnostic::error("E416", "this .kir is a graph, and a schedule is needed")
+            .primary(Span::new(file, 0, 0), "lower it with `kbc opt` first")
+            .into());
+    }
+    Ok(module)
+}

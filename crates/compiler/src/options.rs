@@ -1,0 +1,80 @@
+//! Options of a compilation: what of a file is meant, with which values, and which data feeds it.
+
+use crate::engine::Engine;
+
+/// What of a file is meant, and with which values.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Values of parameters, each as `NAME=VALUE`.
+    pub define: Vec<String>,
+    /// The topology that replaces the one of the program: a shape, or a machine file.
+    pub topology: Option<String>,
+    /// Settings of the machine, or rates of some links: `forward: drain`, `link x: 5 GB/s, 1 us`.
+    pub set: Vec<String>,
+    /// The program, if the file has several.
+    pub program: Option<String>,
+    /// The algorithm to compile, with its arguments, if the file has no program.
+    pub algorithm: Option<String>,
+    /// Number of ranks of an algorithm.
+    pub ranks: Option<String>,
+    /// Algorithms of the collectives for which the program names none.
+    pub using: Vec<String>,
+}
+
+impl Selection {
+    /// The flags of the command line that were given, for places where one means nothing.
+    pub fn given(&self) -> [(&'static str, bool); 7] {
+        [
+            ("-D", !self.define.is_empty()),
+            ("--topology", self.topology.is_some()),
+            ("--set", !self.set.is_empty()),
+            ("--program", self.program.is_some()),
+            ("--algorithm", self.algorithm.is_some()),
+            ("--ranks", self.ranks.is_some()),
+            ("--using", !self.using.is_empty()),
+        ]
+    }
+}
+
+/// What is compiled.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// Name of the text: a path, or the name of a text that the workspace was given.
+    pub file: String,
+    /// The part of the file.
+    pub of: Selection,
+    /// Contract of an imported schedule: a `.kb` file with one `collective`.
+    pub post: Option<String>,
+}
+
+impl Source {
+    /// All of a file, with its own values.
+    pub fn of(file: impl Into<String>) -> Self {
+        Source { file: file.into(), ..Source::default() }
+    }
+}
+
+/// Input and output data.
+#[derive(Debug, Clone, Default)]
+pub struct Data {
+    /// Data of inputs, each as `NAME=FILE[:KEY]`.
+    pub input: Vec<String>,
+    /// The engine; machine code if none is named.
+    pub engine: Option<Engine>,
+    /// Results to be stored, each as `NAME=FILE[:KEY]`.
+    pub output: Vec<String>,
+}
+
+/// How a source is compiled.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The passes, as `kbc passes` lists them; `default` executes and times, `windows` is for
+    /// emission.
+    pub passes: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { passes: "default".into() }
+    }
+}

@@ -1,0 +1,355 @@
+//! Workspace: the texts and data of a compilation, and the environment that it runs in.
+//!
+//! A workspace reads no file and prints nothing by itself. Texts that it was given stand for files;
+//! everything else it asks of its [`Environment`], which by default has no files and hears nothing.
+
+use crate::report::TorchReport;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Text};
+use kbc_frontend::load::Sources;
+use kbc_ir::Module;
+use kbc_machine::topology::Topology;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A stage of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Reading and parsing.
+    Read,
+    /// From the tree to a graph.
+    Lower,
+    /// In the passes.
+    Passes,
+    /// Proving.
+    Check,
+    /// Executing.
+    Run,
+    /// Evaluating the single-device result.
+    Evaluate,
+    /// Timing.
+    Time,
+    /// Writing artefacts.
+    Emit,
+    /// Writing the report.
+    Report,
+}
+
+impl Stage {
+    /// All of them, in the order of a run.
+    pub const ALL: [Stage; 9] = [
+        Stage::Read,
+        Stage::Lower,
+        Stage::Passes,
+        Stage::Check,
+        Stage::Run,
+        Stage::Evaluate,
+        Stage::Time,
+        Stage::Emit,
+        Stage::Report,
+    ];
+
+    /// Its name, one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Read => "read",
+            Stage::Lower => "lower",
+            Stage::Passes => "passes",
+            Stage::Check => "check",
+            Stage::Run => "run",
+            Stage::Evaluate => "evaluate",
+            Stage::Time => "time",
+            Stage::Emit => "emit",
+            Stage::Report => "report",
+        }
+    }
+
+    /// The stage of that name.
+    pub fn named(name: &str) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// What surrounds a compilation: files, messages, progress, the limit of memory, and a record of the
+/// stages for the case of a crash. Each method has a default that does without it.
+pub trait Environment: Send + Sync {
+    /// Reads a text; `-` is standard input.
+    ///
+    /// # Errors
+    /// The reason that no text can be read.
+    fn text(&self, path: &str) -> io::Result<Vec<u8>> {
+        let _ = path;
+        Err(io::Error::other("no text of this name was given"))
+    }
+
+    /// Reads a data file.
+    ///
+    /// # Errors
+    /// The reason that no data can be read.
+    fn data(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let _ = path;
+        Err(io::Error::other("no data of this name was given"))
+    }
+
+    /// Hears warnings and notes about the texts of `map`.
+    fn messages(&self, list: &Diagnostics, map: &SourceMap) {
+        let _ = (list, map);
+    }
+
+    /// Formats messages about the texts of `map`, as [`Environment::messages`] shows them.
+    fn lines(&self, list: &Diagnostics, map: &SourceMap) -> Vec<String> {
+        list.list.iter().map(|d| kbc_diag::render::short(d, map)).collect()
+    }
+
+    /// Hears what the compiler is about to do, in a few words.
+    fn progress(&self, what: &str) {
+        let _ = what;
+    }
+
+    /// Bytes that a run may take; `None` if there is no limit.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// Notes that a stage begins.
+    fn stage(&self, stage: Stage) {
+        let _ = stage;
+    }
+
+    /// Notes that a text was read.
+    fn was_read(&self, name: &str, text: &Arc<String>) {
+        let _ = (name, text);
+    }
+
+    /// Notes the module, with the passes that are still to run on it.
+    fn module(&self, rest: &str, module: &Module) {
+        let _ = (rest, module);
+    }
+
+    /// Notes that a pass begins.
+    fn pass(&self, name: &str) {
+        let _ = name;
+    }
+
+    /// Returns what a thread that works for this one has to call first.
+    fn thread(&self) -> Box<dyn FnOnce() + Send> {
+        Box::new(|| {})
+    }
+
+    /// Begins a run on this thread whose record is apart from those of other threads; `command` are
+    /// the words that repeat it.
+    fn apart(&self, command: &[String]) {
+        let _ = command;
+    }
+}
+
+/// An environment without files that hears nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nowhere;
+
+impl Environment for Nowhere {}
+
+/// The state of a compilation.
+pub struct Workspace {
+    /// All texts.
+    pub map: SourceMap,
+    /// Paths of the texts that came from files, by id.
+    pub paths: Vec<Option<PathBuf>>,
+    /// Data for inputs, as `NAME=FILE[:KEY]`: shapes of data bind sizes of the program.
+    pub inputs: Vec<String>,
+    /// What was found out about the PyTorch programs that the compiled text stands for.
+    pub torch: Vec<TorchReport>,
+    /// What surrounds it.
+    pub environment: Arc<dyn Environment>,
+    /// Texts that stand for files, by their paths.
+    texts: BTreeMap<PathBuf, String>,
+    /// Data that stands for files, by their paths.
+    data: BTreeMap<PathBuf, Vec<u8>>,
+    /// Machines that were seen, with what was found out about them; shared by the workspaces that
+    /// were made of this one.
+    machines: Arc<Mutex<Vec<Topology>>>,
+}
+
+/// Number of machines that are kept.
+const MACHINES: usize = 32;
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Workspace::new(Arc::new(Nowhere))
+    }
+}
+
+impl Workspace {
+    /// Creates a workspace in an environment.
+    pub fn new(environment: Arc<dyn Environment>) -> Self {
+        Workspace {
+            map: SourceMap::default(),
+            paths: vec![],
+            inputs: vec![],
+            torch: vec![],
+            environment,
+            texts: BTreeMap::new(),
+            data: BTreeMap::new(),
+            machines: Arc::default(),
+        }
+    }
+
+    /// Returns the machine. An equal one that was seen before comes with what was found out about it.
+    pub fn machine(&self, topology: Topology) -> Topology {
+        let mut seen = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = seen.iter().find(|t| **t == topology) {
+            return same.clone();
+        }
+        if seen.len() == MACHINES {
+            seen.remove(0);
+        }
+        seen.push(topology.clone());
+        topology
+    }
+
+    /// Creates a workspace in the same environment that has read nothing. The texts stand for the
+    /// files of their names.
+    pub fn fresh(&self, texts: Vec<(String, String)>) -> Self {
+        Workspace {
+            texts: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
+            machines: self.machines.clone(),
+            ..Workspace::new(self.environment.clone())
+        }
+    }
+
+    /// Creates a workspace that has read nothing, in another environment.
+    pub fn within(&self, environment: Arc<dyn Environment>) -> Self {
+        Workspace { environment, ..self.fresh(vec![]) }
+    }
+
+    /// Lets a text stand for the file of that name from now on.
+    pub fn give(&mut self, name: &str, text: &str) {
+        self.texts.insert(plain(Path::new(name)), text.to_owned());
+    }
+
+    /// Lets data stand for the file of that name from now on.
+    pub fn give_bytes(&mut self, name: &Path, bytes: Vec<u8>) {
+        self.data.insert(plain(name), bytes);
+    }
+
+    /// Adds a text that comes from no file, such as an option.
+    pub fn add_text(&mut self, name: &str, text: impl Into<Text>) -> FileId {
+        self.paths.push(None);
+        self.map.add(name, text)
+    }
+
+    /// Reads a text; `-` is standard input.
+    ///
+    /// # Errors
+    /// E412: it cannot be read, or is not UTF-8.
+    pub fn read(&mut self, path: &str) -> Result<(FileId, Arc<String>), Diagnostic> {
+        let cannot = |why: String| Diagnostic::error("E412", format!("cannot read {path}: {why}"));
+        let bytes = match self.texts.get(&plain(Path::new(path))) {
+            Some(text) => text.clone().into_bytes(),
+            None if path == "-" => self.environment.text(path).map_err(|e| cannot(e.to_string()))?,
+            None => self.environment.text(path).map_err(|e| cannot(words(&e)))?,
+        };
+        let text = String::from_utf8(bytes)
+            .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
+        if path == "-" {
+            // Standard input is there once, and a verb may look at its file twice.
+            self.texts.insert(PathBuf::from("-"), text.clone());
+        }
+        let text = Arc::new(text);
+        self.environment.was_read(path, &text);
+        self.paths.push((path != "-").then(|| PathBuf::from(path)));
+        Ok((self.map.add(path, text.clone()), text))
+    }
+
+    /// Reads the data of a file, or what stands for it.
+    ///
+    /// # Errors
+    /// E412: it cannot be read.
+    pub fn bytes(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
+        match self.data.get(&plain(path)) {
+            Some(bytes) => Ok(bytes.clone()),
+            None => self.environment.data(path).map_err(|e| {
+                Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e)))
+            }),
+        }
+    }
+
+    /// Returns a path that is written in a text, relative to the file of that text.
+    pub fn beside(&self, file: FileId, path: &str) -> PathBuf {
+        match self.paths.get(file.0 as usize).and_then(Option::as_ref).and_then(|p| p.parent()) {
+            Some(dir) => dir.join(path),
+            None => PathBuf::from(path),
+        }
+    }
+
+    /// Passes warnings and notes on to the environment.
+    pub fn tell(&self, list: &Diagnostics) {
+        self.environment.messages(list, &self.map);
+    }
+
+    /// Tells the environment what comes next.
+    pub fn progress(&self, what: &str) {
+        self.environment.progress(what);
+    }
+
+    /// Notes that a stage begins.
+    pub fn stage(&self, stage: Stage) {
+        self.environment.stage(stage);
+    }
+}
+
+impl Sources for Workspace {
+    fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
+        self.paths.push(None);
+        self.map.add_builtin(name, text)
+    }
+
+    fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {
+        let full = self.beside(from, path);
+        // One file has one id, by whatever path it is named.
+        let same = |p: &PathBuf| match (p.canonicalize(), full.canonicalize()) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => plain(p) == plain(&full),
+        };
+        let known = self.paths.iter().position(|p| p.as_ref().is_some_and(same)).map(|i| FileId(i as u32));
+        if let Some(id) = known
+            && let Some(file) = self.map.get(id)
+        {
+            return Ok((id, file.text.to_string()));
+        }
+        self.read(&full.to_string_lossy()).map(|(id, text)| (id, text.to_string()))
+    }
+}
+
+/// Returns a path without `.` and, where that is possible, without `..`.
+pub fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Describes an IO error without the number of the operating system.
+pub fn words(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::NotFound => "no such file".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::IsADirectory => "it is a folder".into(),
+        io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
+        _ => {
+            let text = e.to_string();
+            match e.raw_os_error() {
+                Some(_) => text.split(" (os error").next().unwrap_or(&text).to_lowercase(),
+                None => text,
+            }
+        }
+    }
+}
