@@ -137,6 +137,10 @@ impl Environment for Terminal {
         file(path)
     }
 
+    fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {
+        Some(a.canonicalize().ok()? == b.canonicalize().ok()?)
+    }
+
     fn messages(&self, list: &Diagnostics, map: &SourceMap) {
         for text in self.lines(list, map) {
             let _ = writeln!(std::io::stderr(), "{text}");

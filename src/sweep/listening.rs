@@ -53,6 +53,10 @@ impl Environment for Listening {
         self.note(&path.to_string_lossy(), self.inner.data(path))
     }
 
+    fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {
+        self.inner.same_file(a, b)
+    }
+
     fn messages(&self, list: &Diagnostics, map: &SourceMap) {
         let lines = self.inner.lines(list, map);
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);

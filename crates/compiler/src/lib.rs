@@ -18,7 +18,7 @@
 //!     "
 //!     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //!     mesh m = sys[tp]
-//!     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//!     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //!     ",
 //! );
 //! let built = compile(&mut workspace, &Source::of("sum.kb"), &Options::default())?;
@@ -39,7 +39,7 @@
 //! #     "
 //! #     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //! #     mesh m = sys[tp]
-//! #     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//! #     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //! #     ",
 //! # );
 //! # let built = compile(&mut workspace, &Source::of("sum.kb"), &Options::default())?;
@@ -62,7 +62,7 @@
 //! #     "
 //! #     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //! #     mesh m = sys[tp]
-//! #     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//! #     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //! #     ",
 //! # );
 //! # let built = compile(&mut workspace, &Source::of("sum.kb"), &Options::default())?;
@@ -87,7 +87,7 @@
 //! #     "
 //! #     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //! #     mesh m = sys[tp]
-//! #     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//! #     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //! #     ",
 //! # );
 //! # let built = compile(&mut workspace, &Source::of("sum.kb"), &Options::default())?;
@@ -109,7 +109,7 @@
 //! #     "
 //! #     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //! #     mesh m = sys[tp]
-//! #     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//! #     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //! #     ",
 //! # );
 //! # let built = compile(&mut workspace, &Source::of("sum.kb"), &Options::default())?;
@@ -134,7 +134,7 @@
 //! #     "
 //! #     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //! #     mesh m = sys[tp]
-//! #     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//! #     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //! #     ",
 //! # );
 //! use kbc_compiler::options::Data;
@@ -159,10 +159,10 @@
 //! #     "
 //! #     topology sys = ring(4) { link: 50 GB/s, 500 ns }
 //! #     mesh m = sys[tp]
-//! #     program sum(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
+//! #     program total(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }
 //! #     ",
 //! # );
-//! workspace.give("sum.kb", "program sum(x: f32[1000]) -> f32[1000] { y }");
+//! workspace.give("sum.kb", "program total(x: f32[1000]) -> f32[1000] { y }");
 //! let failure = compile(&mut workspace, &Source::of("sum.kb"), &Options::default()).err();
 //! let (messages, code) = failure.expect("y is unknown").into_parts();
 //! assert_eq!(code, 1);
