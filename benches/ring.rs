@@ -17,7 +17,7 @@ fn built(ranks: u32) -> driver::Job {
 #[divan::bench(args = [64, 1024])]
 fn compile_and_verify(ranks: u32) {
     let job = built(ranks);
-    divan::black_box(analyse::prove(&job.built, job.schedule())).expect("the ring is right");
+    divan::black_box(analyse::prove(&job.session, &job.built, job.schedule())).expect("the ring is right");
 }
 
 /// Measures the checker alone.
