@@ -4,9 +4,8 @@
 //! has the same width, Arial and Helvetica are narrower), so text that fits with this font also
 //! fits with those.
 
-use skrifa::instance::{LocationRef, Size};
-use skrifa::{FontRef, MetadataProvider};
 use std::sync::OnceLock;
+use ttf_parser::Face;
 
 /// The font families in the order in which a browser tries them. The first one is embedded for PNG.
 pub const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
@@ -28,14 +27,13 @@ pub enum Weight {
 struct Widths([f64; 128]);
 
 impl Widths {
-    fn read(bytes: &[u8]) -> Widths {
+    fn read(weight: Weight) -> Widths {
         let mut out = [0.6; 128];
-        if let Ok(font) = FontRef::new(bytes) {
-            let glyphs = font.glyph_metrics(Size::unscaled(), LocationRef::default());
-            let em = f64::from(font.metrics(Size::unscaled(), LocationRef::default()).units_per_em);
-            let map = font.charmap();
+        if let Some(face) = face(weight) {
+            let em = f64::from(face.units_per_em());
             for code in 32..127u8 {
-                let advance = map.map(char::from(code)).and_then(|g| glyphs.advance_width(g));
+                let glyph = face.glyph_index(char::from(code));
+                let advance = glyph.and_then(|g| face.glyph_hor_advance(g));
                 out[usize::from(code)] = advance.map_or(0.6, |a| f64::from(a) / em);
             }
         }
@@ -43,12 +41,21 @@ impl Widths {
     }
 }
 
+/// Returns the embedded font.
+pub(crate) fn face(weight: Weight) -> Option<Face<'static>> {
+    let bytes = match weight {
+        Weight::Regular => dejavu::sans::regular(),
+        Weight::Bold => dejavu::sans::bold(),
+    };
+    Face::parse(bytes, 0).ok()
+}
+
 fn widths(weight: Weight) -> &'static Widths {
     static REGULAR: OnceLock<Widths> = OnceLock::new();
     static BOLD: OnceLock<Widths> = OnceLock::new();
     match weight {
-        Weight::Regular => REGULAR.get_or_init(|| Widths::read(dejavu::sans::regular())),
-        Weight::Bold => BOLD.get_or_init(|| Widths::read(dejavu::sans::bold())),
+        Weight::Regular => REGULAR.get_or_init(|| Widths::read(weight)),
+        Weight::Bold => BOLD.get_or_init(|| Widths::read(weight)),
     }
 }
 

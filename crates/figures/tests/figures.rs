@@ -4,7 +4,7 @@
 use crate::samples;
 
 use kbc_figures::{Figure, Label, Theme};
-use resvg::tiny_skia::Pixmap;
+use tiny_skia::Pixmap;
 
 fn each(mut check: impl FnMut(&str, &Figure)) {
     for theme in [Theme::Light, Theme::Dark] {

@@ -1,4 +1,5 @@
-//! Tests that the joined grammar has no conflict, and that a grammar with a conflict is rejected.
+//! Tests that the joined grammar has no conflict, that a grammar with a conflict is rejected, and
+//! that the parser in the sources is the one that lalrpop makes of the grammar.
 //!
 //! lalrpop splits states where merging would cause a conflict, unless its environment says
 //! otherwise, and it writes its reports directly to the terminal. Each grammar is therefore
@@ -21,6 +22,11 @@ enum Way {
 
 /// Checks whether lalrpop makes a parser of this text.
 fn accepted(way: Way, name: &str, text: &str) -> bool {
+    made(way, name, text).is_some()
+}
+
+/// Returns the parser that lalrpop makes of this text, if it has no conflict.
+fn made(way: Way, name: &str, text: &str) -> Option<String> {
     let (way, lanes) = match way {
         Way::Build => ("build", "enabled"),
         Way::Lalr => ("lalr", "disabled"),
@@ -37,7 +43,7 @@ fn accepted(way: Way, name: &str, text: &str) -> bool {
         .output()
         .expect("it starts");
     assert!(String::from_utf8_lossy(&ran.stdout).contains("running 1 test"), "the child has another name");
-    out.exists()
+    fs::read_to_string(out).ok()
 }
 
 /// The child process of the other tests, in the folder they name. Run alone, it processes the
@@ -55,6 +61,7 @@ fn process_one() {
         .set_out_dir(&dir)
         .force_build(true)
         .emit_rerun_directives(false)
+        .emit_comments(false)
         .log_quiet()
         .never_use_colors()
         .process()
@@ -66,6 +73,29 @@ fn no_conflict() {
     assert!(GRAMMAR.contains("#[LALR]\ngrammar"));
     assert!(accepted(Way::Build, "whole", GRAMMAR));
     assert!(accepted(Way::Lalr, "whole", GRAMMAR));
+}
+
+/// Shortens a generated parser for the sources: without indentation, empty lines and comments.
+fn shortened(parser: &str) -> String {
+    let mut out = String::from("// Made by lalrpop of grammar.lalrpop; the test grammar:: of this crate writes it.\n");
+    for line in parser.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")) {
+        out += line;
+        out.push('\n');
+    }
+    out
+}
+
+/// The parser in the sources is that of the grammar. With `KBC_BLESS` set, it is written.
+#[test]
+fn the_parser_is_that_of_the_grammar() {
+    let fresh = shortened(&made(Way::Build, "parser", GRAMMAR).expect("no conflict"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/parser.inc");
+    if std::env::var_os("KBC_BLESS").is_some() {
+        fs::write(&path, &fresh).expect("parser.inc can be written");
+    }
+    let kept = fs::read_to_string(&path).expect("parser.inc");
+    let same = fresh == kept;
+    assert!(same, "src/parser.inc is not the parser of src/grammar.lalrpop; run this test with KBC_BLESS=1");
 }
 
 /// A call in the bounds of `ranks` would be ambiguous, because `(` may follow in either case.
