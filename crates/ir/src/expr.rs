@@ -13,22 +13,26 @@ pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// An integer expression.
+/// An integer expression whose variables and tables are named by values of type `V`: by names in
+/// [`Expr`], by numbers in [`crate::resolved::Resolved`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Expr {
+pub enum Tree<V> {
     /// A constant.
     Int(i64),
     /// A variable: a coordinate, a step, `call`, or a mesh axis.
-    Var(Name),
+    Var(V),
     /// An operation on one operand.
-    Un(UnOp, Box<Expr>),
+    Un(UnOp, Box<Tree<V>>),
     /// An operation on two operands.
-    Bin(BinOp, Box<Expr>, Box<Expr>),
+    Bin(BinOp, Box<Tree<V>>, Box<Tree<V>>),
     /// `select(c, a, b)`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
-    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    Select(Box<Tree<V>>, Box<Tree<V>>, Box<Tree<V>>),
     /// `@name[index]`: an entry of a table of the schedule.
-    Table(Name, Box<Expr>),
+    Table(V, Box<Tree<V>>),
 }
+
+/// An integer expression with names.
+pub type Expr = Tree<Name>;
 
 /// Operation on one operand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -244,6 +248,29 @@ impl From<i64> for Expr {
     }
 }
 
+impl<V> Tree<V> {
+    /// Evaluates the expression, given the values of variables and of entries of tables. Operands
+    /// that do not matter are not evaluated: those of `&&` and `||` whose left side decides, and
+    /// the other branch of a selection.
+    pub fn evaluate(
+        &self,
+        var: &impl Fn(&V) -> Result<i64, EvalError>,
+        table: &impl Fn(&V, i64) -> Result<i64, EvalError>,
+    ) -> Result<i64, EvalError> {
+        let value = |e: &Tree<V>| e.evaluate(var, table);
+        Ok(match self {
+            Tree::Int(v) => *v,
+            Tree::Var(v) => var(v)?,
+            Tree::Un(op, a) => apply_un(*op, value(a)?)?,
+            Tree::Bin(BinOp::And, a, b) => (value(a)? != 0 && value(b)? != 0) as i64,
+            Tree::Bin(BinOp::Or, a, b) => (value(a)? != 0 || value(b)? != 0) as i64,
+            Tree::Bin(op, a, b) => apply_bin(*op, value(a)?, value(b)?)?,
+            Tree::Select(c, a, b) => value(if value(c)? != 0 { a } else { b })?,
+            Tree::Table(t, i) => table(t, value(i)?)?,
+        })
+    }
+}
+
 impl Expr {
     /// Creates a variable.
     pub fn var(name: impl Into<Name>) -> Expr {
@@ -307,24 +334,8 @@ impl Expr {
 
     /// Evaluates the expression.
     pub fn eval(&self, env: &impl Env) -> Result<i64, EvalError> {
-        Ok(match self {
-            Expr::Int(v) => *v,
-            Expr::Var(n) => env.var(n).ok_or_else(|| EvalError::Unbound(n.clone()))?,
-            Expr::Un(op, a) => apply_un(*op, a.eval(env)?)?,
-            Expr::Bin(BinOp::And, a, b) => (a.eval(env)? != 0 && b.eval(env)? != 0) as i64,
-            Expr::Bin(BinOp::Or, a, b) => (a.eval(env)? != 0 || b.eval(env)? != 0) as i64,
-            Expr::Bin(op, a, b) => apply_bin(*op, a.eval(env)?, b.eval(env)?)?,
-            Expr::Select(c, a, b) => {
-                if c.eval(env)? != 0 {
-                    a.eval(env)?
-                } else {
-                    b.eval(env)?
-                }
-            }
-            Expr::Table(n, i) => {
-                let i = i.eval(env)?;
-                env.table(n, i).ok_or_else(|| EvalError::Table(n.clone(), i))?
-            }
+        self.evaluate(&|n| env.var(n).ok_or_else(|| EvalError::Unbound(n.clone())), &|n, i| {
+            env.table(n, i).ok_or_else(|| EvalError::Table(n.clone(), i))
         })
     }
 
@@ -392,7 +403,7 @@ impl Expr {
 
 fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
     use BinOp::*;
-    use Expr::Int;
+    use Tree::Int;
     match (op, &a, &b) {
         (_, Int(x), Int(y)) => {
             if let Ok(v) = apply_bin(op, *x, *y) {

@@ -5,6 +5,8 @@
 //! every reader of schedules learns what a rank does. It depends on no file, terminal or clock,
 //! knows no `.kb` syntax and no backend, and never prints.
 
+pub mod algebra;
+pub mod cut;
 pub mod dot;
 pub mod dtype;
 pub mod expr;
@@ -13,6 +15,7 @@ pub mod form;
 pub mod graph;
 pub mod grouped;
 pub mod host;
+pub mod interval;
 pub mod linear;
 pub mod local;
 mod local_op;
@@ -25,6 +28,7 @@ pub mod promise;
 pub mod promise_sides;
 pub mod promise_std;
 pub mod promise_terms;
+pub mod resolved;
 pub mod result;
 mod rewrite;
 pub mod scalar;

@@ -1,6 +1,8 @@
 //! Element types, memory kinds, meshes and placements: what a tensor is, and which rank holds which
 //! part of it.
 
+use crate::algebra::Exact;
+use crate::cut::part;
 use crate::name::Name;
 use crate::parts::Parts;
 use std::fmt;
@@ -143,38 +145,6 @@ pub enum CutRule {
     Lines(u64),
 }
 
-impl CutRule {
-    /// Returns boundary i of n elements in k parts, `0 <= i <= k`.
-    pub fn boundary(&self, n: u64, i: u64, k: u64) -> u64 {
-        self.boundary_in(0, n, i, k)
-    }
-
-    /// Returns boundary i of n elements in k parts, using this row of the lengths. If the lengths
-    /// do not add up to n, the last part absorbs the difference.
-    pub fn boundary_in(&self, row: u64, n: u64, i: u64, k: u64) -> u64 {
-        match self {
-            CutRule::Even => (n as u128 * i as u128).div_ceil(k as u128) as u64,
-            CutRule::Ceil => (n.div_ceil(k) as u128 * i as u128).min(n as u128) as u64,
-            CutRule::Lengths(_) if i >= k => n,
-            CutRule::Lengths(parts) => parts.boundary(row, i).min(n),
-            CutRule::Lines(unit) => {
-                let unit = u128::from((*unit).max(1));
-                let at = (n as u128 * i as u128).div_ceil(k as u128 * unit);
-                at.saturating_mul(unit).min(n as u128) as u64
-            }
-        }
-    }
-
-    /// Checks whether all `k` parts of n elements are known to have the same length.
-    pub fn equal_parts(&self, n: u64, k: u64) -> bool {
-        match self {
-            CutRule::Even | CutRule::Ceil => n.is_multiple_of(k),
-            CutRule::Lengths(_) => false,
-            CutRule::Lines(unit) => n.is_multiple_of(unit.saturating_mul(k)),
-        }
-    }
-}
-
 /// Axes that cut a dimension: the first axis cuts the dimension, the second each of its parts, and
 /// so on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -256,22 +226,10 @@ impl TensorType {
         let coord = |name: &Name| mesh.axes.iter().position(|a| a.name == *name).map(|i| coords[i] as u64);
         let absent = self.only.as_ref().is_some_and(|(c, axis)| coord(axis) != Some(*c));
         let range = |d: &Dim| {
-            let (mut lo, mut n) = (0, d.size);
-            if let Some(Cut { axes, rule: rule @ CutRule::Lengths(_) }) = &d.cut {
-                // Explicit lengths do not nest, so several axes act as one.
-                let size = |a: &Name| mesh.axis(a).map_or(1, |a| a.size);
-                let (i, k) =
-                    axes.iter().fold((0, 1), |(i, k), a| (i * size(a) + coord(a).unwrap_or(0), k * size(a)));
-                return (rule.boundary(n, i, k), rule.boundary(n, i + 1, k));
-            }
-            for axis in d.cut.iter().flat_map(|c| &c.axes) {
-                let rule = d.cut.as_ref().map_or(&CutRule::Even, |c| &c.rule);
-                let k = mesh.axis(axis).map_or(1, |a| a.size);
-                let i = coord(axis).unwrap_or(0);
-                let (a, b) = (rule.boundary(n, i, k), rule.boundary(n, i + 1, k));
-                (lo, n) = (lo + a, b - a);
-            }
-            (lo, lo + n)
+            let mut exact = Exact::default();
+            let at = |_: &mut Exact, axis: &Name| u128::from(coord(axis).unwrap_or(0));
+            let (start, length) = part(&mut exact, d, mesh, &at);
+            (start as u64, (start + length) as u64)
         };
         self.dims.iter().map(|d| if absent { (0, 0) } else { range(d) }).collect()
     }

@@ -6,11 +6,11 @@
 //! the shape of an operand follows from its declaration.
 
 use crate::allocate::Allocate;
-use crate::expand::{Arg, Known, Request, collective, part_length};
+use crate::expand::{Arg, Known, Request, boundary, collective, part_length};
 use crate::pass::{Pass, PassCx};
 use crate::synchronize::Synchronize;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::promise::{Clause, Promise};
 use kbc_ir::promise_sides::on;
@@ -93,12 +93,9 @@ impl Alone<'_> {
         let mine = |n: u64| {
             let at = Expr::var(AXIS);
             if let CutRule::Lengths(_) = self.rule {
-                return part_length(&int(n), &at, p as i64, &self.rule);
+                return part_length(&int(n), &at, p, &self.rule);
             }
-            let bound = |i: Expr| match self.rule {
-                CutRule::Even => (int(n) * i).ceil_div(p as i64),
-                _ => Expr::bin(BinOp::Min, int(n.div_ceil(p)) * i, int(n)),
-            };
+            let bound = |i: Expr| boundary(&int(n), &i, p, &self.rule);
             if p == 1 { int(n) } else { bound(at.clone() + Expr::Int(1)) - bound(at) }
         };
         let ty = |dims| TensorType { dtype: self.dtype, dims, partial: None, only: None };

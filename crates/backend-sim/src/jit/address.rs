@@ -6,8 +6,9 @@
 
 use super::number::{Emit, Num};
 use super::tables::Entry;
+use kbc_ir::resolved::Resolved;
 use kbc_ir::types::CutRule;
-use kbc_ir::walk::code::{C, CRef};
+use kbc_ir::walk::code::CRef;
 
 /// Elements of a memory in emitted code. Memories are numbered: buffers first, then windows.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,7 @@ enum Blocks {
 
 impl Emit<'_, '_, '_> {
     /// Emits the linear number of a peer.
-    pub(super) fn peer(&mut self, region: usize, coords: &[C], base: usize) -> Num {
+    pub(super) fn peer(&mut self, region: usize, coords: &[Resolved], base: usize) -> Num {
         let sizes = &self.program.schedule.regions[region].coords;
         if coords.len() != sizes.len() {
             self.refuse_always();
@@ -113,7 +114,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Emits a chunk of an operand as rank `on` sees it.
-    fn chunk(&mut self, region: usize, operand: u32, path: &[[C; 3]], on: Num) -> Place {
+    fn chunk(&mut self, region: usize, operand: u32, path: &[[Resolved; 3]], on: Num) -> Place {
         let (mut num, mut cnt, mut den) = (Num::int(0), Num::int(1), Num::int(1));
         for (i, [index, len, of]) in path.iter().enumerate() {
             let (index, len, of) = (self.expr(index), self.expr(len), self.expr(of));
@@ -201,7 +202,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Emits the number of a queue.
-    pub(super) fn queue(&mut self, queue: u32, index: &C) -> Num {
+    pub(super) fn queue(&mut self, queue: u32, index: &Resolved) -> Num {
         let count = self.program.schedule.queues[queue as usize].count as i64;
         let i = self.expr(index);
         let i = self.bounded(i, 0, count - 1);
@@ -209,7 +210,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Emits the number of a counter.
-    pub(super) fn counter(&mut self, signal: u32, index: &C) -> Num {
+    pub(super) fn counter(&mut self, signal: u32, index: &Resolved) -> Num {
         let count = self.program.schedule.signals[signal as usize].count as i64;
         let i = self.expr(index);
         let i = self.bounded(i, 0, count - 1);

@@ -8,8 +8,8 @@ use super::abi::{self, Frame};
 use super::tables::Tables;
 use cranelift::prelude::*;
 use kbc_ir::expr::{BinOp, UnOp, apply_bin, apply_un};
+use kbc_ir::resolved::Resolved;
 use kbc_ir::walk::Program;
-use kbc_ir::walk::code::C;
 
 /// A number in emitted code: a constant (`lo == hi`) or a value within a range.
 #[derive(Clone, Copy, Debug)]
@@ -361,15 +361,15 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Emits the value of an expression.
-    pub(super) fn expr(&mut self, e: &C) -> Num {
+    pub(super) fn expr(&mut self, e: &Resolved) -> Num {
         match e {
-            C::Int(v) => Num::int(*v),
-            C::Slot(s) => self.slot(*s as usize),
-            C::Un(op, a) => {
+            Resolved::Int(v) => Num::int(*v),
+            Resolved::Var(s) => self.slot(*s as usize),
+            Resolved::Un(op, a) => {
                 let a = self.expr(a);
                 self.unary(*op, a)
             }
-            C::Bin(op @ (BinOp::And | BinOp::Or), a, b) => {
+            Resolved::Bin(op @ (BinOp::And | BinOp::Or), a, b) => {
                 let a = self.expr(a);
                 let a = self.truth(a);
                 let stop = i64::from(*op == BinOp::Or);
@@ -386,11 +386,11 @@ impl Emit<'_, '_, '_> {
                     ),
                 }
             }
-            C::Bin(op, a, b) => {
+            Resolved::Bin(op, a, b) => {
                 let (a, b) = (self.expr(a), self.expr(b));
                 self.binary(*op, a, b)
             }
-            C::Select(c, a, b) => {
+            Resolved::Select(c, a, b) => {
                 let c = self.expr(c);
                 match c.constant() {
                     Some(0) => self.expr(b),
@@ -398,7 +398,7 @@ impl Emit<'_, '_, '_> {
                     None => self.either(c, |m| m.expr(a), |m| m.expr(b)),
                 }
             }
-            C::Table(t, i) => {
+            Resolved::Table(t, i) => {
                 let values = &self.program.schedule.tables[*t as usize].values;
                 let (lo, hi) =
                     (values.iter().min().copied().unwrap_or(0), values.iter().max().copied().unwrap_or(0));
@@ -420,7 +420,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn expr_truth(&mut self, e: &C) -> Num {
+    fn expr_truth(&mut self, e: &Resolved) -> Num {
         let v = self.expr(e);
         self.truth(v)
     }

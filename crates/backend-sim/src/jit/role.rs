@@ -176,8 +176,8 @@ impl Builder<'_, '_, '_> {
     fn repeat(
         &mut self,
         slot: usize,
-        lo: &kbc_ir::walk::code::C,
-        hi: &kbc_ir::walk::code::C,
+        lo: &kbc_ir::resolved::Resolved,
+        hi: &kbc_ir::resolved::Resolved,
         body: &[CStmt],
     ) -> Result<(), String> {
         let (lo, hi) = (self.e.expr(lo), self.e.expr(hi));

@@ -4,15 +4,16 @@
 //! The module owns the tables and their numbering. An entry without a value is -1, which every user
 //! rejects.
 
+use kbc_ir::resolved::Resolved;
 use kbc_ir::schedule::BufferId;
 use kbc_ir::types::CutRule;
 use kbc_ir::walk::Program;
-use kbc_ir::walk::code::{C, CLine};
+use kbc_ir::walk::code::CLine;
 use std::collections::BTreeMap;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Constant(u16),
+    Constant(u32),
     Elements(u32),
     Extent(usize, u32),
     Unit(usize, u32),
@@ -45,7 +46,7 @@ impl Tables {
     }
 
     /// Returns the table with number `number` of the schedule.
-    pub(super) fn constant(&mut self, number: u16, program: &Program<'_>) -> usize {
+    pub(super) fn constant(&mut self, number: u32, program: &Program<'_>) -> usize {
         self.get(Key::Constant(number), || program.schedule.tables[number as usize].values.clone()).table
     }
 
@@ -57,9 +58,9 @@ impl Tables {
         })
     }
 
-    fn per_rank(&mut self, key: Key, e: &C, program: &Program<'_>) -> Entry {
+    fn per_rank(&mut self, key: Key, e: &Resolved, program: &Program<'_>) -> Entry {
         self.get(key, || match e {
-            C::Int(v) => vec![*v; program.ranks() as usize],
+            Resolved::Int(v) => vec![*v; program.ranks() as usize],
             e => (0..program.ranks()).map(|r| program.eval(e, &program.mesh_env(r)).unwrap_or(-1)).collect(),
         })
     }
@@ -78,7 +79,7 @@ impl Tables {
     /// lists lengths.
     pub(super) fn bounds(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
         self.get(Key::Bounds(region, operand), || {
-            let value = |e: &C, r| p.eval(e, &p.mesh_env(r)).ok().and_then(|v| u64::try_from(v).ok());
+            let value = |e: &Resolved, r| p.eval(e, &p.mesh_env(r)).ok().and_then(|v| u64::try_from(v).ok());
             let bound = |r, i| {
                 let row = value(&line.row, r)?;
                 if matches!(&line.rule, CutRule::Lengths(l) if row >= l.rows()) {

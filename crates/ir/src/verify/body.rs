@@ -2,11 +2,12 @@
 
 use super::schedule::{claim, depends, tables, unknown};
 use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, V21, local};
+use crate::cut::Sized;
 use crate::expr::Expr;
 use crate::module::Props;
 use crate::name::Name;
 use crate::schedule::*;
-use crate::types::{CutRule, DType};
+use crate::types::DType;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
 
@@ -362,11 +363,11 @@ impl<'a> Bodies<'a, '_> {
     }
 
     /// Returns the line of an operand if it has the same length on every rank.
-    fn line(&self, operand: OperandId) -> Option<FixedLine<'_>> {
+    fn line(&self, operand: OperandId) -> Option<Sized<'_, u64>> {
         let l = &self.r.operands.get(operand.0 as usize)?.line;
         let (extent, unit) = (u64::try_from(l.extent.as_int()?).ok()?, u64::try_from(l.unit.as_int()?).ok()?);
         let row = u64::try_from(l.row.as_int()?).ok()?;
-        Some(FixedLine { parts: l.parts.max(1), extent, unit, rule: &l.rule, row })
+        Some(Sized { parts: l.parts.max(1), extent, unit, rule: &l.rule, row })
     }
 
     /// Returns the number of elements of a chunk with a constant address.
@@ -379,7 +380,7 @@ impl<'a> Bodies<'a, '_> {
             den = den.checked_mul(of).filter(|d| *d > 0)?;
             cnt = len;
         }
-        line.elements(num, cnt, den)
+        elements(&line, num, cnt, den)
     }
 
     /// Returns the number of elements of the smallest chunk that an address may denote.
@@ -392,42 +393,19 @@ impl<'a> Bodies<'a, '_> {
         let last = path.last()?;
         let (cnt, of) = (last.len.as_int()?, last.of.as_int()?);
         let starts = (0..den).filter(|n| (n % of).checked_add(cnt).is_some_and(|end| end <= of));
-        starts.filter_map(|n| line.elements(n, cnt, den)).min()
+        starts.filter_map(|n| elements(&line, n, cnt, den)).min()
     }
 }
 
-struct FixedLine<'s> {
-    parts: u64,
-    extent: u64,
-    unit: u64,
-    rule: &'s CutRule,
-    row: u64,
-}
-
-impl FixedLine<'_> {
-    /// Returns the number of elements of chunks `num .. num + cnt` of `den`, or `None` if they do
-    /// not exist.
-    fn elements(&self, num: i64, cnt: i64, den: i64) -> Option<u64> {
-        let end = num.checked_add(cnt)?;
-        if num < 0 || cnt < 0 || den < 1 || end > den {
-            return None;
-        }
-        self.boundary(end, den)?.checked_sub(self.boundary(num, den)?)
+/// Returns the number of elements of chunks `num .. num + cnt` of `den`, or `None` if they do not
+/// exist.
+fn elements(line: &Sized<'_, u64>, num: i64, cnt: i64, den: i64) -> Option<u64> {
+    let end = num.checked_add(cnt)?;
+    if num < 0 || cnt < 0 || den < 1 || end > den {
+        return None;
     }
-
-    /// Returns the first element of chunk `num` of `den`, as [`Line`] defines it.
-    fn boundary(&self, num: i64, den: i64) -> Option<u64> {
-        let scaled = u128::try_from(num).ok()? * u128::from(self.parts);
-        let den = u128::try_from(den).ok()?;
-        let (block, rest) = (u64::try_from(scaled / den).ok()?.min(self.parts), scaled % den);
-        let at = |b: u64| self.unit.checked_mul(self.rule.boundary_in(self.row, self.extent, b, self.parts));
-        let start = at(block)?;
-        if rest == 0 || block == self.parts {
-            return Some(start);
-        }
-        let inside = u128::from(at(block + 1)?.checked_sub(start)?).checked_mul(rest)?.div_ceil(den);
-        start.checked_add(u64::try_from(inside).ok()?)
-    }
+    let at = |i: i64| line.start(u64::try_from(i).ok()?, u64::try_from(den).ok()?);
+    at(end)?.checked_sub(at(num)?)
 }
 
 /// Position at which an event is recorded.

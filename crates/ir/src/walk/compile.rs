@@ -2,32 +2,20 @@
 //! tables and events are numbers.
 
 use super::Fault;
-use crate::expr::{BinOp, EvalError, Expr, UnOp, apply_bin, apply_un};
+use crate::expr::{EvalError, Expr};
 use crate::host;
 use crate::name::Name;
+use crate::resolved::{self, Resolved, Unknown, resolve};
 use crate::schedule::*;
 use crate::types::{CutRule, Mesh};
 use kbc_diag::{Diagnostic, Span};
-
-/// An expression with slots of the environment instead of names. Slot 0 is the call; the mesh axes
-/// follow.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the forms of `Expr`")]
-pub enum C {
-    Int(i64),
-    Slot(u16),
-    Un(UnOp, Box<C>),
-    Bin(BinOp, Box<C>, Box<C>),
-    Select(Box<C>, Box<C>, Box<C>),
-    Table(u16, Box<C>),
-}
 
 /// A reference to a run of elements. The levels of a chunk's address are `[index, len, of]`.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the forms of `Ref`")]
 pub enum CRef {
-    Chunk { operand: u32, path: Vec<[C; 3]> },
-    Slot { window: u32, slot: C },
+    Chunk { operand: u32, path: Vec<[Resolved; 3]> },
+    Slot { window: u32, slot: Resolved },
 }
 
 /// An operation.
@@ -36,13 +24,13 @@ pub enum CRef {
 pub enum COp {
     Copy { dst: CRef, src: CRef },
     Reduce { op: crate::types::ReduceOp, dst: CRef, src: CRef },
-    Put { src: CRef, peer: Vec<C>, dst: CRef },
-    Get { dst: CRef, peer: Vec<C>, src: CRef },
-    Send { src: CRef, peer: Vec<C>, queue: u32, index: C },
-    Recv { dst: CRef, peer: Vec<C>, queue: u32, index: C },
-    Room { peer: Vec<C>, queue: u32, index: C },
-    Notify { peer: Vec<C>, signal: u32, index: C },
-    Wait { signal: u32, index: C, value: C },
+    Put { src: CRef, peer: Vec<Resolved>, dst: CRef },
+    Get { dst: CRef, peer: Vec<Resolved>, src: CRef },
+    Send { src: CRef, peer: Vec<Resolved>, queue: u32, index: Resolved },
+    Recv { dst: CRef, peer: Vec<Resolved>, queue: u32, index: Resolved },
+    Room { peer: Vec<Resolved>, queue: u32, index: Resolved },
+    Notify { peer: Vec<Resolved>, signal: u32, index: Resolved },
+    Wait { signal: u32, index: Resolved, value: Resolved },
     FenceRelease,
     FenceAcquire,
     FenceComplete,
@@ -57,8 +45,8 @@ pub enum COp {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the forms of `SStmt`")]
 pub enum CStmt {
-    For { slot: u16, lo: C, hi: C, body: Vec<CStmt> },
-    If { cond: C, then: Vec<CStmt>, other: Vec<CStmt> },
+    For { slot: u32, lo: Resolved, hi: Resolved, body: Vec<CStmt> },
+    If { cond: Resolved, then: Vec<CStmt>, other: Vec<CStmt> },
     Op(COp, Span, u32),
 }
 
@@ -67,10 +55,10 @@ pub enum CStmt {
 #[expect(missing_docs, reason = "the fields of `Line`")]
 pub struct CLine {
     pub parts: u64,
-    pub extent: C,
-    pub unit: C,
+    pub extent: Resolved,
+    pub unit: Resolved,
     pub rule: CutRule,
-    pub row: C,
+    pub row: Resolved,
 }
 
 /// A role.
@@ -84,7 +72,7 @@ pub struct CRole {
 #[derive(Clone, Debug)]
 pub(super) enum CRanks {
     All,
-    Where(C),
+    Where(Resolved),
     List(Vec<u64>),
 }
 
@@ -92,7 +80,7 @@ pub(super) enum CRanks {
 #[derive(Clone, Debug)]
 pub struct CRegion {
     /// Coordinates of a group, as slot of the environment and size.
-    pub coords: Vec<(u16, u64)>,
+    pub coords: Vec<(u32, u64)>,
     /// Axes, fastest first: size of the axis, its stride in the rank's linear index, and its stride
     /// in the group's linear index.
     pub axes: Vec<(u64, u64, u64)>,
@@ -126,56 +114,49 @@ pub struct Program<'s> {
     pub queue_base: Vec<u32>,
     /// Number of operations; their numbers are below it.
     pub ops: u32,
-    dims: Vec<Vec<C>>,
+    dims: Vec<Vec<Resolved>>,
     /// Number of elements of each buffer that has the same size on every rank.
     fixed: Vec<Option<u64>>,
 }
 
 struct Scope<'a> {
-    names: Vec<(Name, u16)>,
+    names: Vec<(Name, u32)>,
     deepest: usize,
     tables: &'a [Table],
     region: Name,
 }
 
+impl resolved::Scope for Scope<'_> {
+    fn slot(&self, name: &Name) -> Option<u32> {
+        self.names.iter().rev().find(|(n, _)| n == name).map(|(_, slot)| *slot)
+    }
+
+    fn table(&self, name: &Name) -> Option<u32> {
+        self.tables.iter().position(|t| t.name == *name).map(|i| i as u32)
+    }
+}
+
 impl Scope<'_> {
-    fn expr(&self, e: &Expr, span: Span) -> Result<C, Diagnostic> {
-        Ok(match e {
-            Expr::Int(v) => C::Int(*v),
-            Expr::Var(n) => match self.names.iter().rev().find(|(m, _)| m == n) {
-                Some((_, s)) => C::Slot(*s),
-                None => {
-                    let valid: Vec<&str> = self.names.iter().map(|(n, _)| n.as_str()).collect();
-                    return Err(Diagnostic::error(
-                        "E301",
-                        format!("`{n}` has no value in region {}", self.region),
-                    )
+    fn expr(&self, e: &Expr, span: Span) -> Result<Resolved, Diagnostic> {
+        resolve(e, self).map_err(|unknown| match unknown {
+            Unknown::Var(n) => {
+                let valid: Vec<&str> = self.names.iter().map(|(n, _)| n.as_str()).collect();
+                Diagnostic::error("E301", format!("`{n}` has no value in region {}", self.region))
                     .primary(span, "used here")
-                    .note(format!("names with a value here: {}", valid.join(", "))));
-                }
-            },
-            Expr::Un(op, a) => C::Un(*op, Box::new(self.expr(a, span)?)),
-            Expr::Bin(op, a, b) => C::Bin(*op, Box::new(self.expr(a, span)?), Box::new(self.expr(b, span)?)),
-            Expr::Select(c, a, b) => C::Select(
-                Box::new(self.expr(c, span)?),
-                Box::new(self.expr(a, span)?),
-                Box::new(self.expr(b, span)?),
-            ),
-            Expr::Table(n, i) => {
-                let at = self.tables.iter().position(|t| t.name == *n).ok_or_else(|| {
-                    Diagnostic::error("E301", format!("there is no table @{n}")).primary(span, "used here")
-                })?;
-                C::Table(at as u16, Box::new(self.expr(i, span)?))
+                    .note(format!("names with a value here: {}", valid.join(", ")))
+            }
+            Unknown::Table(n) => {
+                Diagnostic::error("E301", format!("there is no table @{n}")).primary(span, "used here")
             }
         })
     }
 
-    fn exprs(&self, list: &[Expr], span: Span) -> Result<Vec<C>, Diagnostic> {
+    fn exprs(&self, list: &[Expr], span: Span) -> Result<Vec<Resolved>, Diagnostic> {
         list.iter().map(|e| self.expr(e, span)).collect()
     }
 
-    fn bind(&mut self, name: &Name) -> u16 {
-        let slot = self.names.len() as u16;
+    fn bind(&mut self, name: &Name) -> u32 {
+        let slot = self.names.len() as u32;
         self.names.push((name.clone(), slot));
         self.deepest = self.deepest.max(self.names.len());
         slot
@@ -352,67 +333,11 @@ impl<'s> Program<'s> {
     }
 
     /// Evaluates an expression.
-    pub fn eval(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
-        match self.quick(e, env) {
-            Some(v) => Ok(v),
-            None => self.full(e, env),
-        }
-    }
-
-    /// Evaluates an expression of common operations. Returns `None` for any other operation, or if
-    /// an operation has no value.
-    fn quick(&self, e: &C, env: &[i64]) -> Option<i64> {
-        Some(match e {
-            C::Int(v) => *v,
-            C::Slot(s) => env[*s as usize],
-            C::Bin(op, a, b) => {
-                let (a, b) = (self.quick(a, env)?, self.quick(b, env)?);
-                match op {
-                    BinOp::Add => a.checked_add(b)?,
-                    BinOp::Sub => a.checked_sub(b)?,
-                    BinOp::Mul => a.checked_mul(b)?,
-                    BinOp::Mod if b > 0 && (0..b).contains(&a) => a,
-                    BinOp::Mod if b > 0 => a.rem_euclid(b),
-                    BinOp::Div if b > 0 => a.div_euclid(b),
-                    BinOp::Xor => a ^ b,
-                    BinOp::Eq => (a == b) as i64,
-                    BinOp::Ne => (a != b) as i64,
-                    BinOp::Lt => (a < b) as i64,
-                    BinOp::Le => (a <= b) as i64,
-                    BinOp::Gt => (a > b) as i64,
-                    BinOp::Ge => (a >= b) as i64,
-                    BinOp::And => (a != 0 && b != 0) as i64,
-                    BinOp::Or => (a != 0 || b != 0) as i64,
-                    _ => return None,
-                }
-            }
-            _ => return None,
-        })
-    }
-
-    fn full(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
-        Ok(match e {
-            C::Int(v) => *v,
-            C::Slot(s) => env[*s as usize],
-            C::Un(op, a) => apply_un(*op, self.eval(a, env)?)?,
-            C::Bin(BinOp::And, a, b) => (self.eval(a, env)? != 0 && self.eval(b, env)? != 0) as i64,
-            C::Bin(BinOp::Or, a, b) => (self.eval(a, env)? != 0 || self.eval(b, env)? != 0) as i64,
-            C::Bin(op, a, b) => apply_bin(*op, self.eval(a, env)?, self.eval(b, env)?)?,
-            C::Select(c, a, b) => {
-                if self.eval(c, env)? != 0 {
-                    self.eval(a, env)?
-                } else {
-                    self.eval(b, env)?
-                }
-            }
-            C::Table(t, i) => {
-                let i = self.eval(i, env)?;
-                let table = &self.schedule.tables[*t as usize];
-                usize::try_from(i)
-                    .ok()
-                    .and_then(|i| table.values.get(i).copied())
-                    .ok_or_else(|| EvalError::Table(table.name.clone(), i))?
-            }
+    pub fn eval(&self, e: &Resolved, env: &[i64]) -> Result<i64, EvalError> {
+        e.value(env, &|t, i| {
+            let table = &self.schedule.tables[t as usize];
+            let entry = usize::try_from(i).ok().and_then(|i| table.values.get(i).copied());
+            entry.ok_or_else(|| EvalError::Table(table.name.clone(), i))
         })
     }
 
@@ -433,9 +358,9 @@ impl<'s> Program<'s> {
     }
 }
 
-fn fixed_product(dims: &[C]) -> Option<u64> {
+fn fixed_product(dims: &[Resolved]) -> Option<u64> {
     dims.iter().try_fold(1u64, |n, d| match d {
-        C::Int(v) => n.checked_mul(u64::try_from(*v).ok()?),
+        Resolved::Int(v) => n.checked_mul(u64::try_from(*v).ok()?),
         _ => None,
     })
 }
@@ -482,7 +407,7 @@ fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> R
             Ok((o.buffer.0, CLine { parts: l.parts, extent, unit, rule: l.rule.clone(), row }))
         })
         .collect::<Result<Vec<_>, Diagnostic>>()?;
-    let coords: Vec<(u16, u64)> = r.coords.iter().map(|(n, size)| (scope.bind(n), *size)).collect();
+    let coords: Vec<(u32, u64)> = r.coords.iter().map(|(n, size)| (scope.bind(n), *size)).collect();
     let mut roles = vec![];
     for role in &r.roles {
         let ranks = match &role.ranks {

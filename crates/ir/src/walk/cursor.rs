@@ -1,7 +1,9 @@
 //! Cursor: walks one stream of one rank through all regions of one call.
 
-use super::compile::{C, CLine, COp, CRanks, CRef, CRegion, CStmt, Program};
+use super::compile::{CLine, COp, CRanks, CRef, CRegion, CStmt, Program};
 use super::{Access, Act, Fault, Mem};
+use crate::cut::Sized;
+use crate::resolved::Resolved;
 use crate::schedule::{BufferId, OperandId, RegionId};
 use crate::types::CutRule;
 use kbc_diag::Span;
@@ -25,7 +27,7 @@ struct Frame<'p> {
     list: &'p [CStmt],
     next: usize,
     /// For a loop: slot, current value, end.
-    turn: Option<(u16, i64, i64)>,
+    turn: Option<(u32, i64, i64)>,
 }
 
 /// Position in one stream of one rank in one call.
@@ -173,11 +175,11 @@ impl<'p> Cursor<'p> {
         self.program.fault(code, text, span, self.rank, name)
     }
 
-    pub(super) fn value(&self, e: &C, span: Span) -> Result<i64, Fault> {
+    pub(super) fn value(&self, e: &Resolved, span: Span) -> Result<i64, Fault> {
         self.program.eval(e, &self.env).map_err(|e| self.fail("E302", e.to_string(), span))
     }
 
-    fn peer(&self, coords: &[C], span: Span) -> Result<u64, Fault> {
+    fn peer(&self, coords: &[Resolved], span: Span) -> Result<u64, Fault> {
         let region = &self.program.regions[self.region];
         let sizes = &self.program.schedule.regions[self.region].coords;
         if coords.len() != sizes.len() {
@@ -200,7 +202,7 @@ impl<'p> Cursor<'p> {
     }
 
     /// Returns a chunk of an operand on rank `on` (this rank or the peer).
-    fn chunk(&self, operand: u32, path: &[[C; 3]], on: u64, span: Span) -> Result<Access, Fault> {
+    fn chunk(&self, operand: u32, path: &[[Resolved; 3]], on: u64, span: Span) -> Result<Access, Fault> {
         let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
         for (i, [index, len, of]) in path.iter().enumerate() {
             let (index, len, of) = (self.value(index, span)?, self.value(len, span)?, self.value(of, span)?);
@@ -291,7 +293,7 @@ impl<'p> Cursor<'p> {
         Err(self.fail("E338", text, span))
     }
 
-    fn counter(&self, signal: u32, index: &C, span: Span) -> Result<u32, Fault> {
+    fn counter(&self, signal: u32, index: &Resolved, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
         let s = &self.program.schedule.signals[signal as usize];
         if i < 0 || i as u64 >= s.count {
@@ -314,7 +316,7 @@ impl<'p> Cursor<'p> {
         Err(self.fail("E302", text, span))
     }
 
-    fn queue(&self, queue: u32, index: &C, span: Span) -> Result<u32, Fault> {
+    fn queue(&self, queue: u32, index: &Resolved, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
         let q = &self.program.schedule.queues[queue as usize];
         if i < 0 || i as u64 >= q.count {
@@ -422,7 +424,7 @@ impl Program<'_> {
     /// [`crate::schedule::Line`] describes the cuts.
     pub(super) fn boundary(&self, line: &CLine, rank: u64, num: i64, den: i64) -> Result<u64, String> {
         let (extent, unit, row) = match (&line.extent, &line.unit, &line.row) {
-            (C::Int(extent), C::Int(unit), C::Int(row)) => (*extent, *unit, *row),
+            (Resolved::Int(extent), Resolved::Int(unit), Resolved::Int(row)) => (*extent, *unit, *row),
             (extent, unit, row) => {
                 let env = self.mesh_env(rank);
                 let value = |e| self.eval(e, &env).map_err(|e| e.to_string());
@@ -436,24 +438,8 @@ impl Program<'_> {
         let (Ok(extent), Ok(unit)) = (u64::try_from(extent), u64::try_from(unit)) else {
             return Err(format!("a line of {extent} x {unit} elements"));
         };
-        if line.parts == 1 && (num as u64 | den as u64 | extent) >> 31 == 0 {
-            // There is one block, and no number needs more than 64 bits.
-            let whole = num as u64 == den as u64;
-            let length = unit * extent;
-            if whole || num == 0 || length >> 32 == 0 {
-                let at = if whole { length } else { (length * num as u64).div_ceil(den as u64) };
-                return Ok(at);
-            }
-        }
-        let scaled = num as u128 * line.parts as u128;
-        let block = (scaled / den as u128) as u64;
-        let rest = scaled % den as u128;
-        let start = unit * line.rule.boundary_in(row, extent, block.min(line.parts), line.parts);
-        if rest == 0 {
-            return Ok(start);
-        }
-        let end = unit * line.rule.boundary_in(row, extent, block + 1, line.parts);
-        Ok(start + ((end - start) as u128 * rest).div_ceil(den as u128) as u64)
+        let line = Sized { parts: line.parts, rule: &line.rule, extent, unit, row };
+        line.start(num as u64, den as u64).ok_or_else(|| format!("a line of {extent} x {unit} elements"))
     }
 
     /// Returns the value on a rank of a local operation's expression in mesh coordinates.

@@ -18,7 +18,7 @@ pub use timed::{Brief, Walks};
 
 /// Resolved form of bodies, for code that compiles them instead of walking them.
 pub mod code {
-    pub use super::compile::{C, CLine, COp, CRef, CRegion, CRole, CStmt};
+    pub use super::compile::{CLine, COp, CRef, CRegion, CRole, CStmt};
 }
 
 use crate::name::Name;

@@ -6,10 +6,11 @@
 //! fault: chunks and slots exist, and sizes agree. It keeps every other operation whole, to be
 //! resolved as by [`super::Cursor`].
 
-use super::compile::{C, COp, CRef, CRegion, CStmt, Program};
-use super::range::{Range, range, reads};
+use super::compile::{COp, CRef, CRegion, CStmt, Program};
+use super::range::{Range, range};
 use super::timed::Brief;
 use crate::expr::BinOp;
+use crate::resolved::Resolved;
 use crate::schedule::{BufferId, LocalOp, WindowId};
 use crate::types::CutRule;
 use kbc_diag::Span;
@@ -22,19 +23,19 @@ const MOST_FIXED: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Int(i64),
-    Register(u16),
+    Register(u32),
     /// `base + times * slot + plus`.
     Sum(Sum),
     /// Such a sum modulo a positive number.
     Wrapped(Sum, i64),
     /// Any other expression; its slots are registers.
-    Tree(C),
+    Tree(Resolved),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
-    base: Option<u16>,
-    slot: u16,
+    base: Option<u32>,
+    slot: u32,
     times: i64,
     plus: i64,
 }
@@ -76,7 +77,7 @@ impl Value {
 #[derive(Clone, Debug)]
 pub(super) enum Who {
     /// Register that holds the rank; negative if there is no such rank.
-    Register(u16),
+    Register(u32),
     /// Coordinates.
     Each(Vec<Value>),
 }
@@ -129,21 +130,21 @@ pub(super) struct Op<'p> {
 pub(super) enum Ins<'p> {
     /// Begins a loop, or jumps to `past` if it has no turns.
     For {
-        slot: u16,
-        end: u16,
-        lo: &'p C,
-        hi: &'p C,
+        slot: u32,
+        end: u32,
+        lo: &'p Resolved,
+        hi: &'p Resolved,
         past: u32,
     },
     /// Begins the next turn of a loop at `body`, or continues after the last one.
     Next {
-        slot: u16,
-        end: u16,
+        slot: u32,
+        end: u32,
         body: u32,
     },
     /// Jumps to `past` if the condition does not hold.
     Unless {
-        cond: &'p C,
+        cond: &'p Resolved,
         past: u32,
     },
     Go(u32),
@@ -154,16 +155,16 @@ pub(super) enum Ins<'p> {
 /// A value that is computed when a stream enters a region.
 #[derive(Clone, Debug)]
 pub(super) enum Fixed {
-    Value(C),
+    Value(Resolved),
     /// A rank by its coordinates; -1 if there is no such rank.
-    Peer(Vec<C>),
+    Peer(Vec<Resolved>),
 }
 
 /// A body: its first instruction, and the registers to set before it.
 #[derive(Clone, Debug)]
 pub(super) struct Body {
     pub(super) start: u32,
-    pub(super) fixed: Vec<(u16, Fixed)>,
+    pub(super) fixed: Vec<(u32, Fixed)>,
 }
 
 /// Flat code of a schedule, for a number of calls.
@@ -203,11 +204,11 @@ impl<'p> Outline<'p> {
                     let mut w = Writer {
                         program,
                         region: number,
-                        loops: loops as u16,
+                        loops: loops as u32,
                         slots: slots.clone(),
                         code: &mut out.code,
-                        ends: program.env_len as u16,
-                        first: first as u16,
+                        ends: program.env_len as u32,
+                        first: first as u32,
                         fixed: vec![],
                         known: vec![],
                     };
@@ -240,7 +241,7 @@ fn nesting(list: &[CStmt]) -> usize {
 
 /// A run of elements whose length is constant or follows from the number of its first chunk.
 struct Run {
-    num: C,
+    num: Resolved,
     cnt: u64,
     den: u64,
     length: u64,
@@ -264,22 +265,10 @@ impl Run {
             (Some(a), Some(b)) => a == b,
             (None, None) => {
                 (self.cnt, self.den, self.length) == (other.cnt, other.den, other.length)
-                    && same(&self.num, &other.num)
+                    && self.num == other.num
             }
             _ => false,
         }
-    }
-}
-
-fn same(a: &C, b: &C) -> bool {
-    match (a, b) {
-        (C::Int(a), C::Int(b)) => a == b,
-        (C::Slot(a), C::Slot(b)) => a == b,
-        (C::Un(f, a), C::Un(g, b)) => f == g && same(a, b),
-        (C::Table(f, a), C::Table(g, b)) => f == g && same(a, b),
-        (C::Bin(f, a, b), C::Bin(g, c, d)) => f == g && same(a, c) && same(b, d),
-        (C::Select(a, b, c), C::Select(d, e, f)) => same(a, d) && same(b, e) && same(c, f),
-        _ => false,
     }
 }
 
@@ -288,16 +277,16 @@ struct Writer<'a, 'p> {
     program: &'p Program<'p>,
     region: usize,
     /// First slot that changes within the body.
-    loops: u16,
+    loops: u32,
     slots: Vec<Option<Range>>,
     code: &'a mut Vec<Ins<'p>>,
     /// Register for the end of the next loop.
-    ends: u16,
+    ends: u32,
     /// First register for values that are fixed within the body.
-    first: u16,
-    fixed: Vec<(u16, Fixed)>,
+    first: u32,
+    fixed: Vec<(u32, Fixed)>,
     /// Expressions that the registers of kind [`Fixed::Value`] hold, in their order.
-    known: Vec<C>,
+    known: Vec<Resolved>,
 }
 
 impl<'p> Writer<'_, 'p> {
@@ -385,13 +374,13 @@ impl<'p> Writer<'_, 'p> {
         })
     }
 
-    fn range(&self, e: &C) -> Option<Range> {
+    fn range(&self, e: &Resolved) -> Option<Range> {
         range(e, &self.slots, &self.program.schedule.tables)
     }
 
     /// Returns a register that holds an expression which does not change within the body.
-    fn fix(&mut self, c: C) -> Option<u16> {
-        if let Some(i) = self.known.iter().position(|k| same(k, &c)) {
+    fn fix(&mut self, c: Resolved) -> Option<u32> {
+        if let Some(i) = self.known.iter().position(|k| *k == c) {
             return Some(self.fixed.iter().filter(|f| matches!(f.1, Fixed::Value(_))).nth(i)?.0);
         }
         let register = self.room()?;
@@ -400,28 +389,28 @@ impl<'p> Writer<'_, 'p> {
         Some(register)
     }
 
-    fn room(&self) -> Option<u16> {
+    fn room(&self) -> Option<u32> {
         (self.fixed.len() < MOST_FIXED).then_some(())?;
-        self.first.checked_add(self.fixed.len() as u16)
+        self.first.checked_add(self.fixed.len() as u32)
     }
 
-    fn value(&mut self, e: &C) -> Value {
+    fn value(&mut self, e: &Resolved) -> Value {
         match e {
-            C::Int(v) => return Value::Int(*v),
-            C::Slot(s) => return Value::Register(*s),
+            Resolved::Int(v) => return Value::Int(*v),
+            Resolved::Var(s) => return Value::Register(*s),
             _ => {}
         }
         if self.range(e).is_none() {
             return Value::Tree(e.clone());
         }
-        if !reads(e, self.loops) {
+        if !e.reads(&|s| s >= self.loops) {
             return self.fix(e.clone()).map_or_else(|| Value::Tree(e.clone()), Value::Register);
         }
         if let Some(sum) = self.sum(e) {
             return Value::Sum(sum);
         }
-        if let C::Bin(BinOp::Mod, a, of) = e
-            && let C::Int(of @ 1..=0x3fff_ffff) = **of
+        if let Resolved::Bin(BinOp::Mod, a, of) = e
+            && let Resolved::Int(of @ 1..=0x3fff_ffff) = **of
             && let Some(sum) = self.sum(a)
         {
             return Value::Wrapped(sum, of);
@@ -430,36 +419,38 @@ impl<'p> Writer<'_, 'p> {
     }
 
     /// Returns an expression that has a range, with registers for the parts that do not change.
-    fn rewritten(&mut self, e: &C) -> C {
-        if matches!(e, C::Int(_) | C::Slot(_)) {
+    fn rewritten(&mut self, e: &Resolved) -> Resolved {
+        if matches!(e, Resolved::Int(_) | Resolved::Var(_)) {
             return e.clone();
         }
-        if !reads(e, self.loops)
+        if !e.reads(&|s| s >= self.loops)
             && let Some(register) = self.fix(e.clone())
         {
-            return C::Slot(register);
+            return Resolved::Var(register);
         }
         match e {
-            C::Int(_) | C::Slot(_) => e.clone(),
-            C::Un(op, a) => C::Un(*op, Box::new(self.rewritten(a))),
-            C::Bin(op, a, b) => C::Bin(*op, Box::new(self.rewritten(a)), Box::new(self.rewritten(b))),
-            C::Select(c, a, b) => C::Select(
+            Resolved::Int(_) | Resolved::Var(_) => e.clone(),
+            Resolved::Un(op, a) => Resolved::Un(*op, Box::new(self.rewritten(a))),
+            Resolved::Bin(op, a, b) => {
+                Resolved::Bin(*op, Box::new(self.rewritten(a)), Box::new(self.rewritten(b)))
+            }
+            Resolved::Select(c, a, b) => Resolved::Select(
                 Box::new(self.rewritten(c)),
                 Box::new(self.rewritten(a)),
                 Box::new(self.rewritten(b)),
             ),
-            C::Table(t, i) => C::Table(*t, Box::new(self.rewritten(i))),
+            Resolved::Table(t, i) => Resolved::Table(*t, Box::new(self.rewritten(i))),
         }
     }
 
     /// Returns an expression that has a range as a sum with one changing slot.
-    fn sum(&mut self, e: &C) -> Option<Sum> {
+    fn sum(&mut self, e: &Resolved) -> Option<Sum> {
         let mut parts = Parts { base: None, slot: None, plus: 0 };
         parts.add(e, 1, self.loops)?;
         let (slot, times) = parts.slot?;
         let base = match parts.base {
             None => None,
-            Some(C::Slot(s)) => Some(s),
+            Some(Resolved::Var(s)) => Some(s),
             Some(base) => {
                 // The terms are in a new order, so the range must be checked again.
                 self.range(&base)?;
@@ -469,16 +460,16 @@ impl<'p> Writer<'_, 'p> {
         Some(Sum { base, slot, times, plus: parts.plus })
     }
 
-    fn who(&mut self, peer: &[C]) -> Option<Who> {
+    fn who(&mut self, peer: &[Resolved]) -> Option<Who> {
         let region: &CRegion = &self.program.regions[self.region];
         if peer.len() != region.coords.len() {
             return None;
         }
-        if peer.iter().any(|e| reads(e, self.loops)) {
+        if peer.iter().any(|e| e.reads(&|s| s >= self.loops)) {
             return Some(Who::Each(peer.iter().map(|e| self.value(e)).collect()));
         }
         let there = self.fixed.iter().find(|(_, f)| match f {
-            Fixed::Peer(p) => p.iter().zip(peer).all(|(a, b)| same(a, b)),
+            Fixed::Peer(p) => p[..] == *peer,
             Fixed::Value(_) => false,
         });
         if let Some((register, _)) = there {
@@ -538,7 +529,7 @@ impl<'p> Writer<'_, 'p> {
     fn run(&self, r: &CRef) -> Option<Option<Run>> {
         let CRef::Chunk { operand, path } = r else { return Some(None) };
         let (buffer, line) = &self.program.regions[self.region].operands[*operand as usize];
-        let (C::Int(extent), C::Int(unit)) = (&line.extent, &line.unit) else { return None };
+        let (Resolved::Int(extent), Resolved::Int(unit)) = (&line.extent, &line.unit) else { return None };
         if matches!(line.rule, CutRule::Lengths(_)) {
             return None;
         }
@@ -548,9 +539,9 @@ impl<'p> Writer<'_, 'p> {
         if length > have? || length >> 62 != 0 {
             return None;
         }
-        let (mut num, mut cnt, mut den) = (C::Int(0), 1i64, 1i64);
+        let (mut num, mut cnt, mut den) = (Resolved::Int(0), 1i64, 1i64);
         for (i, [index, len, of]) in path.iter().enumerate() {
-            let (C::Int(len), C::Int(of)) = (len, of) else { return None };
+            let (Resolved::Int(len), Resolved::Int(of)) = (len, of) else { return None };
             let (lo, hi) = self.range(index)?;
             let last = i + 1 == path.len();
             if *of < 1 || lo < 0 || *len < 0 || hi.checked_add(*len)? > *of || (!last && *len != 1) {
@@ -559,11 +550,11 @@ impl<'p> Writer<'_, 'p> {
             den = den.checked_mul(*of).filter(|d| *d < 1 << 31)?;
             cnt = *len;
             num = match (num, index) {
-                (C::Int(0), index) => index.clone(),
-                (C::Int(n), C::Int(i)) => C::Int(n * of + i),
+                (Resolved::Int(0), index) => index.clone(),
+                (Resolved::Int(n), Resolved::Int(i)) => Resolved::Int(n * of + i),
                 (num, index) => {
-                    let outer = C::Bin(BinOp::Mul, Box::new(num), Box::new(C::Int(*of)));
-                    C::Bin(BinOp::Add, Box::new(outer), Box::new(index.clone()))
+                    let outer = Resolved::Bin(BinOp::Mul, Box::new(num), Box::new(Resolved::Int(*of)));
+                    Resolved::Bin(BinOp::Add, Box::new(outer), Box::new(index.clone()))
                 }
             };
         }
@@ -589,42 +580,44 @@ impl<'p> Writer<'_, 'p> {
 
 /// Terms of a sum.
 struct Parts {
-    base: Option<C>,
-    slot: Option<(u16, i64)>,
+    base: Option<Resolved>,
+    slot: Option<(u32, i64)>,
     plus: i64,
 }
 
 impl Parts {
-    fn add(&mut self, e: &C, sign: i64, loops: u16) -> Option<()> {
+    fn add(&mut self, e: &Resolved, sign: i64, loops: u32) -> Option<()> {
         match e {
-            C::Int(v) => self.plus = self.plus.checked_add(v.checked_mul(sign)?)?,
-            C::Bin(BinOp::Add, a, b) if reads(e, loops) => {
+            Resolved::Int(v) => self.plus = self.plus.checked_add(v.checked_mul(sign)?)?,
+            Resolved::Bin(BinOp::Add, a, b) if e.reads(&|s| s >= loops) => {
                 self.add(a, sign, loops)?;
                 self.add(b, sign, loops)?;
             }
-            C::Bin(BinOp::Sub, a, b) if reads(e, loops) => {
+            Resolved::Bin(BinOp::Sub, a, b) if e.reads(&|s| s >= loops) => {
                 self.add(a, sign, loops)?;
                 self.add(b, -sign, loops)?;
             }
-            C::Slot(s) if *s >= loops => self.step(*s, sign)?,
-            C::Bin(BinOp::Mul, a, b) if reads(e, loops) => match (&**a, &**b) {
-                (C::Slot(s), C::Int(k)) | (C::Int(k), C::Slot(s)) => self.step(*s, sign.checked_mul(*k)?)?,
+            Resolved::Var(s) if *s >= loops => self.step(*s, sign)?,
+            Resolved::Bin(BinOp::Mul, a, b) if e.reads(&|s| s >= loops) => match (&**a, &**b) {
+                (Resolved::Var(s), Resolved::Int(k)) | (Resolved::Int(k), Resolved::Var(s)) => {
+                    self.step(*s, sign.checked_mul(*k)?)?
+                }
                 _ => return None,
             },
-            e if reads(e, loops) => return None,
+            e if e.reads(&|s| s >= loops) => return None,
             e => {
                 self.base = Some(match (self.base.take(), sign) {
                     (None, 1) => e.clone(),
-                    (None, _) => C::Bin(BinOp::Sub, Box::new(C::Int(0)), Box::new(e.clone())),
-                    (Some(b), 1) => C::Bin(BinOp::Add, Box::new(b), Box::new(e.clone())),
-                    (Some(b), _) => C::Bin(BinOp::Sub, Box::new(b), Box::new(e.clone())),
+                    (None, _) => Resolved::Bin(BinOp::Sub, Box::new(Resolved::Int(0)), Box::new(e.clone())),
+                    (Some(b), 1) => Resolved::Bin(BinOp::Add, Box::new(b), Box::new(e.clone())),
+                    (Some(b), _) => Resolved::Bin(BinOp::Sub, Box::new(b), Box::new(e.clone())),
                 });
             }
         }
         Some(())
     }
 
-    fn step(&mut self, slot: u16, times: i64) -> Option<()> {
+    fn step(&mut self, slot: u32, times: i64) -> Option<()> {
         match &mut self.slot {
             None => self.slot = Some((slot, times)),
             Some((s, t)) if *s == slot => *t = t.checked_add(times)?,

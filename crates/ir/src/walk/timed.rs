@@ -6,11 +6,13 @@
 //! the operation if the outline keeps it whole, or if one of its expressions has no value; all
 //! faults are therefore those of the cursor.
 
-use super::compile::{C, Program};
+use super::compile::Program;
 use super::cursor::{Cursor, MOST_IDLE};
 use super::outline::{Fixed, Ins, Kind, Op, Outline, Size, Value, Who};
 use super::{Access, Act, Fault, Mem};
+use crate::resolved::Resolved;
 use crate::schedule::{BufferId, LocalOp, RegionId, WindowId};
+use crate::types::CutRule;
 use kbc_diag::Span;
 
 /// Next step of a stream, in brief form.
@@ -293,10 +295,10 @@ fn cursor<'p>(outline: &Outline<'p>, at: &At, registers: &[i64]) -> Cursor<'p> {
     Cursor::inside(outline.program, at.rank.into(), at.stream, env, at.region as usize)
 }
 
-fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &C) -> Result<i64, Box<Fault>> {
+fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &Resolved) -> Result<i64, Box<Fault>> {
     match e {
-        C::Int(v) => Ok(*v),
-        C::Slot(s) => Ok(registers[*s as usize]),
+        Resolved::Int(v) => Ok(*v),
+        Resolved::Var(s) => Ok(registers[*s as usize]),
         _ => match outline.program.eval(e, registers) {
             Ok(v) => Ok(v),
             Err(_) => Ok(cursor(outline, at, registers).value(e, Span::NONE)?),
@@ -357,10 +359,7 @@ fn size(outline: &Outline<'_>, registers: &[i64], s: &Size) -> Option<u64> {
         Size::Fixed(n) => Some(*n),
         Size::Cut { num, cnt, den, length, unit } => {
             let num = num.get(outline.program, registers)? as u64;
-            let start = |i: u64| match length.checked_mul(i) {
-                Some(n) => n.div_ceil(*den),
-                None => (u128::from(*length) * u128::from(i)).div_ceil(u128::from(*den)) as u64,
-            };
+            let start = |i| CutRule::Even.boundary(*length, i, *den);
             Some((start(num + cnt) - start(num)).saturating_mul(*unit))
         }
     }

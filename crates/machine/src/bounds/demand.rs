@@ -4,6 +4,7 @@
 //! any algorithm must send over a cut. Of the machine it uses only the number and names of devices.
 
 use kbc_diag::Diagnostic;
+use kbc_ir::types::CutRule;
 
 use crate::topology::{DeviceId, Topology};
 
@@ -91,7 +92,7 @@ impl Sizes {
     /// Returns the blocks of `elements` elements of `element` bytes over p ranks, cut at
     /// `ceil(elements * i / p)`.
     pub fn cut(elements: u64, element: u64, p: usize) -> Sizes {
-        let at = |i: usize| (u128::from(elements) * i as u128).div_ceil(p as u128) as u64;
+        let at = |i: usize| CutRule::Even.boundary(elements, i as u64, p as u64);
         Sizes::Blocks((0..p).map(|i| (at(i + 1) - at(i)).saturating_mul(element)).collect())
     }
 }

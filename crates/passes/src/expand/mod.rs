@@ -110,7 +110,7 @@ pub use emit::{Arg, Known, Request, collective};
 pub use interpret::promise_of;
 pub(crate) use lower::ends;
 pub use sizes::joined_axis;
-pub(crate) use sizes::part_length;
+pub(crate) use sizes::{boundary, part_length};
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use kbc_diag::Diagnostics;

@@ -1,9 +1,11 @@
 //! Sizes and offsets of a rank's parts, as expressions in the mesh coordinates.
 
 use kbc_ir::Name;
+use kbc_ir::algebra::Symbolic;
+use kbc_ir::cut;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::Line;
-use kbc_ir::types::{Axis, Cut, CutRule, Dim, Mesh, TensorType};
+use kbc_ir::types::{Axis, CutRule, Dim, Mesh, TensorType};
 
 /// Joins axes into one, the last one fastest. A single axis is returned as it is.
 pub fn joined_axis(axes: &[Axis]) -> Axis {
@@ -27,25 +29,26 @@ pub(super) fn place(axes: &[Axis]) -> Expr {
     rest.fold(first, add)
 }
 
+/// Returns the algebra of sizes: given lengths are nested selections, because sizes of buffers
+/// cannot contain tables everywhere.
+fn algebra() -> Symbolic {
+    Symbolic::folded(
+        |parts, _, _, i| {
+            let starts: Vec<u64> = (0..parts.of()).map(|i| parts.boundary(0, i)).collect();
+            by_value(i, 0, &starts)
+        },
+        |parts, _, _, i| by_value(i, 0, &parts.lengths(0)),
+    )
+}
+
+/// Returns the first element and the number of elements of a dimension that a rank has.
+fn part(d: &Dim, mesh: &Mesh) -> (Expr, Expr) {
+    cut::part(&mut algebra(), d, mesh, &|_, axis| Expr::Var(axis.clone()))
+}
+
 /// Returns the local sizes of a tensor, as expressions in the mesh coordinates.
 pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
-    ty.dims
-        .iter()
-        .map(|d| {
-            let mut n = Expr::Int(d.size as i64);
-            if let Some(Cut { axes, rule: rule @ CutRule::Lengths(_) }) = &d.cut {
-                let axes: Vec<Axis> = axes.iter().filter_map(|a| mesh.axis(a).cloned()).collect();
-                let k = axes.iter().map(|a| a.size as i64).product();
-                return only(ty, part_length(&n, &place(&axes), k, rule));
-            }
-            for axis in d.cut.iter().flat_map(|c| &c.axes) {
-                let rule = d.cut.as_ref().map_or(&CutRule::Even, |c| &c.rule);
-                let k = mesh.axis(axis).map_or(1, |a| a.size) as i64;
-                n = part_length(&n, &Expr::Var(axis.clone()), k, rule);
-            }
-            only(ty, n)
-        })
-        .collect()
+    ty.dims.iter().map(|d| only(ty, part(d, mesh).1)).collect()
 }
 
 /// Returns a size on the ranks that hold the tensor, and 0 on others.
@@ -60,40 +63,20 @@ fn only(ty: &TensorType, n: Expr) -> Expr {
 
 /// Returns the index of the first element of a dimension that a rank has.
 pub(super) fn part_start(d: &Dim, mesh: &Mesh) -> Expr {
-    let (mut start, mut n) = (Expr::Int(0), Expr::Int(d.size as i64));
-    let Some(cut) = &d.cut else { return start };
-    if let CutRule::Lengths(parts) = &cut.rule {
-        let axes: Vec<Axis> = cut.axes.iter().filter_map(|a| mesh.axis(a).cloned()).collect();
-        let starts: Vec<u64> = (0..parts.of()).map(|i| parts.boundary(0, i)).collect();
-        return by_value(&place(&axes), 0, &starts);
+    match &d.cut {
+        Some(cut) if !matches!(cut.rule, CutRule::Lengths(_)) => part(d, mesh).0.simplify(),
+        _ => part(d, mesh).0,
     }
-    for axis in &cut.axes {
-        let (k, me) = (mesh.axis(axis).map_or(1, |a| a.size) as i64, Expr::Var(axis.clone()));
-        start = (start + boundary(&n, me.clone(), k, &cut.rule)).simplify();
-        n = part_length(&n, &me, k, &cut.rule);
-    }
-    start
 }
 
 /// Returns boundary i of n elements in k parts.
-fn boundary(n: &Expr, i: Expr, k: i64, rule: &CutRule) -> Expr {
-    match rule {
-        CutRule::Even => (n.clone() * i).ceil_div(k),
-        _ => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
-    }
+pub(crate) fn boundary(n: &Expr, i: &Expr, k: u64, rule: &CutRule) -> Expr {
+    rule.bound(&mut algebra(), &Expr::Int(0), n, i, &Expr::Int(k as i64))
 }
 
 /// Returns the length of part i of n elements in k parts.
-pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
-    if let CutRule::Lengths(parts) = rule {
-        return by_value(i, 0, &parts.lengths(0));
-    }
-    if let Some(v) = n.as_int()
-        && v % k == 0
-    {
-        return Expr::Int(v / k);
-    }
-    boundary(n, i.clone() + Expr::Int(1), k, rule) - boundary(n, i.clone(), k, rule)
+pub(crate) fn part_length(n: &Expr, i: &Expr, k: u64, rule: &CutRule) -> Expr {
+    rule.length(&mut algebra(), &Expr::Int(0), n, i, k)
 }
 
 /// Returns `values[i - first]` as nested selections. Tables are not used, because sizes of buffers

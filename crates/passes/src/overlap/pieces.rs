@@ -31,9 +31,9 @@ enum Way {
     Within,
 }
 
-/// Returns boundary i when n elements are cut into k parts.
+/// Returns boundary i when n elements are cut into k even parts.
 fn boundary(n: u64, i: u64, k: u64) -> u64 {
-    (n * i).div_ceil(k)
+    CutRule::Even.boundary(n, i, k)
 }
 
 /// Checks whether no axis splits a dimension.

@@ -1,9 +1,11 @@
 //! Symbolic addresses: the places that the operations of a schedule read and write, as expressions
 //! of cuts, chunks, slots and peers.
 //!
-//! The closed forms are those of [`kbc_ir::walk`], which checker and simulator use; here they stay
-//! symbolic. The module has no state.
+//! The rules of cuts are those of [`kbc_ir::cut`]; here they give expressions. The module has no
+//! state.
 
+use kbc_ir::algebra::Symbolic;
+use kbc_ir::cut::{Sized, inside};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Line, Part};
 use kbc_ir::types::CutRule;
@@ -39,25 +41,27 @@ pub fn product<'e>(list: impl IntoIterator<Item = &'e Expr>) -> Expr {
     list.into_iter().fold(Expr::Int(1), |a, b| mul(&a, b))
 }
 
-/// Returns boundary `i` of `n` elements in `k` parts, as [`CutRule::boundary`] does.
+/// Returns boundary `i` of `n` elements in `k` parts; given lengths become nested selections.
 pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
-    match rule {
-        _ if *i == Expr::Int(0) => Expr::Int(0),
-        _ if i == k => n.clone(),
-        CutRule::Even => div_up(&mul(n, i), k),
-        CutRule::Ceil => bin(BinOp::Min, &mul(&div_up(n, k), i), n),
-        CutRule::Lines(unit) => {
-            let unit = Expr::Int((*unit).max(1) as i64);
-            let lines = div_up(&mul(n, i), &mul(k, &unit));
-            bin(BinOp::Min, &mul(&lines, &unit), n)
-        }
-        // The parts of a buffer have one row of lengths. The last boundary is the end.
-        CutRule::Lengths(l) => (1..=l.of()).fold(Expr::Int(0), |at, j| {
+    // The parts of a buffer have one row of lengths. The last boundary is the end.
+    let mut selections = Symbolic::simplified(|parts, _, n, i| {
+        (1..=parts.of()).fold(Expr::Int(0), |at, j| {
             let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
-            let end = if j < l.of() { Expr::Int(l.boundary(0, j) as i64) } else { n.clone() };
+            let end = if j < parts.of() { Expr::Int(parts.boundary(0, j) as i64) } else { n.clone() };
             Expr::select(below, at, end)
-        }),
-    }
+        })
+    });
+    rule.bound(&mut selections, &Expr::Int(0), n, i, k)
+}
+
+/// Returns the algebra of addresses in kernels, in which given lengths are tables.
+fn tables() -> Symbolic {
+    Symbolic::simplified(|parts, row, _, i| super::lengths::boundary(parts, row, i))
+}
+
+fn sized(line: &Line) -> Sized<'_, Expr> {
+    let Line { parts, extent, unit, rule, row } = line;
+    Sized { parts: *parts, rule, extent: extent.clone(), unit: unit.clone(), row: row.clone() }
 }
 
 /// Returns the first element and the end of chunks `index .. index + len` of a line. The
@@ -69,31 +73,21 @@ pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Ex
     let parts = Expr::Int(line.parts as i64);
     if line.parts > 1 && first.of == parts {
         // The first digit selects the block; the following ones cut the block evenly by elements.
-        let edge = |i: &Expr| edge(line, i);
-        let (mut start, mut end) = (edge(&first.index), edge(&add(&first.index, &first.len)));
+        let (line, mut alg) = (sized(line), tables());
+        let (mut start, mut end) =
+            (line.block(&mut alg, &first.index), line.block(&mut alg, &add(&first.index, &first.len)));
         if matches!(line.rule, CutRule::Lines(_)) {
             (start, end) = (name("lane", &start), name("lane_end", &end));
         }
         let Some((num, cnt, den)) = digits(rest) else { return (start, end) };
-        let size = sub(&end, &start);
-        let inside = |i: &Expr| add(&start, &div_up(&mul(&size, i), &den));
-        return (inside(&num), if add(&num, &cnt) == den { end } else { inside(&add(&num, &cnt)) });
+        let after = add(&num, &cnt);
+        let mut at = |i: &Expr| inside(&mut alg, (&start, &end), i, &den);
+        return (at(&num), if after == den { end } else { at(&after) });
     }
     let Some((num, cnt, den)) = digits(path) else { return (Expr::Int(0), whole) };
     let after = add(&num, &cnt);
-    (boundary(line, &num, &den), boundary(line, &after, &den))
-}
-
-/// Returns the first element of block `i` of a line.
-fn edge(line: &Line, i: &Expr) -> Expr {
-    let parts = Expr::Int(line.parts as i64);
-    let at = match &line.rule {
-        CutRule::Lengths(_) if *i == Expr::Int(0) => Expr::Int(0),
-        CutRule::Lengths(_) if *i == parts => line.extent.clone(),
-        CutRule::Lengths(l) => super::lengths::boundary(l, &line.row, i),
-        rule => cut(rule, &line.extent, i, &parts),
-    };
-    mul(&line.unit, &at)
+    let (line, mut alg) = (sized(line), tables());
+    (line.address(&mut alg, &num, &den), line.address(&mut alg, &after, &den))
 }
 
 /// Converts a path to chunks `num .. num + cnt` of `den`.
@@ -106,25 +100,6 @@ fn digits(path: &[Part]) -> Option<(Expr, Expr, Expr)> {
         });
     }
     out
-}
-
-/// Returns the first element of chunk `num` of `den`, as `Program::boundary` of the walk does.
-fn boundary(line: &Line, num: &Expr, den: &Expr) -> Expr {
-    let whole = mul(&line.unit, &line.extent);
-    if num == den {
-        return whole;
-    }
-    if line.parts == 1 {
-        return cut(&CutRule::Even, &whole, num, den);
-    }
-    let parts = Expr::Int(line.parts as i64);
-    let scaled = mul(num, &parts);
-    let block = bin(BinOp::Div, &scaled, den);
-    let rest = bin(BinOp::Mod, &scaled, den);
-    let edge = |i: &Expr| edge(line, i);
-    let start = edge(&bin(BinOp::Min, &block, &parts));
-    let next = edge(&bin(BinOp::Min, &add(&block, &Expr::Int(1)), &parts));
-    add(&start, &div_up(&mul(&sub(&next, &start), &rest), den))
 }
 
 /// Returns the rank in the domain of a peer that is given by its coordinates in a region's group.

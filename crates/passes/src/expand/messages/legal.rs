@@ -10,6 +10,7 @@
 use crate::expand::interpret::{Gen, IntoStop, Node, Ranges, Region, Res, Transfer, World};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
+use kbc_ir::cut::Sized;
 use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
 use kbc_ir::schedule::{Line, Table};
 use kbc_ir::types::Mesh;
@@ -51,18 +52,10 @@ impl Env for At<'_> {
     }
 }
 
-/// Returns the first element of chunk `num` of `den` of a line of `extent` times `unit` elements,
-/// by the rule of [`Line`].
+/// Returns the first element of chunk `num` of `den` of a line of `extent` times `unit` elements.
 fn boundary(line: &Line, (extent, unit, row): (u64, u64, u64), num: u64, den: u64) -> u64 {
-    let scaled = u128::from(num) * u128::from(line.parts);
-    let (block, rest) = ((scaled / u128::from(den)) as u64, scaled % u128::from(den));
-    let at = |b: u64| unit * line.rule.boundary_in(row, extent, b.min(line.parts), line.parts);
-    let start = at(block);
-    if rest == 0 {
-        start
-    } else {
-        start + (u128::from(at(block + 1) - start) * rest).div_ceil(u128::from(den)) as u64
-    }
+    let line = Sized { parts: line.parts, rule: &line.rule, extent, unit, row };
+    line.start(num, den).unwrap_or(u64::MAX)
 }
 
 /// Returns the error for a transfer between two places of different sizes.

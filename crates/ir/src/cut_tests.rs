@@ -1,0 +1,173 @@
+use super::*;
+use crate::algebra::Symbolic;
+use crate::expr::Expr;
+use crate::parts::Parts;
+use crate::types::Cut;
+
+fn rules(n: u64, k: u64) -> Vec<CutRule> {
+    // Lengths 0, 1, 2, ... and the rest.
+    let mut left = n;
+    let row: Vec<u64> = (0..k)
+        .map(|i| {
+            let take = if i + 1 == k { left } else { i.min(left) };
+            left -= take;
+            take
+        })
+        .collect();
+    let mut out = vec![CutRule::Even, CutRule::Ceil];
+    out.extend([1, 2, 3, 8, u64::MAX].map(CutRule::Lines));
+    out.extend(Parts::row(&row).map(CutRule::Lengths));
+    out
+}
+
+/// The rules of cuts in other words: by counting elements.
+fn counted(rule: &CutRule, n: u64, i: u64, k: u64) -> u64 {
+    let even = |n: u64| (0..n).filter(|e| e * k < n * i).count() as u64;
+    match rule {
+        // Element e is before boundary i if e/n < i/k.
+        CutRule::Even => even(n),
+        // All parts have as many elements as the largest of even ones.
+        CutRule::Ceil => {
+            let each = (0..=n).find(|each| each * k >= n).unwrap_or(0);
+            n.min(each * i)
+        }
+        // A line of memory belongs to the part in which it begins.
+        CutRule::Lines(unit) => {
+            let unit = (*unit).max(1);
+            (0..n).filter(|e| (e - e % unit) * k < n * i).count() as u64
+        }
+        CutRule::Lengths(parts) => (0..i).map(|j| parts.lengths(0)[j as usize]).sum(),
+    }
+}
+
+fn listed(parts: &Parts, _: &Expr, n: &Expr, i: &Expr) -> Expr {
+    (1..=parts.of()).fold(Expr::Int(0), |at, j| {
+        let below = Expr::bin(crate::expr::BinOp::Lt, i.clone(), Expr::Int(j as i64));
+        let end = if j < parts.of() { Expr::Int(parts.boundary(0, j) as i64) } else { n.clone() };
+        Expr::select(below, at, end)
+    })
+}
+
+#[test]
+fn boundaries_are_those_of_counting_and_tile_the_whole() {
+    for (n, k) in (0..20).flat_map(|n| (1..7).map(move |k| (n, k))) {
+        for rule in rules(n, k) {
+            let bounds: Vec<u64> = (0..=k).map(|i| rule.boundary(n, i, k)).collect();
+            assert_eq!((bounds[0], bounds[k as usize]), (0, n), "{rule:?} {n} {k}");
+            assert!(bounds.is_sorted(), "{rule:?} {n} {k}: {bounds:?}");
+            for i in 0..=k {
+                assert_eq!(bounds[i as usize], counted(&rule, n, i, k), "{rule:?} {n} {i} {k}");
+            }
+            let lengths: Vec<u64> = bounds.windows(2).map(|w| w[1] - w[0]).collect();
+            if rule.equal_parts(n, k) {
+                assert!(lengths.iter().all(|l| *l == n / k), "{rule:?} {n} {k}");
+            }
+            let mut alg = Exact::default();
+            for (i, want) in (0..).zip(&lengths) {
+                let found = rule.length(&mut alg, &0, &n.into(), &i, k);
+                assert_eq!(alg.result(found), Some(*want));
+            }
+        }
+    }
+}
+
+#[test]
+fn expressions_have_the_values_of_integers() {
+    let value = |e: &Expr, i: u64, n: u64| {
+        let at = |name: &Name| Some(if name == "i" { i } else { n } as i64);
+        e.eval(&at).ok().and_then(|v| u64::try_from(v).ok())
+    };
+    for (n, k) in (0..20).flat_map(|n| (1..7).map(move |k| (n, k))) {
+        for rule in rules(n, k).into_iter().filter(|r| *r != CutRule::Lines(u64::MAX)) {
+            for mut alg in [
+                Symbolic::simplified(listed),
+                Symbolic::folded(listed, |p, _, _, i| {
+                    (0..p.of()).fold(Expr::Int(0), |e, j| {
+                        let here = i.clone().equals(Expr::Int(j as i64));
+                        Expr::select(here, Expr::Int(p.lengths(0)[j as usize] as i64), e)
+                    })
+                }),
+            ] {
+                // The length of the whole is a constant or a name.
+                for size in [Expr::Int(n as i64), Expr::var("n")] {
+                    let (row, of) = (Expr::Int(0), Expr::Int(k as i64));
+                    let at = rule.bound(&mut alg, &row, &size, &Expr::var("i"), &of);
+                    let long = rule.length(&mut alg, &row, &size, &Expr::var("i"), k);
+                    for i in 0..k {
+                        let (lo, hi) = (rule.boundary(n, i, k), rule.boundary(n, i + 1, k));
+                        assert_eq!(value(&at, i, n), Some(lo), "{rule:?} {n} {i} {k}: {at}");
+                        assert_eq!(value(&long, i, n), Some(hi - lo), "{rule:?} {n} {i} {k}: {long}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_of_a_line_tile_it_and_nest() {
+    for (n, parts) in (0..14).flat_map(|n| (1..5).map(move |k| (n, k))) {
+        for rule in rules(n, parts) {
+            for (unit, den) in [(1, 1), (3, 2), (1, 4), (2, 6), (1, 7)] {
+                let line = Sized { parts, rule: &rule, extent: n, unit, row: 0 };
+                let at: Vec<u64> = (0..=den).filter_map(|i| line.start(i, den)).collect();
+                assert_eq!((at[0], at[den as usize], at.len() as u64), (0, unit * n, den + 1));
+                assert!(at.is_sorted(), "{line:?} {den}: {at:?}");
+                // A finer cut has all boundaries of the coarser one.
+                for (i, at) in (0..).zip(&at) {
+                    assert_eq!(line.start(3 * i, 3 * den), Some(*at), "{line:?} {i} {den}");
+                }
+                // The blocks are chunks.
+                for i in 0..=parts {
+                    assert_eq!(line.start(i, parts), Some(unit * rule.boundary(n, i, parts)));
+                }
+                let mut alg = Symbolic::simplified(listed);
+                let int = |v: u64| Expr::Int(v as i64);
+                let line = Sized { parts, rule: &rule, extent: int(n), unit: int(unit), row: int(0) };
+                if rule != CutRule::Lines(u64::MAX) {
+                    let e = line.address(&mut alg, &Expr::var("i"), &int(den));
+                    for (i, at) in (0..).zip(&at) {
+                        assert_eq!(e.eval(&|_: &Name| Some(i)), Ok(*at as i64), "{line:?} {i} {den}: {e}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_numbers_do_not_wrap() {
+    let n = u64::MAX - 3;
+    for rule in rules(n, 5) {
+        let bounds: Vec<u64> = (0..=5).map(|i| rule.boundary(n, i, 5)).collect();
+        assert!(bounds.is_sorted() && bounds[5] == n, "{rule:?} {bounds:?}");
+        let line = Sized { parts: 5, rule: &rule, extent: n, unit: 1, row: 0 };
+        assert_eq!(line.start(15, 15), Some(n));
+        assert!(line.start(7, 15) <= line.start(8, 15));
+        assert_eq!(Sized { unit: 2, ..line }.start(15, 15), None);
+    }
+    assert_eq!(CutRule::Even.boundary(1 << 62, 3, 4), 3 << 60);
+}
+
+#[test]
+fn the_parts_of_all_ranks_tile_a_dimension() {
+    use crate::types::Axis;
+    let axis = |name: &str, size| Axis { name: name.into(), size, parts: vec![] };
+    let mesh = Mesh { axes: vec![axis("a", 3), axis("b", 2)] };
+    for n in [0, 1, 7, 12, 25] {
+        for rule in rules(n, 6) {
+            let cut = Cut { axes: vec!["a".into(), "b".into()], rule: rule.clone() };
+            let dim = Dim { size: n, cut: Some(cut) };
+            let mut end = 0;
+            for rank in 0..mesh.ranks() {
+                let at = mesh.coords(rank);
+                let mut alg = Exact::default();
+                let coord = |_: &mut Exact, name: &Name| at[usize::from(name == "b")] as u128;
+                let (start, length) = part(&mut alg, &dim, &mesh, &coord);
+                assert_eq!(alg.result(start), Some(end), "{rule:?} {n} {rank}");
+                end += alg.result(length).unwrap_or(0);
+            }
+            assert_eq!(end, n);
+        }
+    }
+}
