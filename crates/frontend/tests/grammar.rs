@@ -77,7 +77,8 @@ fn no_conflict() {
 
 /// Shortens a generated parser for the sources: without indentation, empty lines and comments.
 fn shortened(parser: &str) -> String {
-    let mut out = String::from("// Made by lalrpop of grammar.lalrpop; the test grammar:: of this crate writes it.\n");
+    let mut out =
+        String::from("// Made by lalrpop of grammar.lalrpop; the test grammar:: of this crate writes it.\n");
     for line in parser.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")) {
         out += line;
         out.push('\n');
