@@ -123,8 +123,8 @@ const OTHERS: [(&str, &str); 4] = [
     ("ring", "crates/machine/src/topology/"),
     // the word `line N` of a .kir operand
     ("line", "crates/ir/src/text/"),
-    // the element of an SVG
-    ("line", "crates/figures/src/canvas.rs"),
+    // the element of an SVG, written and drawn
+    ("line", "crates/figures/src/"),
 ];
 
 #[test]

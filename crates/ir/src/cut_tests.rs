@@ -1,3 +1,5 @@
+//! Tests of [`super`]: the rules of `cut` against counting and brute force.
+
 use super::*;
 use crate::algebra::Symbolic;
 use crate::expr::Expr;

@@ -1,3 +1,5 @@
+//! Tests of [`super`]: the rules of `interval` against counting and brute force.
+
 use super::*;
 use crate::expr::apply_bin;
 
