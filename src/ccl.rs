@@ -108,8 +108,10 @@ pub struct CclOptions {
 pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     let (set, _) = build::settings(workspace, &args.set)?;
     if set.package.ranks.is_some() {
-        let d =
-            Diagnostic::error("E416", "--set ranks: the files and their algorithm say what the ranks are");
+        let d = Diagnostic::error(
+            "E416",
+            "--set ranks does not apply here: the files and their algorithm define the ranks",
+        );
         return Err(Failure::Usage(d.help("write -D ranks=pe or -D ranks=sip").into()));
     }
     let (file, text) = workspace.read(&args.ccl)?;
@@ -128,7 +130,7 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     for note in &run.notes {
         let mut d = Diagnostic::warning("E467", note.clone());
         d.severity = Severity::Note;
-        told.push(run.at("world_size").into_iter().fold(d, |d, at| d.primary(at, "said here")));
+        told.push(run.at("world_size").into_iter().fold(d, |d, at| d.primary(at, "given here")));
     }
     workspace.give(ALGORITHMS.0, ALGORITHMS.1);
     let uses: Vec<String> =
@@ -165,9 +167,9 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     };
     let pes = run.world_size.saturating_mul(each);
     if pes > EXACT {
-        let title = format!("{pes} PEs take part in `{}`, and {EXACT} at most can", run.algorithm);
+        let title = format!("{pes} PEs take part in `{}` (limit: {EXACT})", run.algorithm);
         return Err(Diagnostic::error("E467", title)
-            .note("sums of more values of f16 are rounded, and nothing could tell a wrong one from a rounded one")
+            .note("sums of more f16 values are rounded, so a wrong sum could not be distinguished from a rounded one")
             .into());
     }
     let of = Selection { topology: Some(args.topology.clone()), set, ..Selection::default() };
@@ -190,10 +192,10 @@ fn machine(workspace: &mut Workspace, name: &str) -> Outcome<(Counts, Settings)>
     };
     match shape {
         Some(Shape::Package { sips, cubes, pes }) => Ok((Counts { sips: *sips, cubes, pes }, settings)),
-        _ => Err(Diagnostic::error("E464", "this machine has no SIPs with cubes and PEs")
-            .primary(at, "what it is")
+        _ => Err(Diagnostic::error("E464", "kbc bench ccl needs a machine of SIPs with cubes and PEs")
+            .primary(at, "this machine")
             .help(
-                "kbc bench ccl takes a kernbench topology.yaml, with `system`, `sip` and `cube`, or `package(ring(6), mesh(4, 4), 8)`",
+                "give a kernbench topology.yaml with `system`, `sip` and `cube`, or a shape such as `package(ring(6), mesh(4, 4), 8)`",
             )
             .into()),
     }
@@ -233,9 +235,11 @@ fn find(
     }
     for name in &said {
         if let Some((decl, by)) = within(name, &all) {
-            let title = format!("`{name}` is taken for `{by}`");
+            let title = format!("`{name}` is interpreted as `{by}`");
             let note = Diagnostic { severity: Severity::Note, ..Diagnostic::warning("E005", title) };
-            told.push(at(note).help(format!("`module: {by}` says so, `--using FILE.kb` brings another one")));
+            told.push(at(note).help(format!(
+                "write `module: {by}` to confirm, or give another algorithm with `--using FILE.kb`"
+            )));
             return Ok((decl.clone(), exchanges));
         }
     }
@@ -255,11 +259,11 @@ fn find(
     let near = said.iter().find_map(|n| nearest(n, known.iter().chain(&others).copied()));
     let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
     let or = module.filter(|m| *m != run.algorithm).map_or(String::new(), |m| format!(" or `{m}`"));
-    Err(at(Diagnostic::error("E005", format!("no all-reduce is called `{}`{or}", run.algorithm)))
-        .note(format!("there are {}", known.join(", ")))
-        .note(format!("those of the library can be named, too: {}", others.join(", ")))
+    Err(at(Diagnostic::error("E005", format!("there is no all-reduce `{}`{or}", run.algorithm)))
+        .note(format!("the all-reduces are {}", known.join(", ")))
+        .note(format!("algorithms of the library are also possible: {}", others.join(", ")))
         .help(format!(
-            "{near}An entry may name one of them by `module: {}`, and --using FILE.kb brings one of your own",
+            "{near}An entry can name one of them with `module: {}`; add your own with --using FILE.kb",
             known.first().unwrap_or(&"..")
         ))
         .into())
@@ -318,12 +322,14 @@ fn part(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<Part, Diagno
         (None, RunRanks::Pe) => Ok(Part::Pe),
         (Some((_, part)), RunRanks::Sip) => Ok(part),
         (Some(_), RunRanks::Pe) => {
-            let title =
-                format!("`{}` is between SIPs, and {} ranks are PEs of SIP 0", run.algorithm, run.world_size);
+            let title = format!(
+                "`{}` runs between SIPs, and the {} ranks are PEs of SIP 0",
+                run.algorithm, run.world_size
+            );
             let d = Diagnostic::error("E467", title);
             let at = run.at("world_size").or(run.at("ranks"));
             let d = at.into_iter().fold(d, |d, at| d.primary(at, format!("from {}", run.origin)));
-            Err(d.help(format!("`world_size: {}`, the number of SIPs, or leave it out", counts.sips())))
+            Err(d.help(format!("write `world_size: {}`, the number of SIPs, or remove it", counts.sips())))
         }
     }
 }
@@ -361,15 +367,14 @@ fn arguments(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<String,
 /// The hint of an entry says how SIPs exchange: a note where the machine joins them otherwise, E005 where there is no such way.
 fn exchange(run: &Run, counts: &Counts, known: &[String]) -> Result<Diagnostics, Diagnostic> {
     let (Some(asked), own) = (&run.topology, joined(&counts.sips)) else { return Ok(Diagnostics::new()) };
-    let at =
-        |d: Diagnostic| run.at("topology").into_iter().fold(d, |d, at| d.primary(at, "the entry's hint"));
+    let at = |d: Diagnostic| run.at("topology").into_iter().fold(d, |d, at| d.primary(at, "from this entry"));
     if !known.contains(asked) {
         let near = nearest(asked, known.iter().map(String::as_str));
         let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
-        let d = Diagnostic::error("E005", format!("SIPs do not exchange as `{asked}`"));
-        return Err(at(d).help(format!("{near}There are {}", known.join(", "))));
+        let d = Diagnostic::error("E005", format!("unknown exchange between SIPs `{asked}`"));
+        return Err(at(d).help(format!("{near}The exchanges are {}", known.join(", "))));
     }
-    let title = format!("SIPs exchange as `{asked}`, and the machine joins them as `{own}`");
+    let title = format!("SIPs exchange as `{asked}`, and the machine connects them as `{own}`");
     let note = Diagnostic { severity: Severity::Note, ..at(Diagnostic::warning("E466", title)) };
     Ok(if asked == own { Diagnostics::new() } else { note.into() })
 }
@@ -406,8 +411,8 @@ fn root(run: &Run, columns: u64, rows: u64) -> Result<Option<(u64, u64)>, Diagno
     Err(run
         .at("root_cube")
         .into_iter()
-        .fold(d, |d, at| d.primary(at, "no cube of a SIP"))
-        .help("columns and rows count from 0; the centre is (columns / 2, rows / 2), which is the root where nothing is said"))
+        .fold(d, |d, at| d.primary(at, "this is not a cube of a SIP"))
+        .help("columns and rows count from 0; the default root is the centre, (columns / 2, rows / 2)"))
 }
 
 /// The queues of a run as settings of its machine. The model of slots' costs and the interval of polling are the topology's.
@@ -429,13 +434,14 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
     let mut out = Diagnostics::new();
     let mut tell = |key: &str, why: String| {
         if let Some(at) = run.at(key) {
-            let title = format!("`{key}` changes nothing here");
-            out.push(Diagnostic::warning("E466", title).primary(at, "said here").help(why));
+            let title = format!("`{key}` has no effect here");
+            out.push(Diagnostic::warning("E466", title).primary(at, "given here").help(why));
         }
     };
     tell(
         "vc_chunk_size",
-        "a message is one stream of bytes: `forward` says how it passes through links, and no piece of it travels alone".into(),
+        "kbc models a message as one stream of bytes, and `forward` defines how it passes through links"
+            .into(),
     );
     let own = joined(&counts.sips);
     // It says what is so: how the machine joins its SIPs, or what the algorithm is.
@@ -443,10 +449,10 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
     let confirms = (run.ranks == RunRanks::Sip && hint == own) || names(decl).any(|n| n == hint);
     if !has(decl, "exchange") && !confirms {
         let why = match run.ranks {
-            RunRanks::Sip => format!("the machine joins its SIPs as `{own}`, and"),
-            RunRanks::Pe => "PEs are joined by the routers of their cubes, and".to_owned(),
+            RunRanks::Sip => format!("the machine connects its SIPs as `{own}`, and"),
+            RunRanks::Pe => "PEs are connected by the routers of their cubes, and".to_owned(),
         };
-        let what = "says itself which rank sends to which";
+        let what = "defines itself which rank sends to which";
         tell("topology", format!("{why} `{}` {what}", run.algorithm));
     }
     if !has(decl, "root_x") {

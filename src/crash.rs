@@ -117,10 +117,10 @@ pub fn leave() -> String {
         r.stage = std::thread::current().name().and_then(Stage::named).or(r.stage);
         let mut files = vec![];
         if let Some(text) = r.of_module() {
-            files.push((MODULE, text, format!("`kbc opt {MODULE}` replays it from there")));
+            files.push((MODULE, text, format!("`kbc opt {MODULE}` continues from there")));
         }
         if !r.command.is_empty() {
-            files.push((TEXTS, r.of_texts(), format!("`kbc replay {TEXTS}` replays all of it")));
+            files.push((TEXTS, r.of_texts(), format!("`kbc replay {TEXTS}` replays the whole command")));
         }
         Some(files)
     });

@@ -31,7 +31,7 @@ pub fn used(topology: &Topology, timing: &Timing) -> Vec<f64> {
 pub fn fits(topology: &Topology) -> Result<(), Fault> {
     match topology.node_count() {
         n if n > MAX_NODES && !topology.is_package() => {
-            Err(Fault::new(format!("{n} nodes are more than the {MAX_NODES} that can be told apart")))
+            Err(Fault::new(format!("{n} nodes cannot be distinguished (limit: {MAX_NODES})")))
         }
         _ => Ok(()),
     }
@@ -47,7 +47,7 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<
         && topology.node_count() > FEW
     {
         heading.subtitle += &format!(
-            ". A node is a cube of {pes} PEs, named by row and column, or the IO of a SIP; of several links between two of them the busiest is shown"
+            ". A node is a cube of {pes} PEs, named by row and column, or the IO of a SIP; of several links between two nodes the busiest is shown"
         );
         return Ok(cubes_of(topology, heading, used, &sides(sips), *cubes));
     }

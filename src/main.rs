@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = given.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     if let Some(word) = given.iter().find(|w| w.to_str().is_none()) {
         let d = Diagnostic::error("E413", format!("{word:?} on the command line is not UTF-8"));
-        return early(&d.help("give the file a name of UTF-8 characters"), &words);
+        return early(&d.help("rename the file so that its name is UTF-8"), &words);
     }
     if given.is_empty() {
         let shown = std::io::Write::write_all(&mut std::io::stdout(), FIRST_STEPS.as_bytes());
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         |()| 0,
     );
     if let Some(folder) = confine::folder() {
-        session.words(&format!("kbc replay: what it wrote is in {}\n", folder.display()));
+        session.words(&format!("kbc replay: the written files are in {}\n", folder.display()));
     }
     match session.complete() {
         // A result that is not whole is worse than one that is wrong: nobody can see that.

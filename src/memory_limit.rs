@@ -33,8 +33,8 @@ pub fn limit() -> Option<u64> {
 pub fn check_variable() -> Result<(), Diagnostic> {
     match std::env::var(VARIABLE) {
         Ok(text) if bytes(&text).is_none() => {
-            Err(Diagnostic::error("E413", format!("{VARIABLE}={text} is no number of bytes"))
-                .help(format!("write {VARIABLE}=8GiB, or leave it out")))
+            Err(Diagnostic::error("E413", format!("{VARIABLE}={text} is not a number of bytes"))
+                .help(format!("write {VARIABLE}=8GiB, or unset it")))
         }
         _ => Ok(()),
     }
@@ -193,13 +193,11 @@ unsafe impl GlobalAlloc for Counted {
 fn over() -> ! {
     let text: &[u8] = match FORM.load(Ordering::Relaxed) {
         0 => {
-            b"[E369] error: this needs more memory than kbc may take\n  \
-              help: use smaller sizes or fewer ranks; KBC_MEMORY=8GiB lets kbc take so much\n"
+            b"[E369] error: this needs more memory than the limit of kbc\n  help: use smaller sizes or fewer ranks, or raise the limit with KBC_MEMORY=8GiB\n"
         }
-        1 => b"error[E369]: this needs more memory than kbc may take\n",
+        1 => b"error[E369]: this needs more memory than the limit of kbc\n",
         _ => {
-            b"{\"code\":\"E369\",\"severity\":\"error\",\"title\":\"this needs more memory than kbc may take\",\
-              \"labels\":[],\"notes\":[],\"help\":\"use smaller sizes or fewer ranks; KBC_MEMORY=8GiB lets kbc take so much\"}\n"
+            b"{\"code\":\"E369\",\"severity\":\"error\",\"title\":\"this needs more memory than the limit of kbc\",\"labels\":[],\"notes\":[],\"help\":\"use smaller sizes or fewer ranks, or raise the limit with KBC_MEMORY=8GiB\"}\n"
         }
     };
     let _ = std::io::Write::write_all(&mut Raw, text);

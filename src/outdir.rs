@@ -19,7 +19,7 @@ const HEADER: &str = "kbc manifest 1";
 /// E410 about a path.
 pub fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
     let why = match e.kind() {
-        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        io::ErrorKind::NotFound => "the folder does not exist".to_owned(),
         _ => words(e),
     };
     Diagnostic::error("E410", format!("cannot {what} {}: {why}", path.display()))
@@ -120,8 +120,8 @@ fn untouched(dir: &Path) -> Result<(), Diagnostic> {
         return Ok(());
     }
     let refuse = |why: String| {
-        Err(Diagnostic::error("E411", format!("{} is not replaced: {why}", dir.display()))
-            .help("choose another folder, or say --force"))
+        Err(Diagnostic::error("E411", format!("kbc does not replace {}: {why}", dir.display()))
+            .help("choose another folder, or write --force"))
     };
     if !dir.is_dir() {
         return refuse("it is a file".into());
@@ -134,7 +134,7 @@ fn untouched(dir: &Path) -> Result<(), Diagnostic> {
     let text = String::from_utf8_lossy(&manifest).into_owned();
     let mut lines = text.lines();
     if lines.next() != Some(HEADER) {
-        return refuse("its manifest is not one of kbc's".into());
+        return refuse("its manifest is not from kbc".into());
     }
     let mut listed = BTreeMap::new();
     for line in lines {
@@ -145,7 +145,7 @@ fn untouched(dir: &Path) -> Result<(), Diagnostic> {
     }
     for (name, bytes) in &present {
         match listed.remove(name) {
-            None => return refuse(format!("it holds {name}, which kbc did not write")),
+            None => return refuse(format!("it contains {name}, which kbc did not write")),
             Some(sum) if sum != checksum(bytes) => return refuse(format!("{name} was edited")),
             Some(_) => {}
         }

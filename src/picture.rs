@@ -29,9 +29,9 @@ fn form(out: &str) -> Result<Form, Diagnostic> {
     let found = ending.as_ref().and_then(|e| FORMS.iter().find(|f| f.0 == *e));
     found.map(|f| f.1).ok_or_else(|| {
         let known: Vec<String> = FORMS.iter().map(|f| format!(".{}", f.0)).collect();
-        let what = ending.map_or_else(|| "no ending".to_owned(), |e| format!("the ending .{e}"));
-        Diagnostic::error("E591", format!("{out} has {what}, which says no form of a picture"))
-            .help(format!("known are {}", known.join(" and ")))
+        let what = ending.map_or_else(|| "no extension".to_owned(), |e| format!("the extension .{e}"));
+        Diagnostic::error("E591", format!("{out} has {what}, which is not a picture format"))
+            .help(format!("the formats are {}", known.join(" and ")))
     })
 }
 
@@ -42,8 +42,8 @@ fn form(out: &str) -> Result<Form, Diagnostic> {
 pub fn check(picture: &Picture) -> Outcome {
     let form = form(&picture.out).map_err(|d| Failure::Usage(d.into()))?;
     if form == Form::Svg && picture.width.is_some() {
-        let d = Diagnostic::error("E416", "--width means nothing for an .svg, which has no pixels")
-            .help("name a .png");
+        let d = Diagnostic::error("E416", "--width does not apply to an .svg, which has no pixels")
+            .help("write a .png");
         return Err(Failure::Usage(d.into()));
     }
     Ok(())
@@ -60,7 +60,7 @@ impl From<ThemeChoice> for Theme {
 
 /// E590: why a figure is not drawn, by the name of its file.
 pub fn fault(name: &str, why: &Fault) -> Diagnostic {
-    Diagnostic::error("E590", format!("{name} is not drawn: {}", why.reason))
+    Diagnostic::error("E590", format!("{name} cannot be drawn: {}", why.reason))
 }
 
 /// Writes a chart to its file, and says what it shows.

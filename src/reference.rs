@@ -141,14 +141,13 @@ pub fn in_ns(unit: &str) -> Option<f64> {
 /// are not there.
 pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
     let wrong = |title: String, at: Span| {
-        Diagnostic::error("E481", title)
-            .primary(at, "here")
-            .help("docs/reference.md has the form of these files")
+        Diagnostic::error("E481", title).primary(at, "here").help("docs/reference.md describes these files")
     };
     let whole = Span::new(file, 0, 0);
     let reference: Reference = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
     if reference.reference != FORM {
-        let title = format!("`reference: {}` is another form than {FORM}", reference.reference);
+        let title =
+            format!("unsupported version `reference: {}`; this kbc reads {FORM}", reference.reference);
         return Err(wrong(title, whole));
     }
     // The last that is called so: of two the one too many.
@@ -163,15 +162,15 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
     for (i, f) in reference.figures.iter().enumerate() {
         let before = &reference.figures[..i];
         if before.iter().any(|b| b.name == f.name) {
-            return Err(wrong(format!("two figures are called `{}`", f.name), place(&f.name)));
+            return Err(wrong(format!("two figures have the name `{}`", f.name), place(&f.name)));
         }
         let ways = [f.run.is_some(), f.change.is_some(), f.rate.is_some(), f.ratio.is_some()];
         if ways.iter().filter(|w| **w).count() > 1 {
-            let title = format!("`{}` is more than one of a run, a change, a rate and a ratio", f.name);
+            let title = format!("`{}` can be only one of a run, a change, a rate and a ratio", f.name);
             return Err(wrong(title, place(&f.name)));
         }
         if f.measure != Measure::Time && f.run.is_none() {
-            let title = format!("`{}` says what of a run it is, and has none", f.name);
+            let title = format!("`{}` states a part of a run, but has no run", f.name);
             return Err(wrong(title, place(&f.name)));
         }
         let (what, units): (&str, &[&str]) = match (ways, f.measure) {
@@ -183,13 +182,13 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
             _ => ("", &[]),
         };
         if !units.is_empty() && !units.contains(&f.unit.as_str()) {
-            return Err(wrong(format!("`{}` is {what} and has the unit {}", f.name, f.unit), place(&f.name)));
+            return Err(wrong(format!("`{}` is {what}, and its unit is {}", f.name, f.unit), place(&f.name)));
         }
         if f.published.is_none() && (f.run.is_none() || f.within.is_some()) {
-            return Err(wrong(format!("`{}` does not say what was published", f.name), place(&f.name)));
+            return Err(wrong(format!("`{}` has no published value", f.name), place(&f.name)));
         }
         if !ways.contains(&true) && (f.note.is_none() || f.within.is_some()) {
-            let title = format!("`{}` says neither how it is measured nor, in a note, why it is not", f.name);
+            let title = format!("`{}` needs a measurement, or a note that states why there is none", f.name);
             return Err(wrong(title, place(&f.name)));
         }
         let named = f.change.iter().flat_map(|c| [&c.from, &c.to]);
@@ -197,7 +196,10 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
         let named = named.chain(f.ratio.iter().flat_map(|r| [&r.of, &r.by]));
         for name in named {
             if !before.iter().any(|b| b.name == *name && b.run.is_some() && b.measure != Measure::Notifies) {
-                return Err(wrong(format!("no time before it is called `{name}`"), place(&f.name)));
+                return Err(wrong(
+                    format!("there is no earlier time with the name `{name}`"),
+                    place(&f.name),
+                ));
             }
         }
     }

@@ -129,7 +129,7 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
             acts += 1;
             if acts > MOST {
                 let text = format!("a call of {} has more than {MOST} operations", schedule.name);
-                return Err(Diagnostic::error("E354", text).help("count a smaller one").into());
+                return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
             }
             let Some(region) = cursor.region().map(|r| r.0 as usize) else { continue };
             let bytes = |a: &Access| a.len.saturating_mul(width(schedule, a.mem));

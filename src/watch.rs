@@ -121,8 +121,8 @@ impl Watch for Watching {
 /// E416.
 pub fn forced(watch: &Asked, folder: bool) -> Result<(), Diagnostic> {
     if watch.force && watch.dump_dir.is_none() && !folder {
-        return Err(Diagnostic::error("E416", "--force means nothing where no folder is written")
-            .help("it replaces the folder of --dump-dir, or that of a target"));
+        return Err(Diagnostic::error("E416", "--force applies only when a folder is written")
+            .help("--force replaces the folder of --dump-dir, or that of a target"));
     }
     Ok(())
 }
@@ -136,12 +136,12 @@ fn known(watch: &Asked) -> Result<(), Diagnostics> {
 fn known_among(watch: &Asked, names: &[&str]) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
     for name in asked(watch).filter(|n| *n != "all" && !names.contains(n)) {
-        let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
-            .primary(Span::NONE, "asked for by --print-after")
-            .note(format!("the passes: {}", names.join(", ")));
+        let mut d = Diagnostic::error("E902", format!("unknown pass `{name}`"))
+            .primary(Span::NONE, "requested by --print-after")
+            .note(format!("the passes are {}", names.join(", ")));
         if tile_names().any(|n| n == name) {
             d = d.help(format!(
-                "it is a pass of the tile level, which has its turn where a target is emitted: --target {}",
+                "this is a pass of the tile level, which runs when code for a target is emitted: --target {}",
                 backends::default_target().name()
             ));
         } else if let Some(near) = kbc_diag::nearest::nearest(name, names.iter().copied()) {
@@ -204,7 +204,7 @@ fn tile_level(asked: &[&str], names: &[&str]) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
     for word in asked.iter().filter(|w| !names.contains(w)) {
         let mut d = Diagnostic::error("E902", format!("the tile level has no pass `{word}`"))
-            .note(format!("its passes: {}", names.join(", ")));
+            .note(format!("its passes are {}", names.join(", ")));
         if let Some(near) = kbc_diag::nearest::nearest(word, names.iter().copied()) {
             d = d.help(format!("did you mean `{near}`?"));
         }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// What is wrong, in words without a place, and the place.
 pub fn read<T: DeserializeOwned>(text: &str, file: FileId) -> Result<T, (String, Span)> {
     if let Some(at) = nesting::too_deep(text) {
-        return Err(("too many brackets are open at once".into(), Span::new(file, at, at + 1)));
+        return Err(("brackets nest too deeply".into(), Span::new(file, at, at + 1)));
     }
     serde_yaml::from_str(text).map_err(|e| {
         let at = e.location().map_or(0, |l| l.index().min(text.len()));

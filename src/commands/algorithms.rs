@@ -116,19 +116,19 @@ pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
     for (name, value) in defines(&source.of.define)? {
         match name.as_str() {
             "p" if source.of.ranks.is_some() => {
-                return Err(Diagnostic::error("E416", "--ranks and -D p= both say on how many ranks")
-                    .help("leave one of them out")
+                return Err(Diagnostic::error("E416", "--ranks and -D p= both define the number of ranks")
+                    .help("remove one of them")
                     .into());
             }
             "p" => ranks = Some(asked::ranks("-D p=", &value)?),
             other => {
                 return Err(Diagnostic::error(
                     "E413",
-                    format!("checking algorithms takes no parameter `{other}`"),
+                    format!("unknown parameter `{other}`: checking algorithms has only the parameter p"),
                 )
-                .note("what can be set: p, the number of ranks")
+                .note("p is the number of ranks")
                 .help(format!(
-                    "an argument of an algorithm is given with its name: --algorithm 'NAME({other}: {value})'"
+                    "give an argument of an algorithm with its name: --algorithm 'NAME({other}: {value})'"
                 ))
                 .into());
             }
@@ -136,13 +136,16 @@ pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
     }
     if !source.of.set.is_empty() {
         return Err(
-            Diagnostic::error("E416", "--set means nothing for algorithms, which have no machine").into()
+            Diagnostic::error("E416", "--set does not apply to algorithms, which have no machine").into()
         );
     }
     if let Some(shape) = &source.of.topology {
-        return Err(Diagnostic::error("E416", format!("--topology {shape} means nothing without a program"))
-            .help("use --ranks 8")
-            .into());
+        return Err(Diagnostic::error(
+            "E416",
+            format!("--topology {shape} does not apply without a program"),
+        )
+        .help("use --ranks 8")
+        .into());
     }
     Ok(ranks)
 }
@@ -189,7 +192,7 @@ fn telling(library: &Library, call: &Call, least: Diagnostics, given: bool) -> D
         {
             let mut d = at(verifier.advised(d), &call.sizes);
             for e in &mut d.list {
-                e.notes.push(format!("the least number of ranks on which it is wrong is {p}"));
+                e.notes.push(format!("the smallest number of ranks on which it is wrong is {p}"));
             }
             return d;
         }
@@ -202,7 +205,7 @@ fn merge(found: &mut Diagnostics, more: Diagnostics, name: &str) {
     for d in more.list {
         let same = |o: &&mut Diagnostic| o.code == d.code && o.span() == d.span();
         match found.list.iter_mut().find(same) {
-            Some(first) => first.notes.push(format!("`{name}` is wrong because of it")),
+            Some(first) => first.notes.push(format!("`{name}` is wrong because of this error")),
             None => found.list.push(d),
         }
     }
@@ -348,7 +351,7 @@ pub fn show(session: &mut Session, library: &Library, name: &str, args: &List) -
     let mut given: Vec<(String, i64)> = vec![];
     for (n, value) in defines(&args.define)? {
         let Ok(value) = value.parse::<i64>() else {
-            return Err(Diagnostic::error("E413", format!("-D {n}={value} is not a whole number")).into());
+            return Err(Diagnostic::error("E413", format!("-D {n}={value} is not an integer")).into());
         };
         given.push((n, value));
     }
@@ -365,7 +368,7 @@ pub fn show(session: &mut Session, library: &Library, name: &str, args: &List) -
         valid.sort_unstable();
         valid.dedup();
         return Err(Diagnostic::error("E413", format!("`{name}` has no size or parameter `{n}`"))
-            .note(format!("it has: {}", valid.join(", ")))
+            .note(format!("it has {}", valid.join(", ")))
             .into());
     }
     let pages = ids.iter().map(|id| page(session, library, *id, &given)).collect::<Result<Vec<_>, _>>()?;
@@ -447,7 +450,7 @@ fn page(
     let mut costs = vec![];
     for sizes in shapes {
         if let Some(bad) = sizes.iter().find(|s| **s < 1) {
-            return Err(Diagnostic::error("E413", format!("{bad} is no number of ranks")).into());
+            return Err(Diagnostic::error("E413", format!("{bad} is not a valid number of ranks")).into());
         }
         let root = decl.root.is_some().then(|| vec![0; sizes.len()]);
         let call = Call { alg: id, sizes: sizes.clone(), root, args: args.clone() };

@@ -55,7 +55,7 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     let mut row =
         |name: &str, ns: f64, words: &str| out += &format!("  {name:<10} {:>12}  {words}\n", time(ns));
     if b.partition.is_empty() {
-        row("nothing", 0.0, "there is nothing to move");
+        row("nothing", 0.0, "there is no data to move");
         return out;
     }
     let endpoint = topology.settings().endpoint_ns();
@@ -65,22 +65,25 @@ fn collective(topology: &Topology, c: &Collective) -> String {
         row("reduction", b.reduction_ns, "on every device");
     }
     if b.bandwidth_ns == 0.0 && b.slack_ns == 0.0 && c.problem.bytes > 0 {
-        row("bandwidth", 0.0, "nothing limits the links between the ranks");
+        row("bandwidth", 0.0, "no link between the ranks limits it");
         return out;
     }
     row("bandwidth", b.bandwidth_ns, &format!("{}; {}", b.bandwidth_bottleneck, b.method.words()));
     if b.slack_ns > 0.0 {
         let less = format!("-{}", time(b.slack_ns));
-        out += &format!("  {:<10} {less:>12}  of it: what rounding down may give away\n", "");
+        out += &format!("  {:<10} {less:>12}  of this: the part that rounding down may remove\n", "");
     }
     let k = b.partition.len();
     let Some((leaving, ns)) = evaluate(topology, &c.problem, &b.partition) else { return out };
     let formula = match (c.problem.kind, k) {
         (CollKind::AllReduce, 2) => {
-            "the larger of n / the least and 2 (k - 1) n / the sum of what can leave a part".to_owned()
+            "the larger of n / the smallest and 2 (k - 1) n / the sum of the bandwidths out of the parts"
+                .to_owned()
         }
-        (CollKind::AllReduce, _) => format!("2 (k - 1) n / the sum of what can leave a part, k = {k}"),
-        _ => "what must leave the first part / what can leave it".to_owned(),
+        (CollKind::AllReduce, _) => {
+            format!("2 (k - 1) n / the sum of the bandwidths out of the parts, k = {k}")
+        }
+        _ => "data that must leave the first part / bandwidth out of it".to_owned(),
     };
     out += &format!("  partition into {}: {} = {formula}\n", count(k as u64, "part"), time(ns));
     if p > LISTED {

@@ -171,8 +171,8 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
         };
         pe_times = (0..).zip(&timing.ranks).map(of).collect();
     } else if !errors.has_errors() {
-        let title = format!("{}: results are not what they should be", args.ccl);
-        errors.push(Diagnostic::error("E430", title).note("the report names the elements"));
+        let title = format!("{}: the results are wrong", args.ccl);
+        errors.push(Diagnostic::error("E430", title).note("the report lists the wrong elements"));
     }
     let found = found(&bench, &built, report, right, (elements, pes, pe_times));
     crash::stage(Stage::Report);
@@ -326,7 +326,7 @@ fn who(bench: &Bench, pe: u64) -> String {
 
 fn why(bench: &Bench, from: &Provenance) -> String {
     if from.is_complete() {
-        return "every contribution is there once, but of another element".to_owned();
+        return "every contribution is there once, but from another element".to_owned();
     }
     let of = |pes: &[u64], what: &str| {
         let many = pes.len() as u64 == bench.run.world_size * bench.each;
@@ -402,9 +402,7 @@ fn failures(bench: &Bench, found: &Found<'_>) -> Vec<String> {
     let run = &bench.run;
     let head = |rank: u64| format!("[FAIL] rank {rank} (ws={}, algo={})", run.world_size, run.algorithm);
     if found.right.is_none() {
-        return (0..run.world_size)
-            .map(|r| format!("{}: the run does not come to its end", head(r)))
-            .collect();
+        return (0..run.world_size).map(|r| format!("{}: the run does not end", head(r))).collect();
     }
     let mut out = vec![];
     for rank in 0..run.world_size {
@@ -451,19 +449,19 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
     };
     let r = &found.report;
     if !found.ok && found.wrong_elements.is_empty() && found.right.is_some() {
-        line("every element is right in this run, and the proof that it always is fails".into());
+        line("every element is correct in this run, but the proof for all runs fails".into());
     }
     let part = match bench.part {
-        Part::Sip => "ranks are SIPs, one PE of each takes part".to_owned(),
+        Part::Sip => "ranks are SIPs; one PE of each takes part".to_owned(),
         Part::Cube => {
-            format!("ranks are SIPs, one PE of each of their {} takes part", count(bench.each, "cube"))
+            format!("ranks are SIPs; one PE of each of their {} takes part", count(bench.each, "cube"))
         }
-        Part::All => format!("ranks are SIPs, all {} of each take part", count(bench.each, "PE")),
+        Part::All => format!("ranks are SIPs; all {} of each take part", count(bench.each, "PE")),
         Part::Pe => "ranks are PEs of SIP 0".to_owned(),
     };
     line(format!("world size {} (from {}): {part}", found.world_size, found.origin));
     line(format!(
-        "all-reduce: {}, {} of f16, {} a PE",
+        "all-reduce: {}, {} of f16, {} per PE",
         found.using,
         count(found.n_elem, "element"),
         bytes(found.bytes_per_pe)
@@ -481,7 +479,7 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
         ));
         line(spread(&found.pe_times));
         if !r.chosen.is_empty() {
-            line(format!("chosen for this machine, not published: {}", r.chosen.join("; ")));
+            line(format!("estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
         }
         // There is no program that `kbc explain` could take.
         path::short(r, "--report json", &mut line);

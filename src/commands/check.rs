@@ -89,7 +89,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
             algorithms::ranks(&source)?;
         } else {
             let flags = [("--ranks", source.of.ranks.is_some()), ("--using", !source.of.using.is_empty())];
-            refuse(&flags, "programs that only a call makes whole")?;
+            refuse(&flags, "programs whose arguments only a call defines")?;
             programs::known(&loaded, &source)?;
         }
         false
@@ -104,7 +104,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
             "E416",
             format!("{} has no program and no algorithm to check", source.file),
         )
-        .primary(Span::new(root, 0, 0), "nothing here")
+        .primary(Span::new(root, 0, 0), "in this file")
         .into());
     }
     if has_program && !asked {
@@ -126,22 +126,22 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         };
         let unused = unfit.into_iter().filter(|n| !used(n));
         unchecked.extend(unused.map(|n| {
-            format!("algorithm {n}: not checked: none of the usual shapes is one it is made for, and the program does not use it")
+            format!("algorithm {n}: not checked, because it is not defined for any of the usual shapes and the program does not use it")
         }));
     }
     // A tile kernel has a meaning where it is called.
     let kernels = uncalled_kernels(&loaded, root).into_iter().filter(|_| !asked);
-    unchecked.extend(kernels.map(|k| format!("kernel {k}: not checked: no program here calls it")));
+    unchecked.extend(kernels.map(|k| format!("kernel {k}: not checked, because no program here calls it")));
     report.unchecked = unchecked;
     let skipped: Vec<&ProgramReport> = report.programs.iter().filter(|p| p.not_checked.is_some()).collect();
     if skipped.is_empty() && report.unchecked.is_empty() {
         return finish(session, &report, args.report, true);
     }
     let names: Vec<String> = skipped.iter().map(|p| format!("`{}`", p.program)).collect();
-    let mut d = Diagnostic::error("E432", format!("{}: not everything was checked", source.file));
+    let mut d = Diagnostic::error("E432", format!("{}: some parts were not checked", source.file));
     if !names.is_empty() {
         d = d.note(format!("not called: {}", names.join(", ")));
-        d = d.help("call it from a program with the sizes it is for, and check that");
+        d = d.help("call it from a program with suitable sizes, and check that program");
     }
     for u in &report.unchecked {
         d = d.note(u.clone());
@@ -168,9 +168,9 @@ fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
     if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error(
             "E416",
-            format!("--topology {shape} means nothing for the proof of a schedule"),
+            format!("--topology {shape} does not apply to the proof of a schedule"),
         )
-        .help("kbc run times a .kir on a machine")
+        .help("use kbc run to time a .kir file on a machine")
         .into());
     }
     let module = kbc_compiler::load::read_schedule(session, &source.plain())?;

@@ -60,8 +60,8 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let artefacts = asked.artefacts.clone();
     let described = build::perturb(session, args.perturb.as_ref())?;
     let silent = || {
-        let d = Diagnostic::error("E416", "--perturb means nothing where nothing is timed")
-            .help("write the artefact to a file, --emit kir=FILE, and the report to standard output");
+        let d = Diagnostic::error("E416", "--perturb applies only to a timed run")
+            .help("write the output to a file, --emit kir=FILE, so that the report goes to standard output");
         Failure::Usage(d.into())
     };
     if described.is_some() && artefacts.iter().any(|a| a.1 == "-") {
@@ -81,12 +81,12 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let built = build(session, &args.source.plain(), passes, &mut watching)?;
     if let (Some(l), Some(_)) = (&built.local, target) {
         let name = l.name.clone().unwrap_or_else(|| "it".into());
-        let d = Diagnostic::error("E548", format!("no target emits kernels for the local program `{name}`"))
+        let d = Diagnostic::error("E548", format!("a local program cannot be emitted: `{name}`"))
             .primary(
                 l.parts.first().map_or(Span::NONE, |p| p.span),
-                "sizes of one rank, of which no family of kernels follows",
+                "these are sizes on one rank, and a kernel needs global sizes",
             )
-            .help("write it as a `program` with global shapes, or compile it with --target sim");
+            .help("write it as a `program` with global shapes, or use --target sim");
         return Err(d.into());
     }
     let names = analyse::output_names(&built.typed);
@@ -97,9 +97,9 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         if let Some((kind, _)) = kinds {
             return Err(Diagnostic::error(
                 "E416",
-                format!("there is no {kind} of a module without a schedule"),
+                format!("there is no {kind} before the module has a schedule"),
             )
-            .help("let the passes run up to `synchronize`")
+            .help("run the passes up to `synchronize`")
             .into());
         }
         if described.is_some() {
@@ -229,8 +229,11 @@ fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
     if !emits {
         if args.out.is_some() {
             return usage(
-                Diagnostic::error("E416", "--out is the folder of emitted code, and target sim emits none")
-                    .help("use --emit kir=FILE or --dump-dir DIR"),
+                Diagnostic::error(
+                    "E416",
+                    "--out is the folder of emitted code, and target sim emits no code",
+                )
+                .help("use --emit kir=FILE or --dump-dir DIR"),
             );
         }
         if let Some((kind, _)) = texts.first() {
@@ -240,7 +243,7 @@ fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
                     format!("there is no {kind} for target sim, which emits no kernel"),
                 )
                 .help(format!(
-                    "say --target {}; kbc list targets has the others",
+                    "write --target {}; kbc list targets lists the others",
                     backends::default_target().name()
                 )),
             );
@@ -269,8 +272,8 @@ pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: b
         return Ok(());
     }
     Err(Failure::Program(Diagnostics::from(
-        Diagnostic::error("E430", format!("{}: results are not what they should be", report.file))
-            .note("the report names the elements"),
+        Diagnostic::error("E430", format!("{}: the results are wrong", report.file))
+            .note("the report lists the wrong elements"),
     )))
 }
 
@@ -296,9 +299,12 @@ fn folder(args: &Compile) -> Outcome<String> {
     match Path::new(&args.source.file).file_stem() {
         Some(stem) if args.source.file != "-" => Ok(format!("{}.{}", stem.to_string_lossy(), args.target)),
         _ => Err(Failure::Usage(
-            Diagnostic::error("E416", "a program from standard input has no name for a folder")
-                .help("say -o DIR")
-                .into(),
+            Diagnostic::error(
+                "E416",
+                "a program from standard input has no name, so the folder must be given",
+            )
+            .help("write -o DIR")
+            .into(),
         )),
     }
 }
@@ -314,8 +320,8 @@ pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String
     for e in emit {
         let (kind, path) = e.split_once('=').unwrap_or((e, "-"));
         if !kinds.contains(&kind) {
-            let mut d = Diagnostic::error("E416", format!("there is nothing called `{kind}` to emit"))
-                .note(format!("what can be emitted: {}", kinds.join(", ")));
+            let mut d = Diagnostic::error("E416", format!("unknown output `{kind}` of --emit"))
+                .note(format!("the outputs are {}", kinds.join(", ")));
             if let Some(near) = nearest(kind, kinds.iter().copied()) {
                 d = d.help(format!("did you mean `{near}`?"));
             }

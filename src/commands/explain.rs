@@ -35,7 +35,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if TOPICS.contains(&args.topic.as_str()) {
         let Some(file) = &args.file else {
             return usage(
-                Diagnostic::error("E416", format!("explain {} is about a program", args.topic))
+                Diagnostic::error("E416", format!("explain {} needs a program", args.topic))
                     .help(format!("write kbc explain {} FILE", args.topic)),
             );
         };
@@ -43,8 +43,8 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         let traffic = args.topic == "traffic";
         if args.report == ReportFormat::Json && !timed && !traffic {
             return usage(
-                Diagnostic::error("E416", format!("explain {} has no JSON", args.topic))
-                    .help("traffic, path and links have one"),
+                Diagnostic::error("E416", format!("explain {} has no JSON output", args.topic))
+                    .help("explain traffic, explain path and explain links have one"),
             );
         }
         let source = Source { file: file.clone(), of: args.of.clone(), post: None };
@@ -52,8 +52,8 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             (Some(name), "window" | "traffic") => emit::target(name)?,
             (Some(_), _) => {
                 return usage(
-                    Diagnostic::error("E416", format!("--target means nothing for explain {}", args.topic))
-                        .help("explain window and explain traffic have one"),
+                    Diagnostic::error("E416", format!("--target does not apply to explain {}", args.topic))
+                        .help("only explain window and explain traffic have a target"),
                 );
             }
             (None, _) => None,
@@ -86,7 +86,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if args.report == ReportFormat::Json {
         return usage(Diagnostic::error(
             "E416",
-            "--report json is about explain traffic, explain path and explain links",
+            "--report json applies only to explain traffic, explain path and explain links",
         ));
     }
     if codes::find(&args.topic).is_some() {
@@ -94,7 +94,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         refuse(&[("--target", args.target.is_some())], &format!("the page of {}", args.topic))?;
     }
     if args.file.is_some() && codes::find(&args.topic).is_some() {
-        return usage(Diagnostic::error("E416", format!("the page of {} is about no file", args.topic)));
+        return usage(Diagnostic::error("E416", format!("explain {} takes no file", args.topic)));
     }
     match codes::find(&args.topic.to_uppercase()) {
         Some(code) => {
@@ -116,8 +116,8 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
         let machine = machine(session, &source.of.plain(), module.machine.as_ref(), Some(schedule))?;
         let Some((topology, _)) = machine else {
             return usage(
-                Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))
-                    .help("say --topology"),
+                Diagnostic::error("E416", format!("{} names no machine, so it cannot be timed", source.file))
+                    .help("give one with --topology"),
             );
         };
         report.machine = Some(topology.to_string());
@@ -158,8 +158,8 @@ fn usage(d: Diagnostic) -> Outcome {
 
 fn unknown(topic: &str) -> Diagnostic {
     let all: Vec<&str> = codes::CODES.iter().map(|c| c.code).chain(TOPICS).collect();
-    let mut d = Diagnostic::error("E416", format!("there is no page about `{topic}`"))
-        .note(format!("pages: {}, and the codes of messages", TOPICS.join(", ")));
+    let mut d = Diagnostic::error("E416", format!("there is no explanation of `{topic}`"))
+        .note(format!("explanations: {}, and the codes of messages", TOPICS.join(", ")));
     if let Some(near) = nearest(&topic.to_uppercase(), all.iter().copied()).or_else(|| nearest(topic, TOPICS))
     {
         d = d.help(format!("did you mean `{near}`?"));
@@ -173,7 +173,7 @@ fn placement(built: &Built) -> String {
     let part = |p: &LocalPart| {
         let ranks: Vec<String> = p.ranks.iter().take(8).map(u64::to_string).collect();
         let more = if p.ranks.len() > 8 { ", .." } else { "" };
-        format!("ranks {}{more}: types are a rank's own\n{}", ranks.join(", "), values(&p.graph))
+        format!("ranks {}{more}: types state the sizes on one rank\n{}", ranks.join(", "), values(&p.graph))
     };
     local.parts.iter().map(part).collect()
 }
@@ -186,7 +186,7 @@ fn values(g: &Graph) -> String {
 
 /// The memory map of a rank's window domain.
 fn window(s: &Schedule) -> String {
-    let mut out = String::from("windows (bytes of every rank's domain)\n");
+    let mut out = String::from("windows (bytes in the domain of every rank)\n");
     for w in &s.windows {
         let size = w.slots * w.capacity * w.dtype.bytes();
         let from = w.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + size));
@@ -199,7 +199,7 @@ fn window(s: &Schedule) -> String {
             w.memory
         );
     }
-    out += "signals (bytes of every rank's signal area, 64 a counter)\n";
+    out += "signals (bytes in the signal area of every rank, 64 per counter)\n";
     for g in &s.signals {
         let from = g.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + 64 * g.count));
         out += &format!("  {:<28} {from:<20} {} counters\n", g.name.as_str(), g.count);

@@ -41,8 +41,8 @@ fn files(names: &[String], found: &mut Diagnostics) -> Vec<String> {
             out.push(name.clone());
         } else {
             found.push(
-                Diagnostic::error("E416", format!("{name} has no form"))
-                    .help("kbc fmt takes .kb and .kir files, folders, and - for standard input"),
+                Diagnostic::error("E416", format!("{name} cannot be formatted"))
+                    .help("give .kb or .kir files, folders, or - for standard input"),
             );
         }
     }
@@ -122,7 +122,7 @@ fn unformed(session: &Session, file: FileId, path: &str, text: &str, formatted: 
     }
     let line = text[at..].lines().next().map_or(0, str::len);
     let name = session.map.get(file).map_or(path, |f| &f.name);
-    Diagnostic::error("E039", format!("{name} is not in its form"))
+    Diagnostic::error("E039", format!("{name} is not formatted"))
         .primary(Span::new(file, at, at + line), "first line that would change")
         .help(format!("kbc fmt {name}"))
 }

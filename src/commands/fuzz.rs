@@ -183,7 +183,7 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
     let d = Diagnostic::error(
         "E994",
         format!(
-            "{} schedules escape the checker, {} right ones are refused, {} are refused without a reason",
+            "{} wrong schedules pass the checker, {} correct ones are rejected, {} are rejected without a reason",
             sum.escaped.len(),
             sum.alarms.len(),
             sum.unexplained.len()
@@ -230,8 +230,8 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
         Some((number, _, what)) => {
             let title = format!("number {number} of seed {}: {what}", range.seed);
             let d = Diagnostic::error("E990", title)
-                .note(format!("{} wrong in all", tally.wrong.len()))
-                .help("an error of kbc: please report it with the file written");
+                .note(format!("{} wrong in total", tally.wrong.len()))
+                .help("this is an error of kbc: please report it with the written file");
             Err(d.into())
         }
     }
@@ -271,6 +271,6 @@ fn reproducer(mode: &str, seed: u64, d: &Difference) -> String {
 
 fn differs(title: String, count: usize) -> Diagnostic {
     let d = Diagnostic::error("E993", format!("two engines differ: {title}"))
-        .help("the interpreter defines what is right: a bug of kbc, please report it with the file written");
-    if count > 1 { d.note(format!("{count} differences in all")) } else { d }
+        .help("the interpreter defines the correct result; this is a bug of kbc, please report it with the written file");
+    if count > 1 { d.note(format!("{count} differences in total")) } else { d }
 }

@@ -26,8 +26,8 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
         }
         below(Path::new(path), &mut examples).map_err(cannot)?;
         if examples.len() == before {
-            return Err(Diagnostic::error("E416", format!("{path} has no file that kbc reads"))
-                .help("name files, or folders with files, whose endings kbc knows")
+            return Err(Diagnostic::error("E416", format!("{path} contains no file that kbc can read"))
+                .help("give files with a known extension, or folders with such files")
                 .into());
         }
     }
@@ -53,13 +53,13 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
         let tried: u64 = s.tried.values().sum();
         if tried >= next {
             next += STEP;
-            session.words(&format!("{tried} files, {told} are not read as they should be\n"));
+            session.words(&format!("{tried} files, {told} not read correctly\n"));
         }
     });
     let counts: Vec<String> = sum.tried.iter().map(|(r, n)| format!("{n} {r:?}").to_lowercase()).collect();
     let tried: u64 = sum.tried.values().sum();
     session.result(&format!(
-        "{tried} files: {}; {} are not read as they should be",
+        "{tried} files: {}; {} not read correctly",
         counts.join(", "),
         sum.failures.len()
     ));
@@ -71,9 +71,9 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
         None => Ok(()),
         Some(f) => {
             let title = format!("a reader fails: {}", line(f).trim_end());
-            let d =
-                Diagnostic::error("E993", title).help("a bug of kbc, please report it with the file written");
-            Err(d.note(format!("{} failures in all", sum.failures.len())).into())
+            let d = Diagnostic::error("E993", title)
+                .help("this is a bug of kbc, please report it with the written file");
+            Err(d.note(format!("{} failures in total", sum.failures.len())).into())
         }
     }
 }

@@ -44,7 +44,7 @@ impl Setting {
             d.list.iter_mut().for_each(|e| e.notes.push(format!("with {}", list.join(", "))));
         }
         if self.tried {
-            let note = "nothing excludes these arguments: a `where` does, or a paragraph `Variants:` of the documentation that says which it is meant for";
+            let note = "to exclude such arguments, write a `where`, or a paragraph `Variants:` in the documentation that lists the intended ones";
             d.list.iter_mut().for_each(|e| e.notes.push(note.to_owned()));
         }
         d
@@ -139,10 +139,13 @@ pub fn asked(library: &Library, id: AlgId, asked: &Asked) -> Result<Vec<Setting>
                 next.push(s);
             }
             if next.len() > MOST {
-                return Err(Diagnostic::error("E413", format!("more than {MOST} combinations of arguments"))
-                    .primary(name.span, "with this one")
-                    .help("ask for fewer at a time")
-                    .into());
+                return Err(Diagnostic::error(
+                    "E413",
+                    format!("there are more than {MOST} combinations of arguments"),
+                )
+                .primary(name.span, "the limit is exceeded here")
+                .help("request fewer at a time")
+                .into());
             }
         }
         out = next;
@@ -174,8 +177,8 @@ fn parameter(
         }
         (_, is_alg) => {
             let kind = if is_alg { "an algorithm" } else { "a number" };
-            Err(Diagnostic::error("E006", format!("parameter `{}` is {kind}", name.node))
-                .primary(value.span, "this is none")
+            Err(Diagnostic::error("E006", format!("parameter `{}` must be {kind}", name.node))
+                .primary(value.span, "this value is of another kind")
                 .into())
         }
     }
@@ -188,7 +191,7 @@ fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Res
         ExprKind::Bool(b) => Arg::Word(b.to_string()),
         ExprKind::Name(n) => Arg::Word(n.clone()),
         _ => {
-            return Err(Diagnostic::error("E006", "no option can be this")
+            return Err(Diagnostic::error("E006", "invalid value of an option")
                 .primary(value.span, "here")
                 .into());
         }

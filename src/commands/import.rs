@@ -48,10 +48,10 @@ pub fn is_one(session: &mut Session, path: &str) -> bool {
 pub fn no_post(source: &Source) -> Outcome {
     match &source.post {
         Some(_) if source.file.is_empty() => {
-            Err(Diagnostic::error("E416", "--post means nothing without an imported schedule").into())
+            Err(Diagnostic::error("E416", "--post applies only to an imported schedule").into())
         }
-        Some(_) => Err(Diagnostic::error("E416", format!("--post means nothing for {}", source.file))
-            .help("a program says itself what it computes; --post is for .xml files")
+        Some(_) => Err(Diagnostic::error("E416", format!("--post does not apply to {}", source.file))
+            .help("a program defines its own result; --post is for .xml files")
             .into()),
         None => Ok(()),
     }
@@ -75,9 +75,9 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     if args.target.is_some() || source.of.topology.is_some() || !source.of.set.is_empty() {
         return Err(Diagnostic::error(
             "E416",
-            "--target, --topology and --set mean nothing for the proof of a schedule",
+            "--target, --topology and --set do not apply to the proof of a schedule",
         )
-        .help("kbc run times a schedule on a machine")
+        .help("use kbc run to time a schedule on a machine")
         .into());
     }
     let mut it = import(session, "check", &source)?;
@@ -95,8 +95,8 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
             "E416",
             format!("an imported schedule cannot be compiled for {}", args.target),
         )
-        .note("its queues have no form there")
-        .help("--target sim executes it here")
+        .note("the target does not support its queues")
+        .help("use --target sim to execute it on this computer")
         .into());
     }
     let idle = [
@@ -107,8 +107,8 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
         ("--dump-dir", args.watch.dump_dir.is_some()),
     ];
     if let Some((flag, _)) = idle.iter().find(|f| f.1) {
-        return Err(Diagnostic::error("E416", format!("{flag} means nothing for {}", args.source.file))
-            .help("an imported schedule goes through no pass; --emit kir=FILE writes it")
+        return Err(Diagnostic::error("E416", format!("{flag} does not apply to {}", args.source.file))
+            .help("no pass runs on an imported schedule; write it with --emit kir=FILE")
             .into());
     }
     let kinds = ["kir", "dot", "trace", "log"];
@@ -154,9 +154,9 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
     if args.calls.is_some_and(|n| n > 1) {
-        return Err(Diagnostic::error("E416", "an imported schedule is proven for one call")
-            .note("the runtime ends its kernel between two calls")
-            .help("leave --calls away")
+        return Err(Diagnostic::error("E416", "an imported schedule is proven for one call only")
+            .note("the runtime ends the kernel after every call")
+            .help("remove --calls")
             .into());
     }
     let mut it = import(session, "run", &args.source)?;
@@ -208,24 +208,25 @@ fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
     for (name, value) in defines(&source.of.define)? {
         match name.as_str() {
             "bytes" => {
-                let n = bytes(&value)
-                    .ok_or_else(|| wrong("bytes", &value, "a number of bytes is wanted, 8388608 or 8M"))?;
+                let n = bytes(&value).ok_or_else(|| {
+                    wrong("bytes", &value, "expected a number of bytes, such as 8388608 or 8M")
+                })?;
                 out.bytes = Some(n);
             }
             "dtype" => {
                 let found = DType::parse(&value).filter(|d| d.reduces() || !algo.coll.reduces());
                 out.options.dtype = found
                     .filter(|d| d.is_float() || *d == DType::I32)
-                    .ok_or_else(|| wrong("dtype", &value, "f32, f16, bf16 or i32"))?;
+                    .ok_or_else(|| wrong("dtype", &value, "expected f32, f16, bf16 or i32"))?;
             }
             "op" => {
-                out.options.op =
-                    ReduceOp::parse(&value).ok_or_else(|| wrong("op", &value, "sum, prod, min or max"))?;
+                out.options.op = ReduceOp::parse(&value)
+                    .ok_or_else(|| wrong("op", &value, "expected sum, prod, min or max"))?;
             }
             "root" => {
                 let root = value.parse().ok().filter(|r| *r < algo.ranks() && algo.coll.rooted());
                 let valid = match algo.coll.rooted() {
-                    true => format!("a rank below {} is wanted", algo.ranks()),
+                    true => format!("expected a rank below {}", algo.ranks()),
                     false => format!("{} has no root", algo.coll.name()),
                 };
                 out.options.root = root.ok_or_else(|| wrong("root", &value, &valid))?;
@@ -233,7 +234,7 @@ fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
             _ => {
                 let mut d =
                     Diagnostic::error("E413", format!("an imported schedule has no parameter `{name}`"))
-                        .note(format!("its parameters: {}", NAMES.join(", ")));
+                        .note(format!("the parameters are {}", NAMES.join(", ")));
                 if let Some(near) = nearest(&name, NAMES) {
                     d = d.help(format!("did you mean `{near}`?"));
                 }
@@ -248,7 +249,7 @@ fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
             return Err(wrong(
                 "bytes",
                 &n.to_string(),
-                &format!("a multiple of {one} is wanted, one element a chunk"),
+                &format!("expected a multiple of {one}, with at least one element per chunk"),
             ));
         }
         out.options.elements = n / one;
@@ -347,7 +348,7 @@ fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Ou
     let found: Vec<_> = loaded.library.collectives_in(root).collect();
     let place = Span::new(root, 0, 0);
     let [one] = found[..] else {
-        let text = format!("{path} declares {} collectives, and one is wanted", found.len());
+        let text = format!("{path} declares {} collectives, and one is expected", found.len());
         return Err(Diagnostic::error("E387", text).primary(place, "in this file").into());
     };
     let decl = loaded.library.collective(one);
@@ -356,14 +357,23 @@ fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Ou
     let names: &[&str] = if algo.aliased { &["v"] } else { &["src", "dst"] };
     if let Some(b) = promise.buffers.iter().find(|b| !names.contains(&b.name.as_str())) {
         let text = format!("the buffers of this schedule are {}, not `{}`", names.join(" and "), b.name);
-        let how =
-            if algo.inplace { "in place, i and o are one buffer `v`" } else { "`src` is i and `dst` is o" };
+        let how = if algo.inplace {
+            "in an in-place schedule, i and o are one buffer `v`"
+        } else {
+            "`src` must be i and `dst` must be o"
+        };
         return Err(Diagnostic::error("E387", text).primary(decl.span, "declared here").note(how).into());
     }
     let blocks = promise.buffers.iter().any(|b| b.blocks);
     if blocks && !algo.chunks.is_multiple_of(algo.ranks()) {
-        let text = format!("{} chunks are not a block for each of {} ranks", algo.chunks, algo.ranks());
-        return Err(Diagnostic::error("E387", text).primary(decl.span, "declared with blocks here").into());
+        let text = format!(
+            "{} chunks cannot be divided into one block for each of {} ranks",
+            algo.chunks,
+            algo.ranks()
+        );
+        return Err(Diagnostic::error("E387", text)
+            .primary(decl.span, "the blocks are declared here")
+            .into());
     }
     Ok(promise)
 }
@@ -401,8 +411,8 @@ fn simulate(
     wanted: &Wanted,
 ) -> Outcome<Tensor> {
     if !how.data.input.is_empty() {
-        return Err(Diagnostic::error("E416", "--input means nothing for an imported schedule")
-            .note("every rank's contribution is generated")
+        return Err(Diagnostic::error("E416", "--input does not apply to an imported schedule")
+            .note("the contribution of every rank is generated")
             .into());
     }
     let names = ["y".to_owned()];
@@ -422,7 +432,7 @@ fn simulate(
         time(session, it, &topology, wanted, &how.options)?;
         it.report.machine = Some(match &source.of.topology {
             Some(_) => topology.to_string(),
-            None => format!("{topology} (the file names no machine)"),
+            None => format!("{topology} (assumed, because the file names no machine)"),
         });
         if let (Some(p), Some(s)) = (described.or(own), it.built.schedule()) {
             it.report.perturb = Some(perturb::runs(s, &topology, &p)?);
@@ -486,7 +496,7 @@ fn numbers(
     it.report.inputs = vec![InputReport {
         name: "x".into(),
         r#type: x.to_string(),
-        from: "generated: exact integers, one part a rank".into(),
+        from: "generated: exact integers, one part per rank".into(),
     }];
     let Some(outputs) = result.outputs.last() else { return Ok(()) };
     let parts: Vec<_> = outputs.iter().filter_map(|r| r.first().cloned()).collect();
@@ -513,8 +523,9 @@ fn golden(promise: &Promise, inplace: bool, inputs: &Tensor, y: &TensorType, ran
     let own: Vec<Vec<f64>> = all.chunks(each.max(1)).map(<[f64]>::to_vec).collect();
     let output = if inplace { "v" } else { "dst" };
     let elements = y.elements() / ranks.max(1);
-    definition::wanted(promise, &own, output, elements)
-        .map_err(|why| Diagnostic::error("E387", format!("the postcondition has no numbers: {why}")).into())
+    definition::wanted(promise, &own, output, elements).map_err(|why| {
+        Diagnostic::error("E387", format!("the postcondition cannot be evaluated: {why}")).into()
+    })
 }
 
 /// Values, and that each is to be hit exactly: inputs are integers whose combination the type holds. Where nothing is

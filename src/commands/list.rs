@@ -59,13 +59,13 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     };
     let declared = ["algorithms", "collectives", "functions", "kernels", "programs"].contains(&what);
     if !args.define.is_empty() {
-        return Err(Diagnostic::error("E416", "-D means nothing without the name of an algorithm")
-            .help("kbc list ring -D p=64")
+        return Err(Diagnostic::error("E416", "-D applies only with the name of an algorithm")
+            .help("write kbc list ring -D p=64")
             .into());
     }
     if let (Some(file), false) = (files.first(), declared) {
         return Err(
-            Diagnostic::error("E416", format!("no file declares {what}: {file} means nothing here")).into()
+            Diagnostic::error("E416", format!("no file declares {what}, so {file} does not apply")).into()
         );
     }
     let table = match what {
@@ -115,11 +115,8 @@ fn human(table: &[Entry]) -> String {
 }
 
 fn unknown(what: &str, library: &kbc_rounds::Library) -> Diagnostic {
-    let d = Diagnostic::error(
-        "E416",
-        format!("there is no list of `{what}`, no such algorithm, and no such file"),
-    )
-    .note(format!("lists: {}", WHAT.join(", ")));
+    let d = Diagnostic::error("E416", format!("`{what}` is not a list, an algorithm or a file"))
+        .note(format!("lists: {}", WHAT.join(", ")));
     let algorithms = library.algorithms().map(|id| library.algorithm_name(id).node.as_str());
     match nearest(what, WHAT.into_iter().chain(algorithms)) {
         Some(near) => d.help(format!("did you mean `{near}`?")),
@@ -143,7 +140,7 @@ fn topology(name: &str) -> Entry {
 fn targets() -> Vec<Entry> {
     let mut out = vec![entry("sim", "proves, executes on every rank, compares, times", "")];
     out.extend(platforms().iter().map(|(backend, p)| match p.unsupported_because {
-        Some(why) => entry(p.name, &format!("refused: {why}"), ""),
+        Some(why) => entry(p.name, &format!("not supported: {why}"), ""),
         None => entry(p.name, backend.about(), ""),
     }));
     out

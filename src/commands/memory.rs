@@ -23,7 +23,7 @@ pub(super) fn text(built: &Built) -> Outcome<String> {
     let Memories { list } = lay_out(schedule, &built.topology, &built.placements)?;
     if list.is_empty() {
         return Ok(
-            "the machine does not say how large a memory is that the program uses: hbm_size and its like\n"
+            "the machine does not state the size of any memory that the program uses (hbm_size, tcm_size, ..)\n"
                 .into(),
         );
     }
@@ -102,7 +102,7 @@ fn work(schedule: &Schedule, program: &Program<'_>, topology: &Topology) -> Stri
             moves.iter().map(one).sum::<u64>()
         };
         out += &format!(
-            "  {} %{}: {} of {} PEs, {most} elements at most, {} B fetched",
+            "  {} %{}: {} of {} PEs, at most {most} elements each, {} B fetched",
             SOp::Local(op.clone()).word(),
             schedule.buffer(op.dst()).name,
             share.parts.len(),

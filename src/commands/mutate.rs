@@ -36,7 +36,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let Subjects { subjects, left_out } = all;
     if subjects.is_empty() {
         return Err(Diagnostic::error("E416", "there is no schedule to mutate")
-            .help("name files with algorithms or programs that exist on these numbers of ranks")
+            .help("give files with algorithms or programs that are defined for these numbers of ranks")
             .into());
     }
     let settings = Settings {
@@ -75,7 +75,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
         return Ok(());
     }
     let what = format!(
-        "{} mutants escape the checker, {} right schedules are refused",
+        "{} wrong mutants pass the checker, {} correct schedules are rejected",
         r.escaped_list.len(),
         r.false_alarms
     );
@@ -101,7 +101,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
     if file.ends_with(".kir") {
         let (_, module) = load_kir(session, file)?;
         let Some(schedule) = module.schedule() else {
-            return Err(Diagnostic::error("E416", format!("{file} is a graph, and a schedule is needed"))
+            return Err(Diagnostic::error("E416", format!("expected a schedule, and {file} is a graph"))
                 .help("lower it with `kbc opt` first")
                 .into());
         };
@@ -126,8 +126,8 @@ fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
     let (lo, hi) = text.split_once("..").unwrap_or((text, text));
     match (lo.trim().parse::<u64>(), hi.trim().parse::<u64>()) {
         (Ok(lo), Ok(hi)) if 1 < lo && lo <= hi && hi <= MOST_RANKS => Ok(lo..=hi),
-        _ => Err(Diagnostic::error("E413", format!("--ranks {text} is no range of ranks"))
-            .help(format!("write --ranks 2..9; at least 2 and at most {MOST_RANKS}"))),
+        _ => Err(Diagnostic::error("E413", format!("--ranks {text} is not a valid range of ranks"))
+            .help(format!("write --ranks 2..9, with at least 2 and at most {MOST_RANKS} ranks"))),
     }
 }
 

@@ -58,7 +58,7 @@ fn fits(session: &mut Session, name: &str) -> Outcome {
     {
         return wrong(
             format!("`{name}` cannot be the name of an algorithm"),
-            "use letters, digits and `_`, with a letter first, and no reserved word: kbc new my_ring",
+            "use letters, digits and `_`, beginning with a letter, and no reserved word: kbc new my_ring",
         );
     }
     let library = library(session, &[])?;
@@ -67,7 +67,7 @@ fn fits(session: &mut Session, name: &str) -> Outcome {
     if taken {
         return wrong(
             format!("the library has an algorithm or a collective `{name}` already"),
-            "take another name, for example `my_ring`; `kbc list` prints the names of the library",
+            "choose another name, such as `my_ring`; `kbc list` prints the names of the library",
         );
     }
     Ok(())

@@ -9,8 +9,13 @@ pub fn text(built: &Built) -> String {
     let table = &built.overlap;
     if built.local.is_some() {
         return match table.streams {
-            true => "on streams: what stands between a collective and its `wait` runs beside it\n".into(),
-            false => "one after another: nothing stands before a `wait`, or there are several parts\n".into(),
+            true => {
+                "on streams: operations between a collective and its `wait` run in parallel with it\n".into()
+            }
+            false => {
+                "one after another: there are no operations before a `wait`, or there are several parts\n"
+                    .into()
+            }
         };
     }
     if table.looked.is_empty() {
@@ -30,7 +35,10 @@ pub fn text(built: &Built) -> String {
             format!("one after another: {} simulated; on streams it would be {}\n", time(s), time(b))
         }
         (false, None) => {
-            format!("one after another: {} estimated; nothing runs beside a collective\n", time(serial))
+            format!(
+                "one after another: {} estimated; nothing can run in parallel with a collective\n",
+                time(serial)
+            )
         }
     };
     out
@@ -38,11 +46,11 @@ pub fn text(built: &Built) -> String {
 
 fn one(l: &Looked) -> String {
     let how = match (l.asked, l.pieces) {
-        (true, k) => format!("{} asked for by the program", count(k, "piece")),
+        (true, k) => format!("{} requested by the program", count(k, "piece")),
         (false, 1) => match &l.why {
-            Some(why) => format!("whole: {why}"),
-            None if l.tried.is_empty() => "whole: local work takes no time on this machine".into(),
-            None => "whole: pieces are not faster".into(),
+            Some(why) => format!("not split: {why}"),
+            None if l.tried.is_empty() => "not split: local work takes no time on this machine".into(),
+            None => "not split: pieces are not faster".into(),
         },
         (false, k) => count(k, "piece"),
     };

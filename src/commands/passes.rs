@@ -32,8 +32,8 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
                 .map(|e| e.info.name)
                 .chain(backends::passes().into_iter().map(|p| p.name))
                 .collect();
-            let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
-                .note(format!("the passes: {}", names.join(", ")));
+            let mut d = Diagnostic::error("E902", format!("unknown pass `{name}`"))
+                .note(format!("the passes are {}", names.join(", ")));
             if let Some(near) = nearest(name, names) {
                 d = d.help(format!("did you mean `{near}`?"));
             }
@@ -68,7 +68,7 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
             list(i.breaks)
         );
     }
-    out += "\ntile level, where a target is emitted\n";
+    out += "\ntile level, when code for a target is emitted\n";
     for pass in backends::passes() {
         out += &format!("{:<12} {}\n", pass.name, pass.doc);
     }

@@ -71,7 +71,7 @@ fn about(report: &Report, ns: f64) -> String {
     }
     parts.push(format!("{} a call", Quantity::Time.show(ns, 4)));
     if let (Some(percent), Some(why)) = (report.percent, &report.bottleneck) {
-        parts.push(format!("{} of the bound, which is {why}", Quantity::Percent.show(percent, 3)));
+        parts.push(format!("{} of the bound ({why})", Quantity::Percent.show(percent, 3)));
     }
     parts.join(", ")
 }

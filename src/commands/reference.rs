@@ -80,7 +80,7 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     }
     let names: Vec<&str> = off.iter().map(|r| r.name.as_str()).collect();
     let count = all.iter().map(|f| f.figures.len()).sum::<usize>();
-    let title = format!("farther off than the file allows: {} of {count} figures", off.len());
+    let title = format!("{} of {count} figures deviate more than the file allows", off.len());
     let d = Diagnostic::error("E997", title).note(names.join("; "));
     Err(Failure::Program(Diagnostics::from(d)))
 }
@@ -220,10 +220,10 @@ fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) ->
     let ready = measure::ready(session, &source.plain())?;
     let compare = ready.trust(session)?.compare;
     if let Some(c) = compare.as_ref().filter(|c| !analyse::passes(c)) {
-        let title = format!("{} computes something else than its single-device result", source.file);
+        let title = format!("the result of {} differs from its single-device result", source.file);
         return Err(Diagnostic::error("E430", title)
             .note(c.hints.join("; "))
-            .help(format!("kbc run {} tells more", source.file))
+            .help(format!("kbc run {} shows the details", source.file))
             .into());
     }
     let value = taken(ready.subject()?, ready.topology(), measure)?;

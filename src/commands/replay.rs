@@ -24,9 +24,12 @@ pub fn run(session: &mut Session, args: &Replay) -> Outcome {
             command.push(args.file.clone());
             replay(session, &command, vec![(args.file.clone(), text.to_string())])
         }
-        None => Err(Diagnostic::error("E413", format!("{} is nothing a crash of kbc left", args.file))
-            .help("kbc replay takes the files kbc-crash.kb and kbc-crash.kir")
-            .into()),
+        None => Err(Diagnostic::error(
+            "E413",
+            format!("{} is not a file that a crash of kbc has written", args.file),
+        )
+        .help("kbc replay accepts the files kbc-crash.kb and kbc-crash.kir")
+        .into()),
     }
 }
 
@@ -34,12 +37,15 @@ pub fn run(session: &mut Session, args: &Replay) -> Outcome {
 fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)>) -> Outcome {
     let words = std::iter::once("kbc".to_owned()).chain(command.iter().cloned());
     let cli = Cli::try_parse_from(words).map_err(|e| {
-        Diagnostic::error("E413", "the command of the file is none of this kbc").note(e.to_string())
+        Diagnostic::error("E413", "the command of the file does not exist in this version of kbc")
+            .note(e.to_string())
     })?;
     let refused = match &cli.command {
-        Command::Replay(_) => Some("is a replay, which no crash leaves"),
+        Command::Replay(_) => Some("is itself a replay"),
         // Its flags name folders whose C++ is compiled and run.
-        Command::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) }) => Some("compiles and runs C++: run it yourself"),
+        Command::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) }) => {
+            Some("compiles and runs C++, which kbc replay does not do: run it yourself")
+        }
         _ => None,
     };
     if let Some(why) = refused {

@@ -36,7 +36,7 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
         || super::torch::is_one(&source.file)
         || source.file.ends_with(".tile")
     {
-        return Err(no_page(&source.file, "it is neither a program nor a schedule as text").into());
+        return Err(no_page(&source.file, "it is neither a program nor a .kir schedule").into());
     }
     if source.file.ends_with(".kir") {
         of_schedule(session, args, &source)
@@ -46,8 +46,8 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
 }
 
 fn no_page(file: &str, why: &str) -> Diagnostic {
-    Diagnostic::error("E594", format!("there is no page of {file}: {why}"))
-        .help("give a .kb program, or a .kir schedule with a machine")
+    Diagnostic::error("E594", format!("{file} has no report page: {why}"))
+        .help("give a .kb program, or a .kir schedule and a machine")
 }
 
 fn of_program(session: &mut Session, args: &MakePage, source: &Source) -> Outcome {
@@ -82,8 +82,8 @@ fn of_schedule(session: &mut Session, args: &MakePage, source: &Source) -> Outco
     shown(args, schedule)?;
     let machine = machine(session, &source.of.plain(), module.machine.as_ref(), Some(schedule))?;
     let Some((topology, own)) = machine else {
-        return Err(no_page(&source.file, "it names no machine to be timed on")
-            .help("say --topology")
+        return Err(no_page(&source.file, "it names no machine, so it cannot be timed")
+            .help("give one with --topology")
             .into());
     };
     let mut report = kbc_compiler::about::about_schedule("report", &source.file, &module, schedule);

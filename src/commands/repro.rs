@@ -65,19 +65,19 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     if args.check {
         let off = drifted(&out, &folder, &pages);
         if off.is_empty() {
-            session.result(&format!("{} files and {} pages are as they are made", folder.len(), pages.len()));
+            session.result(&format!("{} files and {} pages are up to date", folder.len(), pages.len()));
             return Ok(());
         }
         let more = off.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let title = format!(
-            "not what sweeps and reference files say: {} of {}",
+            "out of date compared with sweeps and reference files: {} of {}",
             off.len(),
             folder.len() + pages.len()
         );
         let d = Diagnostic::error("E586", title)
             .note(format!("{}{more}", off[..off.len().min(NAMED)].join(", ")))
-            .help(format!("kbc repro {list_file} writes them"));
+            .help(format!("write them with kbc repro {list_file}"));
         return Err(Failure::Program(d.into()));
     }
     let files: Vec<(String, Vec<u8>)> = folder.into_iter().map(|m| (m.path, m.bytes)).collect();
@@ -187,7 +187,7 @@ fn drifted(out: &Path, folder: &[Made], pages: &[(String, std::sync::Arc<String>
         .iter()
         .map(|n| n.to_string_lossy().into_owned())
         .filter(|n| n != outdir::MANIFEST && folder.iter().all(|m| m.path != *n))
-        .map(|n| format!("{} (nothing makes it)", shown(&n)))
+        .map(|n| format!("{} (no sweep makes it)", shown(&n)))
         .collect();
     over.sort();
     off.extend(over);

@@ -100,7 +100,7 @@ fn options(args: &Run) -> TimeOptions {
 /// A schedule as it stands: executed on generated inputs, adversarially if asked for, and timed on its machine.
 fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if !args.data.input.is_empty() || !args.data.output.is_empty() {
-        return Err(Diagnostic::error("E416", "--input and --output mean nothing for a .kir file").into());
+        return Err(Diagnostic::error("E416", "--input and --output do not apply to a .kir file").into());
     }
     let module = kbc_compiler::load::read_schedule(session, &args.source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
@@ -132,14 +132,14 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
                         if found.unbounded > 0 {
                             let (n, of) = (found.unbounded, found.elements);
                             report.unchecked.push(format!(
-                                "not verified, not compared: {n} of {of} elements, which follow from rounded sums by functions"
+                                "not compared: {n} of {of} elements, which are functions of rounded sums"
                             ));
                         }
                         report.compare = Some(found);
                     }
                     Err(why) => {
                         report.ok = false;
-                        report.unchecked.push(format!("not verified, not compared: {why}"));
+                        report.unchecked.push(format!("not compared: {why}"));
                     }
                 }
             }
@@ -185,13 +185,13 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
             }
         }
         None if described.is_some() => {
-            return Err(Diagnostic::error("E416", "--perturb means nothing without a machine")
-                .help("name one by --topology")
+            return Err(Diagnostic::error("E416", "--perturb needs a machine")
+                .help("give one with --topology")
                 .into());
         }
         None if !wanted.list.is_empty() => {
-            return Err(Diagnostic::error("E416", "there is no trace or log without a machine")
-                .help("name one by --topology")
+            return Err(Diagnostic::error("E416", "a trace or log needs a machine")
+                .help("give one with --topology")
                 .into());
         }
         _ => {}

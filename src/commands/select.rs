@@ -35,13 +35,10 @@ pub fn text(built: &Built) -> Outcome<String> {
         out += &one(all, taken, bound);
         let launch = built.topology.settings().launch_ns();
         if small && launch > 0.0 {
-            out += &format!(
-                "  simulated times hold the launch of {}, which the model leaves out\n",
-                time(launch)
-            );
+            out += &format!("  simulated times include the launch of {}; the model does not\n", time(launch));
         }
         if !small {
-            out += &format!("  more than {most} ranks: priced by the model, not simulated\n");
+            out += &format!("  more than {most} ranks: estimated by the model, not simulated\n");
         }
     }
     Ok(if out.is_empty() { "no collective\n".into() } else { out })
@@ -62,9 +59,9 @@ fn why(all: &Selection, taken: &Selection) -> String {
                 if taken_as(own) > taken_as(best) * 1.000_001 =>
             {
                 let slower = 100.0 * (taken_as(own) / taken_as(best) - 1.0);
-                format!("asked for by the program; {name} is faster, this takes {slower:.1} % longer")
+                format!("requested by the program; {name} is faster, this takes {slower:.1} % longer")
             }
-            _ => "asked for by the program".to_owned(),
+            _ => "requested by the program".to_owned(),
         };
     }
     let simulated = taken
@@ -109,15 +106,15 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
     );
     if let Some(t) = &taken.transfers {
         let way = if t.pulls() { "fetched by the receivers" } else { "written by the senders" };
-        out += &format!("  {way}: pushed it takes {}, pulled {}\n", time(t.push), time(t.pull));
+        out += &format!("  {way}: push takes {}, pull takes {}\n", time(t.push), time(t.pull));
     }
     if let Some(b) = bound {
-        out += &format!("  no algorithm takes less than {}: {}\n", time(b.ns), b.bottleneck);
+        out += &format!("  lower bound {}: {}\n", time(b.ns), b.bottleneck);
     }
     let width = all.candidates.iter().map(|c| c.algorithm.len()).max().unwrap_or(0).max(9);
     out += &format!(
         "  {:<width$} {:>12} {:>12} {:>9} {:>7} {:>14}\n",
-        "algorithm", "model", "simulated", "of bound", "rounds", "sent by a rank"
+        "algorithm", "model", "simulated", "of bound", "rounds", "sent per rank"
     );
     for c in &all.candidates {
         let words = match &c.verdict {
@@ -128,7 +125,7 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
                     Method::Rounds => String::new(),
                     Method::SomeGroups(some, all) => format!("  model of {some} of {all} groups"),
                     Method::Continued(sizes) => {
-                        format!("  model continued from {}, {} and {} ranks", sizes[0], sizes[1], sizes[2])
+                        format!("  model extrapolated from {}, {} and {} ranks", sizes[0], sizes[1], sizes[2])
                     }
                 };
                 format!(

@@ -106,7 +106,7 @@ fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
             acts += 1;
             if acts > MOST {
                 let text = format!("a call of {} has more than {MOST} operations", schedule.name);
-                return Err(Diagnostic::error("E354", text).help("count a smaller one").into());
+                return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
             }
             match act {
                 Act::Notify { peer, counter } => {
@@ -152,7 +152,7 @@ fn human(found: &Found) -> String {
     let width: Vec<usize> =
         (0..7).map(|i| table.iter().map(|r| r[i].chars().count()).max().unwrap_or(0)).collect();
     let mut out = format!(
-        "{}: signals of a call on {}, all together\n",
+        "{}: signals of one call on {}, sum over all ranks\n",
         found.schedule,
         crate::report::human::count(found.ranks, "rank")
     );

@@ -163,7 +163,7 @@ pub fn tell(session: &Session, grid: &Grid, found: &Found) {
     }
     let more = found.heard.len().saturating_sub(SHOWN);
     if more > 0 {
-        session.words(&format!("... and {more} more messages; --only shows those of a row\n"));
+        session.words(&format!("... and {more} more messages; --only shows those of one row\n"));
     }
 }
 
@@ -232,17 +232,17 @@ fn finish(
     let [right, proven, wrong, refused] =
         [Status::Right, Status::Proven, Status::Wrong, Status::Refused].map(of);
     if args.out.is_some() && !session.is_quiet() {
-        let mut words = vec![format!("{right} right")];
+        let mut words = vec![format!("{right} correct")];
         words.extend((proven > 0).then(|| format!("{proven} proven and not executed")));
         words.extend((wrong > 0).then(|| format!("{wrong} wrong")));
-        words.extend((refused > 0).then(|| format!("{refused} refused")));
-        words.extend((known > 0).then(|| format!("{known} of them known before")));
+        words.extend((refused > 0).then(|| format!("{refused} rejected")));
+        words.extend((known > 0).then(|| format!("{known} of them from the cache")));
         session.words(&format!("{}: {}\n", count(lines.len() as u64, "row"), words.join(", ")));
     }
     if wrong + refused == 0 {
         return Ok(());
     }
-    let title = format!("{wrong} of {} rows are wrong, {refused} are refused", lines.len());
+    let title = format!("{wrong} of {} rows are wrong, {refused} are rejected", lines.len());
     let why = lines.iter().find_map(|l| l.get("why").as_str()).unwrap_or("");
     let d = Diagnostic::error("E585", title).note(format!("the first one: {why}"));
     Err(Failure::Program(d.into()))

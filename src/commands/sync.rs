@@ -89,18 +89,16 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         ("--topology", args.of.topology.is_some()),
         ("--set", !args.of.set.is_empty()),
     ];
-    refuse(&flags, "--sync, which counts algorithms")?;
+    refuse(&flags, "--sync, which counts signals of algorithms")?;
     if file.ends_with(".kir") {
         return super::signals::run(session, args);
     }
     if [".tile", ".xml"].iter().any(|ending| file.ends_with(ending)) {
         return Err(Diagnostic::error(
             "E416",
-            format!("{file} has no algorithm whose signals could be counted"),
+            format!("{file} has no algorithm, so there are no signals to count"),
         )
-        .help(
-            "--sync is about the algorithms of a .kb file or of the library, or the schedule of a .kir file",
-        )
+        .help("--sync needs algorithms of a .kb file or of the library, or a schedule in a .kir file")
         .into());
     }
     let (library, root) = if file.is_empty() {
@@ -117,17 +115,14 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let named = super::algorithms::asked(session, &library, root, ids, &source)?;
     let ids = named.ids;
     if let Some((arg, _)) = named.asked.as_ref().and_then(|a| a.args.first()) {
-        return Err(Diagnostic::error(
-            "E416",
-            "arguments mean nothing for --sync, which counts algorithms as they are",
-        )
-        .primary(arg.span, "this one")
-        .into());
+        return Err(Diagnostic::error("E416", "--sync does not accept arguments of an algorithm")
+            .primary(arg.span, "this argument")
+            .into());
     }
     if ids.is_empty() {
-        return Err(Diagnostic::error("E416", "there is no algorithm whose signals could be counted")
-            .primary(Span::new(root.unwrap_or(FileId::default()), 0, 0), "nothing here")
-            .help("give a file with algorithms, or none for the library's; --algorithm takes the name of one")
+        return Err(Diagnostic::error("E416", "there is no algorithm, so there are no signals to count")
+            .primary(Span::new(root.unwrap_or(FileId::default()), 0, 0), "in this file")
+            .help("give a file with algorithms, or no file for the library; choose one with --algorithm NAME")
             .into());
     }
     let mut found = Found {
@@ -181,16 +176,19 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
             format!("the order graph of `{}` on {p} ranks has {n} events", decl.name.node),
         )
         .primary(decl.name.span, "this algorithm")
-        .note(format!("graphs are drawn up to {} events", kbc_passes::order::MOST_EVENTS))
-        .help("take fewer ranks: --ranks 8")
+        .note(format!("the limit of a drawing is {} events", kbc_passes::order::MOST_EVENTS))
+        .help("use fewer ranks: --ranks 8")
     };
     let chosen = match count(&rounds, policy, Within::Program) {
         Ok(c) => c,
         Err(NoCounts::TooLarge(n)) => return Err(too_large(n).into()),
         Err(NoCounts::Circle) => {
-            return Err(Diagnostic::error("E340", format!("`{}` would wait for itself", decl.name.node))
-                .primary(decl.name.span, "this algorithm")
-                .into());
+            return Err(Diagnostic::error(
+                "E340",
+                format!("the schedule of `{}` would deadlock: it would wait for itself", decl.name.node),
+            )
+            .primary(decl.name.span, "this algorithm")
+            .into());
         }
     };
     let others = [
@@ -234,7 +232,7 @@ fn human(found: &Found, all: bool) -> String {
         "notifies",
         "waits",
         "fences",
-        "barrier a round",
+        "barrier per round",
         "placed in",
     ]
     .map(str::to_owned);
@@ -283,7 +281,7 @@ fn human(found: &Found, all: bool) -> String {
     }
     let sum = |f: &dyn Fn(&Row) -> u64| found.algorithms.iter().map(f).sum::<u64>();
     out += &format!(
-        "{} in all: {} notifies, {} waits, {} fences, 0 barriers; credits: {} needed of {} wanted; a barrier a round: {} notifies\n",
+        "{} in total: {} notifies, {} waits, {} fences, 0 barriers; credits: {} of {} are necessary; with a barrier per round: {} notifies\n",
         crate::report::human::count(found.algorithms.len() as u64, "schedule"),
         sum(&|r| r.chosen.notifies),
         sum(&|r| r.chosen.waits),

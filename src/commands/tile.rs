@@ -31,10 +31,11 @@ pub fn is_one(session: &mut Session, path: &str) -> bool {
 /// E416 (wrong usage).
 pub fn no_target(target: Option<&String>, file: &str) -> Outcome {
     match target {
-        Some(_) => usage(
-            Diagnostic::error("E416", format!("--target means nothing for {file}"))
-                .help("it says what a .tile file is for; kbc compile emits a program for a target"),
-        ),
+        Some(_) => {
+            usage(Diagnostic::error("E416", format!("--target does not apply to {file}")).help(
+                "--target is the target of a .tile file; use kbc compile to emit a program for a target",
+            ))
+        }
         None => Ok(()),
     }
 }
@@ -52,7 +53,7 @@ fn profile(target: Option<&String>) -> Outcome<&'static dyn Target> {
         Some(profile) => Ok(profile),
         None => usage(
             Diagnostic::error("E416", format!("target {name} has no kernels"))
-                .help("kbc list targets has those for which kernels are emitted"),
+                .help("kbc list targets lists the targets for which kernels are emitted"),
         ),
     }
 }

@@ -282,9 +282,9 @@ fn table(r: &Row) -> String {
     let sizes = [
         ("sends", a.sent, b.sent),
         ("receives", a.received, b.received),
-        ("reads of its own", a.read, b.read),
-        ("writes of its own", a.written, b.written),
-        ("of that by copies", a.copied, b.copied),
+        ("local reads", a.read, b.read),
+        ("local writes", a.written, b.written),
+        ("of these by copies", a.copied, b.copied),
     ];
     for (name, most, mean) in sizes {
         out += &format!("  {name:<24} {:>12} {:>12}\n", bytes(most), bytes(mean.round() as u64));
@@ -298,8 +298,8 @@ fn table(r: &Row) -> String {
     }
     out += &format!("  {:<24} {:>12}\n", "windows", bytes(r.window));
     if let (Some(bound), Some(percent)) = (r.bound, r.percent) {
-        let words = format!("{percent:.1} % of the most");
-        out += &format!("  {:<24} {:>12} {words:>24}\n", "has to move", bytes(bound));
+        let words = format!("{percent:.1} % of the maximum");
+        out += &format!("  {:<24} {:>12} {words:>24}\n", "must move", bytes(bound));
     }
     out
 }

@@ -56,7 +56,7 @@ impl Tally {
     /// Formats the counts.
     pub fn text(&self) -> String {
         let mut out = format!(
-            "{} programs, {} accepted, {} schedules timed, {} of them with collectives beside or in pieces\n",
+            "{} programs, {} accepted, {} schedules timed, {} of them with overlapped or split collectives\n",
             self.tried, self.accepted, self.timed, self.overlapped
         );
         for (code, (n, title)) in &self.refused {

@@ -487,7 +487,7 @@ fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec
         let group = region.map_or(1, |r| s.group_size(r)).max(1);
         if m.kind.on_one_rank() && rng.chance(30) {
             let rank = rng.below(group as usize) as u64;
-            changes.push(format!("{}, on rank {rank} of a group alone", m.text));
+            changes.push(format!("{}, only on rank {rank} of a group", m.text));
             s = apply_on(&s, m, rank);
         } else {
             changes.push(m.text.clone());

@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const REFUSALS: [&str; 6] = ["E450", "E451", "E457", "E470", "E471", "E472"];
 
 /// Text of the model's message for behaviour of the core that is not documented.
-const UNDESCRIBED: &str = "what happens then is not described";
+const UNDESCRIBED: &str = "the behaviour is then undefined";
 
 /// The file name of a random program.
 const FILE: &str = "fuzz.kb";

@@ -153,7 +153,7 @@ pub fn measure(subjects: &[Subject], settings: &Settings) -> Findings {
         let b = &bases[subject];
         let m = &b.mutations[mutation];
         let text = match rank {
-            Some(r) => format!("{}, on rank {r} of a group alone", m.text),
+            Some(r) => format!("{}, only on rank {r} of a group", m.text),
             None => m.text.clone(),
         };
         let module = mutant(&subjects[subject].module, m, rank);

@@ -285,14 +285,17 @@ pub fn human(r: &MutateReport) -> String {
         r.explored, r.sampled
     );
     if r.unchanged > 0 {
-        out += &format!("{} changes were the same on every rank and are no mutants\n", r.unchanged);
+        out += &format!("{} changes had no effect on any rank and are not mutants\n", r.unchanged);
     }
     for x in &r.left_out {
         let code = if x.code.is_empty() { String::new() } else { format!("{} ", x.code) };
-        out += &format!("left out: {}: {code}{}\n", x.schedule, x.why);
+        out += &format!("not mutated: {}: {code}{}\n", x.schedule, x.why);
     }
     if r.counts.unclassified > 0 {
-        out += &format!("{} are not judged: too long or too large to be run\n", r.counts.unclassified);
+        out += &format!(
+            "{} are not judged, because they are too long or too large to run\n",
+            r.counts.unclassified
+        );
     }
     out += &format!("escaped: {}, false alarms: {}\n", r.escaped_list.len(), r.false_alarms);
     for a in &r.false_alarm_list {
@@ -306,7 +309,7 @@ pub fn human(r: &MutateReport) -> String {
         }
     }
     if !r.reasons.is_empty() {
-        out += "rejected although no run goes wrong:\n";
+        out += "rejected although no run fails:\n";
     }
     for x in &r.reasons {
         out += &format!("  {} {} x: {}\n      such as {}\n", x.code, x.count, x.why, x.example);

@@ -243,11 +243,11 @@ fn one(flow: &Flow<'_>, id: RegionId, found: &Followed, carried: &[Carried]) -> 
     let region: &Region = &schedule.regions[id.0 as usize];
     let ranks = schedule.mesh.ranks();
     if let Some(most) = found.cuts.iter().map(|c| c.len() - 1).find(|n| *n > MOST_COLUMNS) {
-        return Ok(left_out(id.0, format!("its buffer is cut into {most} chunks, more than {MOST_COLUMNS}")));
+        return Ok(left_out(id.0, format!("its buffer has {most} chunks (limit: {MOST_COLUMNS})")));
     }
     let cells = found.cuts.iter().map(|c| c.len() - 1).sum::<usize>() * ranks as usize;
     if cells > MOST_CELLS {
-        return Ok(left_out(id.0, format!("ranks and chunks make {cells} places, more than {MOST_CELLS}")));
+        return Ok(left_out(id.0, format!("ranks times chunks are {cells} places (limit: {MOST_CELLS})")));
     }
     let grid = Grid::new(program, id, found)?;
     let mut sets = Sets { all: flow.sets(), numbers: BTreeMap::new(), list: vec![] };

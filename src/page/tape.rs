@@ -225,9 +225,9 @@ impl<'a, 'p> Tape<'a, 'p> {
         }
         Err(Diagnostic::error(
             "E593",
-            format!("the page would have more than {} events; it is not written", self.most),
+            format!("the page was not written: it would have more than {} events", self.most),
         )
-        .help("restrict its timeline to some ranks: --trace-ranks 0..8"))
+        .help("restrict the timeline to some ranks: --trace-ranks 0..8"))
     }
 
     fn text(&mut self, text: String) -> i64 {

@@ -57,11 +57,8 @@ impl Wanted {
     /// record.
     pub fn new(list: Vec<(String, String)>, ranks: Option<String>) -> Result<Wanted, Diagnostic> {
         if list.is_empty() && ranks.is_some() {
-            return Err(Diagnostic::error(
-                "E416",
-                "--trace-ranks is about a trace or a log, and none is asked for",
-            )
-            .help("write --emit trace=FILE"));
+            return Err(Diagnostic::error("E416", "--trace-ranks applies only to a trace or a log")
+                .help("write --emit trace=FILE"));
         }
         if list.iter().any(|(kind, path)| kind == "trace" && path == "-") {
             return Err(Diagnostic::error("E416", "a trace is binary and needs a file")
@@ -69,7 +66,7 @@ impl Wanted {
         }
         for kind in KINDS {
             if list.iter().filter(|l| l.0 == kind).count() > 1 {
-                return Err(Diagnostic::error("E416", format!("--emit {kind} can be said once")));
+                return Err(Diagnostic::error("E416", format!("--emit {kind} can be given only once")));
             }
         }
         Ok(Wanted { list, ranks, ..Wanted::default() })
@@ -261,6 +258,6 @@ fn keep(sink: io::Result<Sink>, path: &str) -> Result<(), Diagnostic> {
 }
 
 fn too_large(what: &str, of: &str, most: u64) -> Diagnostic {
-    Diagnostic::error("E431", format!("the {what} would have more than {most} {of}; it is not written"))
+    Diagnostic::error("E431", format!("the {what} was not written: it would have more than {most} {of}"))
         .help("restrict it to some ranks: --trace-ranks 0..8")
 }

@@ -33,10 +33,10 @@ impl Ranks {
                 }
             };
             if lo >= hi {
-                return Err(wrong(format!("{lo}..{hi} holds no rank")));
+                return Err(wrong(format!("{lo}..{hi} is an empty range")));
             }
             if hi > ranks {
-                return Err(wrong(format!("there are {ranks} ranks, numbered from 0")));
+                return Err(wrong(format!("the ranks are 0..{ranks}")));
             }
             ranges.push((lo, hi));
         }

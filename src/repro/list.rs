@@ -78,13 +78,11 @@ pub struct Machine {
 /// format.
 pub fn read(text: &str, file: FileId) -> Result<List, Diagnostic> {
     let wrong = |(title, at): (String, Span)| {
-        Diagnostic::error("E589", title)
-            .primary(at, "here")
-            .help("docs/evaluation.md has the form of this file")
+        Diagnostic::error("E589", title).primary(at, "here").help("docs/evaluation.md describes this file")
     };
     let list: List = yaml::read(text, file).map_err(wrong)?;
     if list.repro != FORM {
-        let title = format!("`repro: {}` is another form than {FORM}", list.repro);
+        let title = format!("unsupported version `repro: {}`; this kbc reads {FORM}", list.repro);
         return Err(wrong((title, Span::new(file, 0, 0))));
     }
     Ok(list)

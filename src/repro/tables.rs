@@ -58,14 +58,14 @@ pub fn remade(text: &str, file: FileId, sweeps: &BTreeMap<String, Vec<Line>>) ->
 }
 
 fn marker(text: &str) -> Result<Marker<'_>, String> {
-    let (head, columns) = text.split_once(':').ok_or("a marker names columns behind a colon")?;
+    let (head, columns) = text.split_once(':').ok_or("a marker needs columns after a colon")?;
     let mut words = head.split_whitespace();
-    let sweep = words.next().ok_or("a marker names a sweep")?;
+    let sweep = words.next().ok_or("a marker needs a sweep")?;
     let (mut only, mut across) = (vec![], None);
     while let Some(word) = words.next() {
         match word.split_once('=') {
             Some((name, values)) => only.push((name, values.split(',').collect())),
-            None if word == "across" => across = Some(words.next().ok_or("`across` names a column")?),
+            None if word == "across" => across = Some(words.next().ok_or("`across` needs a column")?),
             None => return Err(format!("`{word}` is neither AXIS=VALUES nor `across AXIS`")),
         }
     }
@@ -98,7 +98,7 @@ fn table(m: &Marker<'_>, lines: &[Line]) -> Result<String, String> {
         .filter(|l| m.only.iter().all(|(c, values)| values.contains(&plain(l.get(c)).as_str())))
         .collect();
     if kept.is_empty() {
-        return Err(format!("no row of `{}` is left", m.sweep));
+        return Err(format!("the selection leaves no row of `{}`", m.sweep));
     }
     let (mut titles, mut rows): (Vec<String>, Vec<Vec<String>>) = (vec![], vec![]);
     match (m.across, m.columns.split_last()) {
@@ -115,7 +115,7 @@ fn table(m: &Marker<'_>, lines: &[Line]) -> Result<String, String> {
                 match groups.iter_mut().find(|g| g.0 == key) {
                     Some(g) => {
                         if g.1.insert(value, text).is_some() {
-                            return Err(format!("several rows of `{}` for one cell", m.sweep));
+                            return Err(format!("there are several rows of `{}` for one cell", m.sweep));
                         }
                     }
                     None => groups.push((key, BTreeMap::from([(value, text)]))),

@@ -104,7 +104,7 @@ impl Standin {
         let absent = |why: String| {
             Diagnostic::error("E563", format!("no stand-in headers in {}", headers.display())).note(why).help(
                 format!(
-                    "they are `{PLACE}` of kbc's source: run in a checkout, or name the folder with --standin"
+                    "the headers are `{PLACE}` in the source of kbc: run in a checkout, or give the folder with --standin"
                 ),
             )
         };

@@ -158,7 +158,7 @@ impl Cache {
         Some(
             Diagnostic::warning("E592", title)
                 .note(format!("the first one: {}", first.display()))
-                .note("what they were about was computed again, and they were written anew"),
+                .note("kbc computed these rows again and rewrote the entries"),
         )
     }
 

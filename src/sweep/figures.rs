@@ -146,7 +146,7 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
                 .chain(e.work.iter().flatten());
         for column in named {
             if !columns.contains(column) {
-                return Err(wrong(format!("a figure is about `{column}`, which is no column"), at(column)));
+                return Err(wrong(format!("a figure uses `{column}`, which is not a column"), at(column)));
             }
         }
         let own: [(&str, bool, Kind); 6] = [
@@ -158,17 +158,17 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
             ("memory", !e.memory.is_empty(), Kind::Roofline),
         ];
         if e.time.is_some() && e.figure == Kind::Scaling && e.measure != Shown::Time {
-            return Err(wrong("`time` means nothing for this measure", at("measure")));
+            return Err(wrong("`time` does not apply to this measure", at("measure")));
         }
         if let Some((key, ..)) = own.iter().find(|o| o.1 && o.2 != e.figure) {
-            return Err(wrong(format!("`{key}` means nothing for this kind of figure"), at(key)));
+            return Err(wrong(format!("`{key}` does not apply to this kind of figure"), at(key)));
         }
         if e.figure == Kind::Published && e.published.is_none() {
-            return Err(wrong("a figure of published points says under `published` which", at("published")));
+            return Err(wrong("a figure of published points needs the key `published`", at("published")));
         }
         if e.figure == Kind::Roofline && e.work.is_none() {
             return Err(wrong(
-                "a roofline says under `work` which columns are FLOP and bytes",
+                "a roofline needs the key `work` with the columns of FLOP and bytes",
                 at("roofline"),
             ));
         }
@@ -207,7 +207,7 @@ pub fn draw(
         let base =
             e.name.clone().unwrap_or_else(|| format!("{stem}-{}", format!("{:?}", e.figure).to_lowercase()));
         if groups.is_empty() {
-            return Err(fault(&base, &Fault::new("no row is left to draw")));
+            return Err(fault(&base, &Fault::new("the selection leaves no row to draw")));
         }
         for (key, lines) in groups {
             let name = if key.is_empty() { base.clone() } else { format!("{base}-{key}") };
@@ -216,7 +216,7 @@ pub fn draw(
             let heading = Heading::new(title, &e.subtitle).with_theme(theme);
             let figure = e.draw(heading, &lines).map_err(|f| fault(&name, &f))?;
             if out.iter().any(|d| d.name == name) {
-                return Err(fault(&name, &Fault::new("there is a figure of that name already")));
+                return Err(fault(&name, &Fault::new("there are two figures with this name")));
             }
             out.push(Drawn { name, figure });
         }
@@ -378,7 +378,7 @@ impl Entry {
     }
 
     fn roofline(&self, heading: Heading, lines: &[&Line]) -> Result<Figure, Fault> {
-        let Some([flop, bytes]) = &self.work else { return Err(Fault::new("no columns of work")) };
+        let Some([flop, bytes]) = &self.work else { return Err(Fault::new("there are no columns of work")) };
         let roofs = |of: &BTreeMap<String, f64>, unit: f64| {
             of.iter().map(|(name, rate)| Roof { name: name.clone(), rate: rate * unit }).collect()
         };

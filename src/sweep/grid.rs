@@ -108,12 +108,12 @@ impl Grid {
         let sizes = read.axes.iter().map(|a| a.values.len());
         let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MOST);
         let rows =
-            rows.ok_or_else(|| wrong(format!("a sweep has at most {MOST} rows"), at("axes", "axes")))?;
+            rows.ok_or_else(|| wrong(format!("a sweep can have at most {MOST} rows"), at("axes", "axes")))?;
         let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
         let axes = read.axes.iter().map(|a| ("axes", &a.name));
         for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
             if !seen.insert(name) {
-                return Err(wrong(format!("there is a column `{name}` already"), at(under, name)));
+                return Err(wrong(format!("there are two columns `{name}`"), at(under, name)));
             }
         }
         let mut used = BTreeSet::new();
@@ -122,7 +122,7 @@ impl Grid {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|(title, word)| wrong(title, hole(text, read.file, &word)))?;
         if let Some(a) = read.axes.iter().find(|a| !used.contains(&a.name)) {
-            let d = wrong(format!("axis `{}` changes nothing", a.name), at("axes", &a.name));
+            let d = wrong(format!("axis `{}` has no effect", a.name), at("axes", &a.name));
             return Err(d.note(format!("no template of the file has {{{}}} in it", a.name)));
         }
         Ok(Grid { read, points })
@@ -162,7 +162,7 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, 
     let mut full = |text: &str| {
         let unknown = |hole: String| {
             let inside = hole.trim_matches(['{', '}']).to_owned();
-            (format!("`{hole}` is neither an axis nor a part that all its values have"), inside)
+            (format!("`{hole}` is neither an axis nor a part of all values of an axis"), inside)
         };
         fill(text, &mut of).map_err(unknown)
     };
@@ -221,7 +221,7 @@ impl std::str::FromStr for Shard {
             .split_once('/')
             .and_then(|(i, n)| Some(Shard { number: i.trim().parse().ok()?, of: n.trim().parse().ok()? }));
         let fits = |s: &Shard| (1..=s.of).contains(&s.number);
-        shard.filter(fits).ok_or_else(|| "a shard is I/N with I from 1 to N, 2/8".to_owned())
+        shard.filter(fits).ok_or_else(|| "a shard is I/N with I from 1 to N, such as 2/8".to_owned())
     }
 }
 

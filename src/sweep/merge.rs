@@ -35,19 +35,22 @@ pub fn merge(
         for (number, text) in part.text.lines().enumerate().filter(|l| !l.1.trim().is_empty()) {
             let place = format!("{}:{}", part.name, number + 1);
             let map: Map<String, Value> = serde_json::from_str(text).map_err(|e| {
-                wrong(format!("{place} is no row: {e}"))
-                    .help("--merge takes the JSON lines of `kbc sweep -o FILE.jsonl`")
+                wrong(format!("{place} is not a row: {e}"))
+                    .help("--merge needs the JSON lines of `kbc sweep -o FILE.jsonl`")
             })?;
             let of = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or("nothing").to_owned();
             if of("sweep") != sweep {
                 return Err(wrong(format!(
-                    "{place} is a row of another sweep, or of another text of this one"
+                    "{place} is a row of another sweep, or of another version of this one"
                 ))
                 .help("run that shard again with this file"));
             }
             let version = env!("CARGO_PKG_VERSION");
             if of("kbc") != version {
-                return Err(wrong(format!("{place} was made by kbc {}, and this is {version}", of("kbc"))));
+                return Err(wrong(format!(
+                    "{place} was made by kbc {}, and this is kbc {version}",
+                    of("kbc")
+                )));
             }
             let row = map.get("row").and_then(Value::as_u64).map(|r| r as usize);
             let row = row.filter(|r| *r < grid.points.len()).ok_or_else(|| {
@@ -60,9 +63,7 @@ pub fn merge(
             match rows.get(&row) {
                 Some((before, _)) if *before == line => {}
                 Some((_, first)) => {
-                    return Err(wrong(format!(
-                        "row {row} stands in {first} and, with other values, in {place}"
-                    )));
+                    return Err(wrong(format!("row {row} has other values in {place} than in {first}")));
                 }
                 None => {
                     rows.insert(row, (line, place));

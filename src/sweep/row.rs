@@ -193,7 +193,7 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &Ready) -> Outcome<F
     };
     let why = wrong.then(|| {
         let hints = compare.as_ref().map_or(String::new(), |c| c.hints.join("; "));
-        format!("E430 computes something else than its single-device result {hints}").trim_end().to_owned()
+        format!("E430 the result differs from the single-device result {hints}").trim_end().to_owned()
     });
     let joined = |of: &dyn Fn(&crate::report::CollectiveReport) -> String| {
         let mut all: Vec<String> = report.collectives.iter().map(of).collect();

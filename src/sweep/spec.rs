@@ -104,7 +104,7 @@ pub fn scalar(v: &Value) -> Option<String> {
 
 /// Returns E583 at a place of the file.
 pub fn wrong(title: impl Into<String>, at: Span) -> Diagnostic {
-    Diagnostic::error("E583", title).primary(at, "here").help("docs/sweep.md has the form of sweep files")
+    Diagnostic::error("E583", title).primary(at, "here").help("docs/sweep.md describes sweep files")
 }
 
 /// Returns the span of a key or value under a key of the file (such as `axes`; empty for the whole
@@ -153,26 +153,26 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     let axis = |word: &str| place(text, file, &["axes"], word);
     let spec: Spec = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
     if spec.sweep != FORM {
-        return Err(wrong(format!("`sweep: {}` is another form than {FORM}", spec.sweep), at("sweep")));
+        return Err(wrong(
+            format!("unsupported version `sweep: {}`; this kbc reads {FORM}", spec.sweep),
+            at("sweep"),
+        ));
     }
     match (&spec.program, &spec.ccl) {
-        (None, None) => return Err(wrong("neither `program` nor `ccl` says what runs", at("sweep"))),
-        (Some(_), Some(_)) => return Err(wrong("`program` and `ccl` both say what runs", at("ccl"))),
+        (None, None) => return Err(wrong("`program` or `ccl` is missing", at("sweep"))),
+        (Some(_), Some(_)) => return Err(wrong("`program` and `ccl` exclude each other", at("ccl"))),
         (None, Some(_)) if spec.named.is_some() => {
-            return Err(wrong(
-                "`named` means nothing for a `ccl`: `define` says its `algorithm`",
-                at("named"),
-            ));
+            return Err(wrong("`named` does not apply to a `ccl`: set `algorithm` in `define`", at("named")));
         }
         (None, Some(_)) if spec.topology.is_none() => {
-            return Err(wrong("`topology` says on which machine the entries of a `ccl` run", at("ccl")));
+            return Err(wrong("a `ccl` needs `topology`, the machine on which its entries run", at("ccl")));
         }
         _ => {}
     }
     let mut axes: Vec<Axis> = vec![];
     for (name, values) in &spec.axes {
-        let name =
-            name_of(name).ok_or_else(|| wrong("an axis has a name of letters, digits and _", at("axes")))?;
+        let name = name_of(name)
+            .ok_or_else(|| wrong("the name of an axis must consist of letters, digits and _", at("axes")))?;
         let values = match values {
             Value::String(range) => {
                 doubling(range).map(|all| all.iter().map(|v| plain(v.to_string())).collect())
@@ -181,7 +181,8 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
             Value::Mapping(map) => map.iter().map(|(label, parts)| with_parts(label, parts)).collect(),
             _ => None,
         };
-        let what = "is a list of values, a range of numbers that doubles (256..65536), or a map of values to their parts";
+        let what =
+            "must be a list of values, a range that doubles (256..65536), or a map of values to their parts";
         let values = values.ok_or_else(|| wrong(format!("axis `{name}` {what}"), axis(&name)))?;
         if values.is_empty() {
             return Err(wrong(format!("axis `{name}` has no values"), axis(&name)));
@@ -195,7 +196,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
         axes.push(Axis { name, values });
     }
     if axes.is_empty() {
-        return Err(wrong("a sweep has at least one axis", at("axes")));
+        return Err(wrong("a sweep needs at least one axis", at("axes")));
     }
     let templates = |key: &str,
                      map: &mut dyn Iterator<Item = (Option<String>, &Value)>|
@@ -203,9 +204,11 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
         let at = |word: &str| place(text, file, &[key], word);
         let mut out: Vec<Named> = vec![];
         for (name, v) in map {
-            let name = name.ok_or_else(|| wrong("a column has a name of letters, digits and _", at(key)))?;
+            let name = name.ok_or_else(|| {
+                wrong("the name of a column must consist of letters, digits and _", at(key))
+            })?;
             let text =
-                scalar(v).ok_or_else(|| wrong(format!("`{name}` is a text or a number"), at(&name)))?;
+                scalar(v).ok_or_else(|| wrong(format!("`{name}` must be a text or a number"), at(&name)))?;
             out.push((name, text));
         }
         Ok(out)

@@ -162,7 +162,7 @@ pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Lin
             Some(v)
         });
         let full = full.map_err(|hole| {
-            let title = format!("`{hole}` in column `{name}` is neither an axis nor a usual column");
+            let title = format!("`{hole}` in column `{name}` is neither an axis nor a standard column");
             wrong(title, place(text, grid.read.file, &["columns"], name))
         })?;
         out.push((name.clone(), if empty { Value::Null } else { computed(&full) }));

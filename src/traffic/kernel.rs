@@ -114,7 +114,7 @@ impl Walk<'_> {
         for stmt in list {
             let Some(left) = self.left.checked_sub(1) else {
                 let text = format!("a call of {} has more than {MOST} operations", self.counts.kernel.name);
-                return Err(Diagnostic::error("E354", text).help("count a smaller one").into());
+                return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
             };
             self.left = left;
             match stmt {

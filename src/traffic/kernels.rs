@@ -122,7 +122,7 @@ fn wrong(title: String) -> Diagnostics {
 fn read(text: &str) -> Result<Kernels, Diagnostics> {
     let all: Kernels = serde_yaml::from_str(text).map_err(|e| wrong(format!("a file of kernels: {e}")))?;
     if all.kernels != FORM {
-        return Err(wrong(format!("`kernels: {}` is another form than {FORM}", all.kernels)));
+        return Err(wrong(format!("unsupported version `kernels: {}`; this kbc reads {FORM}", all.kernels)));
     }
     Ok(all)
 }
@@ -131,7 +131,7 @@ fn read(text: &str) -> Result<Kernels, Diagnostics> {
 fn formula(text: &str) -> Result<Expr, Diagnostics> {
     let mut found = Diagnostics::default();
     let lines = tree(FileId::default(), text, &mut found);
-    let [line] = &lines[..] else { return Err(wrong(format!("no formula: {text}"))) };
+    let [line] = &lines[..] else { return Err(wrong(format!("invalid formula: {text}"))) };
     let mut cursor = Cur::new(&line.toks, Span::NONE);
     let read = expr(&mut cursor).and_then(|e| cursor.finish().map(|()| e));
     read.map_err(|d| wrong(format!("the formula {text}: {}", d.title)))

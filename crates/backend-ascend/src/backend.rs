@@ -37,7 +37,7 @@ impl Backend for Ascend {
     fn target(&self, name: &str) -> Result<&'static dyn Target, Diagnostic> {
         let runtime = platform::runtimes(name).first().map_or("", |r| r.name);
         platform::support(name, runtime)?;
-        let none = || Diagnostic::error("E458", format!("there is no platform `{name}`"));
+        let none = || Diagnostic::error("E458", format!("unknown platform `{name}`"));
         profile::find(name).map(|p| p as &dyn Target).ok_or_else(none)
     }
 

@@ -229,23 +229,23 @@ impl Profile {
             VecOp::Add | VecOp::Sub | VecOp::Mul | VecOp::Max | VecOp::Min => match dtype {
                 F32 | F16 | I32 | I16 => Ok(Seen::Read),
                 BF16 => Err("bf16 is computed in f32: convert before and after"),
-                _ => Err("8-bit and 64-bit elements only move"),
+                _ => Err("8-bit and 64-bit elements can only be moved"),
             },
-            VecOp::Div if number => {
-                Err("division by a number multiplies by its rounded reciprocal in place: fill a tile with it")
-            }
+            VecOp::Div if number => Err(
+                "division by a number would multiply by its rounded reciprocal: fill a tile with the number",
+            ),
             VecOp::Div => match dtype {
                 F32 | F16 => Ok(Seen::Read),
-                I32 | I16 => Err("there is no division of integers"),
-                _ => Err("this type is not divided: convert to f32"),
+                I32 | I16 => Err("the core cannot divide integers"),
+                _ => Err("the core cannot divide this type: convert to f32"),
             },
             VecOp::Abs | VecOp::Exp | VecOp::Log | VecOp::Sqrt | VecOp::Rsqrt => match dtype {
                 F32 | F16 => Ok(Seen::Read),
                 _ => Err("it exists for f32 and f16"),
             },
             VecOp::Fill => match dtype {
-                I64 => Err("64-bit elements only move"),
-                _ if dtype.scaled().is_some() => Err("8-bit floats only move"),
+                I64 => Err("64-bit elements can only be moved"),
+                _ if dtype.scaled().is_some() => Err("8-bit floats can only be moved"),
                 _ => Ok(Seen::Read),
             },
         }
@@ -256,7 +256,9 @@ impl Profile {
     pub fn compare(&self, cmp: CompareOp, dtype: DType) -> Result<Seen, &'static str> {
         match (dtype, cmp) {
             (DType::F32 | DType::F16, _) | (DType::I32, CompareOp::Eq | CompareOp::Ne) => Ok(Seen::Read),
-            (DType::I32, _) => Err("of i32 only `==` and `!=` are compared; any other silently becomes `==`"),
+            (DType::I32, _) => {
+                Err("i32 supports only `==` and `!=`; any other comparison silently becomes `==`")
+            }
             _ => Err("it exists for f32, f16 and i32"),
         }
     }
@@ -306,8 +308,8 @@ impl Profile {
     pub fn multiply(&self, dtype: DType) -> Result<Seen, &'static str> {
         match dtype {
             DType::F32 | DType::F16 | DType::BF16 => Ok(Seen::Read),
-            DType::I8 => Err("products of i8 add up in i32, which no program asks for"),
-            _ => Err("it multiplies f32, f16 and bf16"),
+            DType::I8 => Err("products of i8 are accumulated in i32, which kbc does not support"),
+            _ => Err("the unit multiplies only f32, f16 and bf16"),
         }
     }
 
@@ -316,7 +318,7 @@ impl Profile {
     pub fn choose(&self, dtype: DType) -> Result<Seen, &'static str> {
         match dtype {
             DType::I32 | DType::I64 => Ok(Seen::Read),
-            _ => Err("rows are numbered by i32 and i64"),
+            _ => Err("row numbers must be i32 or i64"),
         }
     }
 
@@ -325,8 +327,8 @@ impl Profile {
     pub fn reduce(&self, op: VecOp, dtype: DType) -> Result<Seen, &'static str> {
         match (op, dtype) {
             (VecOp::Add | VecOp::Max | VecOp::Min, DType::F32 | DType::F16) => Ok(Seen::Read),
-            (VecOp::Add | VecOp::Max | VecOp::Min, _) => Err("rows of f32 and f16 are combined"),
-            _ => Err("a row is added up, or its largest or smallest element is found"),
+            (VecOp::Add | VecOp::Max | VecOp::Min, _) => Err("only rows of f32 and f16 can be combined"),
+            _ => Err("a row can be reduced only by sum, max or min"),
         }
     }
 
@@ -338,7 +340,7 @@ impl Profile {
         let found = self.runtimes.iter().find(|r| r.name == name);
         match found {
             Some(r) if r.unsupported_because.is_empty() => Ok(r),
-            Some(r) => Err(Diagnostic::error("E451", format!("the runtime {name} is not served"))
+            Some(r) => Err(Diagnostic::error("E451", format!("the runtime {name} is not supported"))
                 .note(r.unsupported_because)
                 .help(format!("use {}", self.runtimes[0].name))),
             None => Err(Diagnostic::error("E451", format!("{} has no runtime {name}", self.name))

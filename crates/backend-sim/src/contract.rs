@@ -51,7 +51,7 @@ const MOST_TERMS: u64 = 1 << 26;
 /// Returns the reason, in words, if there are none.
 pub fn expected(schedule: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<Contracted, String> {
     if schedule.host.is_some() {
-        return Err("it has a program of the host".into());
+        return Err("it has a host section".into());
     }
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled).map_err(|d| d.title)?;
@@ -176,7 +176,7 @@ impl<'p> Walk<'p> {
 
     fn nothing(&self, rank: u64, mem: Mem) -> String {
         let name = crate::effect::mem_name(self.schedule(), mem);
-        format!("{name} is read on {} where it holds nothing", self.schedule().mesh.show(rank))
+        format!("{name} is read on {}, where it is empty", self.schedule().mesh.show(rank))
     }
 
     fn write(&mut self, rank: u64, mem: Mem, start: u64, values: &Values) {
@@ -311,7 +311,10 @@ impl<'p> Walk<'p> {
         }
         let size = self.schedule().group_size(r);
         if size.saturating_mul(size) > MOST_TERMS {
-            return Err(format!("region {} has groups of {size} ranks, too many to evaluate", r.name));
+            return Err(format!(
+                "the groups of region {} have {size} ranks, which is too many to evaluate",
+                r.name
+            ));
         }
         let mut operands = vec![];
         for b in &promise.buffers {
@@ -367,7 +370,7 @@ impl<'p> Walk<'p> {
             let run = self.block(region, promise, (operands, t.to), rank, (t.block, members.len() as u64))?;
             let Some(values) = known.get(&key) else { continue };
             if values.data.len() as u64 != run.len {
-                return Err(format!("the contract of region {} joins blocks of different lengths", r.name));
+                return Err(format!("the contract of region {} equates blocks of different lengths", r.name));
             }
             self.write(rank, run.mem, run.start, values);
         }
@@ -455,14 +458,17 @@ type Sources<'a> = (usize, bool, &'a [(u64, u64)]);
 /// Combines elements as a contract states.
 fn together(promise: &Promise, reduces: bool, sources: Vec<Values>) -> Result<Values, String> {
     if !reduces {
-        return sources.into_iter().next_back().ok_or_else(|| "a contract names no source".into());
+        return sources
+            .into_iter()
+            .next_back()
+            .ok_or_else(|| "a contract has a clause without a source".into());
     }
-    let red = promise.red.ok_or("a contract sums and names no reduction")?;
+    let red = promise.red.ok_or("a contract has a sum but no reduction")?;
     let Some((first, rest)) = sources.split_first() else {
-        return Err("a contract sums the contributions of no rank".into());
+        return Err("a contract has an empty sum".into());
     };
     if rest.iter().any(|s| s.data.len() != first.data.len()) {
-        return Err("a contract joins blocks of different lengths".into());
+        return Err("a contract equates blocks of different lengths".into());
     }
     let mut data = first.data.clone();
     for s in rest {

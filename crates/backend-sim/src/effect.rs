@@ -106,13 +106,13 @@ impl<'p> Effect<'p> {
         let refuse = |r: Refusal| refused(r, self.span);
         match &self.compute {
             Compute::Copy => {
-                data.pop().ok_or_else(|| refuse(Refusal::new("nothing to copy", "give a source")))
+                data.pop().ok_or_else(|| refuse(Refusal::new("this copy has no source", "give a source")))
             }
             Compute::Reduce(op) => {
                 let (src, dst) = (data.pop(), data.pop());
                 match (dst, src) {
                     (Some(mut d), Some(s)) => numbers::combine(*op, &mut d, &s).map(|()| d).map_err(refuse),
-                    _ => Err(refuse(Refusal::new("nothing to reduce", "give a source"))),
+                    _ => Err(refuse(Refusal::new("this reduction has no source", "give a source"))),
                 }
             }
             Compute::Local { op, dst, dtype, shapes, part } => {
@@ -142,9 +142,12 @@ pub fn same_type(s: &Schedule, a: Mem, b: Mem, span: Span) -> Result<(), Diagnos
     if x == y {
         return Ok(());
     }
-    Err(Diagnostic::error("E364", format!("{} is {x} and {} is {y}", mem_name(s, a), mem_name(s, b)))
-        .primary(span, "one transfer, two types")
-        .help("put a `cast` before it"))
+    Err(Diagnostic::error(
+        "E364",
+        format!("the element types differ: {} is {x} and {} is {y}", mem_name(s, a), mem_name(s, b)),
+    )
+    .primary(span, "a transfer does not convert")
+    .help("add a `cast` before it"))
 }
 
 fn local_effect<'p>(

@@ -142,7 +142,7 @@ pub fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure
     if let Some(d) = faults.list.last_mut()
         && !stall.dragged.is_empty()
     {
-        d.notes.push(format!("only dragged along: {}", stall::list_ranks(flow, &stall.dragged)));
+        d.notes.push(format!("stopped only because of these: {}", stall::list_ranks(flow, &stall.dragged)));
     }
     // If memory ran out, no rank is to blame for waiting.
     let memory = faults.list.iter().any(|d| d.code == "E368");
@@ -179,7 +179,7 @@ fn fold(flow: &Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Diagnostics {
     }
     let list = out.into_iter().map(|(d, others)| match &others[..] {
         [] => d,
-        others => d.note(format!("the same on {}", stall::list_ranks(flow, others))),
+        others => d.note(format!("the same error on {}", stall::list_ranks(flow, others))),
     });
     Diagnostics { list: list.collect() }
 }

@@ -163,11 +163,11 @@ impl<'p> Flow<'p> {
         if !form.fresh() {
             let (signal, index) = self.program.counter_name(counter);
             let (s, name) = (self.program.schedule, &self.program.schedule.signal(signal).name);
-            let text = format!("@{name}[{index}] on {} holds nobody knows what", s.mesh.show(rank));
+            let text = format!("the initial value of @{name}[{index}] on {} is unknown", s.mesh.show(rank));
             return Err(Diagnostic::error("E362", text)
-                .primary(span, format!("waited for by {}", self.place(thread)))
+                .primary(span, format!("{} waits for it here", self.place(thread)))
                 .help(format!(
-                    "if the allocation is zeroed before any rank runs, say so: `{} fresh`",
+                    "if the counter is zeroed before any rank runs, declare it: `{} fresh`",
                     form.name()
                 )));
         }

@@ -55,7 +55,7 @@ fn global(s: &Schedule, b: BufferId) -> Result<&TensorType, Diagnostic> {
             format!("{} is an input or output without a global type", mem_name(s, Mem::Buffer(b.0))),
         )
         .primary(buffer.span, "declared here")
-        .help("write the type of the whole tensor after the role: `input 0 : f32[8@tp]`")
+        .help("write the type of the global tensor after the role: `input 0 : f32[8@tp]`")
     })
 }
 
@@ -75,7 +75,7 @@ impl<'p> Host<'p> {
                     if feeds.is_empty() {
                         bad.push(
                             Diagnostic::error("E360", format!("input {} has no data", b.name))
-                                .help("give every input"),
+                                .help("give data for every input"),
                         );
                     }
                     for (call, feed) in feeds.iter().enumerate() {
@@ -92,7 +92,7 @@ impl<'p> Host<'p> {
                                         feed.len()
                                     ),
                                 )
-                                .help("give every input"),
+                                .help("give data for every input"),
                             ),
                         }
                     }
@@ -122,7 +122,7 @@ impl<'p> Host<'p> {
         let n = self.program.elements(b, rank).map_err(|f| f.diagnostic(|r| self.mesh().show(r)))?;
         let buffer = self.program.schedule.buffer(b);
         if n.saturating_mul(buffer.dtype.bytes()) > max_bytes {
-            return Err(too_large(max_bytes).primary(buffer.span, "these zeros alone are too large"));
+            return Err(too_large(max_bytes).primary(buffer.span, "this buffer alone is too large"));
         }
         Ok(Data::zeros(buffer.dtype, n as usize))
     }
@@ -132,7 +132,7 @@ impl<'p> Host<'p> {
         let n = data.len();
         Tensor::new(dims, data).ok_or_else(|| {
             let name = &self.program.schedule.buffer(b).name;
-            Diagnostic::error("E360", format!("{n} elements for the local sizes of {name}"))
+            Diagnostic::error("E360", format!("{n} elements do not match the local sizes of {name}"))
         })
     }
 
@@ -145,7 +145,7 @@ impl<'p> Host<'p> {
         let (name, rank) = (mem_name(s, Mem::Buffer(b.0)), self.mesh().show(rank));
         Err(Diagnostic::error(
             "E360",
-            format!("{name} has {have} elements on {rank}, its part of the tensor {want}"),
+            format!("{name} has {have} elements on {rank}, and its part of the tensor has {want}"),
         )
         .primary(s.buffer(b).span, "declared here")
         .help("the local sizes of an input or output follow from its global type"))
@@ -170,7 +170,7 @@ impl<'p> Host<'p> {
         let tensor = Tensor::new(shape, data).ok_or_else(|| {
             Diagnostic::error(
                 "E360",
-                format!("{n} elements for a part of {}", self.program.schedule.buffer(b).name),
+                format!("{n} elements do not match a part of {}", self.program.schedule.buffer(b).name),
             )
         })?;
         Ok(Part { bounds, tensor })

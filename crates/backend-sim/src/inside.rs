@@ -37,7 +37,7 @@ fn poison(dtype: DType, n: usize) -> Data {
 fn refuse(pe: u32, what: &str) -> Refusal {
     Refusal::new(
         format!("PE {pe} of a device {what}"),
-        "an error of kbc, not of the program: please report it with the program",
+        "this is an error of kbc, not of the program: please report it with the program",
     )
 }
 
@@ -117,12 +117,12 @@ impl Shared<'_> {
             let own = has.entry(job.pe).or_insert_with(|| vec![false; all]);
             for r in job.result.iter().flat_map(|b| rows(b, &dst.sizes)) {
                 let Some(from) = r.start.checked_sub(write.0 as usize) else {
-                    return Err(refuse(job.pe, "writes what the operation does not"));
+                    return Err(refuse(job.pe, "writes elements that the operation does not write"));
                 };
                 for i in 0..r.len() {
                     let (to, one) = (r.start + i, data.slice(from + i, 1));
                     if one.is_empty() || made[to] && out.slice(to, 1) != one {
-                        return Err(refuse(job.pe, "computes another value than one beside it"));
+                        return Err(refuse(job.pe, "computes another value than a PE beside it"));
                     }
                     (made[to], own[to]) = (out.copy_from(to, &one, 0, 1), true);
                 }
@@ -140,7 +140,7 @@ impl Shared<'_> {
         for (pe, slice) in slices(dst, machine)? {
             for i in rows(&slice, &dst.sizes).into_iter().flatten().filter(|i| written.contains(i)) {
                 if !has.get(&pe).is_some_and(|h| h[i]) {
-                    return Err(refuse(pe, "does not get its part of a result"));
+                    return Err(refuse(pe, "does not receive its part of a result"));
                 }
             }
         }

@@ -278,7 +278,8 @@ impl<'p> Machine<'p> {
             Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => {
                 if let Some(effect) = Effect::of(self.program, rank, act, span)? {
                     if effect.bytes(self.program.schedule) > self.max_bytes {
-                        return Err(too_large(self.max_bytes).primary(span, "this result alone is too large"));
+                        return Err(too_large(self.max_bytes)
+                            .primary(span, "the result of this operation is too large"));
                     }
                     let mut data = vec![];
                     for r in &effect.reads {
@@ -388,7 +389,7 @@ impl<'p> Machine<'p> {
         };
         let own = Shared { op, dst: (dst, dtype), srcs, part }.apply(machine).map_err(|r| wrong(r.text))?;
         if let Some(i) = own.first_difference(&out) {
-            return Err(wrong(format!("element {i} differs from what one PE computes")));
+            return Err(wrong(format!("element {i} differs from the result of a single PE")));
         }
         self.shared[0] += 1;
         Ok(own)
@@ -447,7 +448,7 @@ impl<'p> Machine<'p> {
         let before = memory.cells.get(&run.mem).map_or(0, Cells::bytes);
         let grown = (run.start + run.len).max(zeros.unwrap_or(0)).saturating_mul(dtype.bytes());
         if self.bytes + grown.saturating_sub(before) > self.max_bytes {
-            return Err(too_large(self.max_bytes).primary(span, "this write is one too many"));
+            return Err(too_large(self.max_bytes).primary(span, "the limit is exceeded by this write"));
         }
         let cells = memory.cells.entry(run.mem).or_insert_with(|| Cells::blank(dtype, zeros));
         let written = cells.write(run.start, data);
@@ -519,7 +520,7 @@ pub fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, Diagnos
     let text = format!("a message of {} elements is received as {len}", data.len());
     Err(Diagnostic::error("E356", text)
         .primary(span, "received here")
-        .help("both ends of a queue move the same sizes in the same order"))
+        .help("both ends of a queue must use the same sizes in the same order"))
 }
 
 /// Checks that a queue carries the element type of a memory. Fails with E364.
@@ -529,19 +530,24 @@ pub fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> Result<(
     if dtype == q.dtype {
         return Ok(());
     }
-    let text = format!("{} is {dtype} and queue {} carries {}", mem_name(s, mem), q.name, q.dtype);
+    let text = format!(
+        "the element types differ: {} is {dtype} and queue {} carries {}",
+        mem_name(s, mem),
+        q.name,
+        q.dtype
+    );
     Err(Diagnostic::error("E364", text)
-        .primary(span, "one transfer, two types")
-        .help("put a `cast` before it"))
+        .primary(span, "a transfer does not convert")
+        .help("add a `cast` before it"))
 }
 
 /// Returns the error E362 for a read of an element that nothing has written.
 pub fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnostic {
     Diagnostic::error(
         "E362",
-        format!("element {element} of {} on {} holds nothing", mem_name(s, mem), s.mesh.show(rank)),
+        format!("element {element} of {} on {} is empty", mem_name(s, mem), s.mesh.show(rank)),
     )
-    .help("something must be written there first, in this call unless it is a window")
+    .help("write the element first; a buffer must be written in the same call")
 }
 
 /// Returns the number of elements of a slot that holds zeros when its window is allocated.

@@ -121,13 +121,15 @@ pub fn explain(flow: &mut Flow<'_>) -> Stall {
 
 fn why(flow: &Flow<'_>, fate: &Fate) -> String {
     match fate {
-        Fate::Never(0) => "nobody ever sends it".to_string(),
-        Fate::Never(n) => format!("only {n} more would ever be sent"),
+        Fate::Never(0) => "no operation ever sends it".to_string(),
+        Fate::Never(n) => format!("only {n} more will ever be sent"),
         Fate::Behind(t) if flow.threads[*t].stopped => {
-            format!("the next one was to come from {}, which stopped", flow.place(*t))
+            format!("the next one should come from {}, which has stopped", flow.place(*t))
         }
-        Fate::Behind(t) => format!("the next one is to come from {}, which waits itself", flow.place(*t)),
-        Fate::Unknown => "who would send it was not searched: the streams are too long".to_string(),
+        Fate::Behind(t) => {
+            format!("the next one should come from {}, which is waiting itself", flow.place(*t))
+        }
+        Fate::Unknown => "the sender was not searched, because the streams are too long".to_string(),
     }
 }
 
@@ -142,8 +144,7 @@ fn deadlock(
     let mesh = &flow.program.schedule.mesh;
     let roots: Vec<&Wait> = stall.waits.iter().filter(|w| w.root).collect();
     let says = |w: &Wait| format!("{}: {}", w.place, w.what);
-    let title =
-        format!("deadlock: {waiting_ranks} of {} ranks wait and nothing can happen any more", mesh.ranks());
+    let title = format!("deadlock: {waiting_ranks} of {} ranks wait, and no rank can proceed", mesh.ranks());
     let mut d = Diagnostic::error("E361", title).primary(roots[0].span, says(roots[0]));
     let mut spans = BTreeSet::from([roots[0].span]);
     for w in roots.iter().skip(1) {
@@ -155,22 +156,22 @@ fn deadlock(
         d = d.note(format!("{}; {}", says(w), w.why));
     }
     if roots.len() > SHOWN {
-        d = d.note(format!("{} more streams like these", roots.len() - SHOWN));
+        d = d.note(format!("{} more streams wait in the same way", roots.len() - SHOWN));
     }
     for cycle in causes.iter().filter(|c| c.len() > 1).take(SHOWN) {
         let who: Vec<String> = cycle.iter().take(SHOWN).map(|i| who(flow, waiting[*i].thread)).collect();
         let more = if cycle.len() > SHOWN { " -> .." } else { "" };
-        d = d.note(format!("each waits for the next, the last for the first: {}{more}", who.join(" -> ")));
+        d = d.note(format!("cycle of waits: {}{more}", who.join(" -> ")));
     }
     if !stall.dragged.is_empty() {
-        d = d.note(format!("only dragged along: {}", list_ranks(flow, &stall.dragged)));
+        d = d.note(format!("stopped only because of these: {}", list_ranks(flow, &stall.dragged)));
     }
     let events = |i: &usize| matches!(waiting[*i].want, Want::Event(..));
     let queues = |i: &usize| matches!(waiting[*i].want, Want::Room(_) | Want::Message(_));
     d.help(if causes.iter().flatten().any(queues) {
         "every `recv` needs a `send` at the other end of its queue, and a `send` a free slot: let one of them receive first"
     } else if causes.iter().flatten().all(events) {
-        "let what is awaited happen before somebody waits for it, or do not wait for it there"
+        "`record` the event before a stream awaits it, or remove the `await`"
     } else {
         "every `wait` needs as many earlier `notify`s of that counter; one of them is missing or comes too late"
     })
@@ -204,7 +205,8 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
             let (landed, seen) = (flow.counter(t.rank, *counter), flow.seen(t.rank, *counter));
             let (signal, index) = flow.program.counter_name(*counter);
             let (name, form) = (&flow.program.schedule.signal(signal).name, flow.program.form(*counter));
-            let words = format!("waits for @{name}[{index}] {} {value}, seen {seen}", form.asks());
+            let words =
+                format!("waits for @{name}[{index}] {} {value}, and its value is {seen}", form.asks());
             let missing = match form {
                 // The next notify flips it.
                 Form::Sense { .. } => 1,
@@ -214,7 +216,7 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
         }
         Act::Await(event) => {
             let words = format!(
-                "awaits {}, which has not happened in this call",
+                "awaits {}, which has not been recorded in this call",
                 flow.program.events[*event as usize]
             );
             (Want::Event(t.rank, *event, t.call), words, 1)
@@ -223,7 +225,8 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
             let (queue, sends) = queue_of(t.rank, act)?;
             let (name, mesh) = (flow.program.show_queue(queue.2), &flow.program.schedule.mesh);
             if sends {
-                let words = format!("waits for room in {name} to {}, which is full", mesh.show(queue.1));
+                let words =
+                    format!("waits for a free slot in {name} to {}, which is full", mesh.show(queue.1));
                 (Want::Room(queue), words, 1)
             } else {
                 let words =

@@ -112,9 +112,9 @@ impl Scan {
     fn grows(&mut self, e: &Expr, span: Span) {
         if magnitude(e, self.var).is_none_or(|n| n > i64::MAX as u128) {
             self.open.get_or_insert_with(|| {
-                Diagnostic::error("E353", format!("`{e}` may leave 64 bits in a later call"))
-                    .primary(span, "grows with the calls here")
-                    .note("the proof is for as many calls as a counter of 32 bits can count")
+                Diagnostic::error("E353", format!("`{e}` may exceed 64 bits in a later call"))
+                    .primary(span, "this grows with the number of calls")
+                    .note("the proof covers as many calls as a 32-bit counter can count")
                     .help("use smaller constants")
             });
         }
@@ -179,10 +179,12 @@ impl Scan {
         self.open.get_or_insert_with(|| {
             Diagnostic::error(
                 "E353",
-                format!("`{e}` is not the same for later calls, so no number of calls shows all"),
+                format!(
+                    "`{e}` does not repeat from call to call, so no finite number of calls covers all calls"
+                ),
             )
-            .primary(span, "depends on the call here")
-            .help("use `call` in the value of a wait, as `call mod k`, or compared with a constant")
+            .primary(span, "this depends on the call number")
+            .help("use `call` only in the value of a wait, as `call mod k`, or compared with a constant")
         });
     }
 }

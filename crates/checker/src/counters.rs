@@ -176,11 +176,11 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
         if form == Form::Epoch && most.saturating_mul(calls) > MOST_COUNT {
             let span = setup.span(c.writer_op);
             report.push("E352", span, Span::NONE, || {
-                let text = format!("{} leaves signed 32 bits within {calls} calls", name());
+                let text = format!("{} exceeds signed 32 bits within {calls} calls", name());
                 Diagnostic::error("E352", text)
-                    .primary(span, format!("counts {most} times in a call"))
-                    .note(format!("it is in range for {} calls", MOST_COUNT / most))
-                    .help("use more counters, or state fewer calls before the signals are allocated again")
+                    .primary(span, format!("it is incremented {most} times per call"))
+                    .note(format!("it stays in range for {} calls", MOST_COUNT / most))
+                    .help("use more counters, or claim fewer calls before the signals are allocated again")
             });
         }
         in_time(setup, c, form, report, &name);
@@ -207,9 +207,14 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
             let span = setup.span(op);
             report.push("E353", span, Span::NONE, || {
                 let calls = if period == 1 { "a call".to_string() } else { format!("{period} calls") };
-                Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
-                    .primary(span, format!("the counter grows by {grown} in {calls}, this wait does not"))
-                    .help("let the value of every wait grow with `call` by as much")
+                Diagnostic::error("E353", format!("waits do not keep pace with {}", name()))
+                    .primary(
+                        span,
+                        format!(
+                            "the counter grows by {grown} in {calls}, and the value of this wait does not"
+                        ),
+                    )
+                    .help("let the value of every wait grow by the same amount per call")
             });
         }
     }
@@ -234,14 +239,14 @@ fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &i
             }
             let span = setup.span(w.op);
             report.push("E340", span, Span::NONE, || {
-                let text = format!("in call {call} a wait for {} needs what a later call counts", name());
+                let text = format!("in call {call} a wait for {} needs a notify of a later call", name());
                 Diagnostic::error("E340", text)
                     .primary(
                         span,
-                        format!("needs {needed} notifies, and up to this call there are {notified}"),
+                        format!("this needs {needed} notifies, and up to this call there are {notified}"),
                     )
                     .help(
-                        "wait only for notifies of this call and of earlier ones: there may be no later call",
+                        "wait only for notifies of this call or of earlier calls, because there may be no later call",
                     )
             });
             return;
@@ -277,8 +282,8 @@ fn pace(
     let span = setup.span(op);
     report.push("E353", span, Span::NONE, || {
         let calls = if period == 1 { "a call".to_string() } else { format!("{period} calls") };
-        Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
-            .primary(span, format!("it is counted up {grown} times in {calls}, and waits are about {about}"))
-            .help("wait for every notify once")
+        Diagnostic::error("E353", format!("waits do not keep pace with {}", name()))
+            .primary(span, format!("it is incremented {grown} times in {calls}, and waits expect {about}"))
+            .help("wait for every notify exactly once")
     });
 }

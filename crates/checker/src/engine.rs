@@ -466,8 +466,10 @@ impl<'p, C: Contents> Engine<'p, C> {
             return Ok(());
         }
         let text = match wanted {
-            Some(wanted) => format!("`reduce {op}`, but the contract of region {} says {wanted}", r.name),
-            None => format!("`reduce {op}`, but the contract of region {} combines nothing", r.name),
+            Some(wanted) => {
+                format!("this is `reduce {op}`, and the contract of region {} reduces with {wanted}", r.name)
+            }
+            None => format!("this is `reduce {op}`, and the contract of region {} has no reduction", r.name),
         };
         Err(Trouble { code: "E335", text, help: "reduce with the operator of the contract" })
     }
@@ -590,12 +592,18 @@ impl<'p, C: Contents> Engine<'p, C> {
             && run.0 < run.1
             && let Some(operand) = r.operands.iter().find(|o| o.buffer == dst)
         {
-            let text = format!("{} of region {} is computed, not moved", operand.name, r.name);
+            let text = format!(
+                "a local operation writes {}, which is an operand of the contract of region {}",
+                operand.name, r.name
+            );
             self.report.push("E337", span, r.span, || {
                 Diagnostic::error("E337", text)
-                    .primary(span, "a local operation writes it here")
-                    .secondary(r.span, "a contract speaks of contributions that are moved and combined")
-                    .help("compute in a local region before or after this one")
+                    .primary(span, "written here")
+                    .secondary(
+                        r.span,
+                        "the contract of this region describes data that transfers move and combine",
+                    )
+                    .help("compute in a local region before or after this region")
             });
         }
     }
@@ -623,7 +631,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                 Diagnostic::error("E351", format!("event {name} is recorded by two streams"))
                     .primary(span, "here")
                     .secondary(first, "and here")
-                    .help("use an event for each")
+                    .help("use a separate event for each stream")
             });
         }
         if !event.marks.iter().any(|m| m.0 == call) {

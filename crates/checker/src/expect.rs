@@ -115,12 +115,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn wrong(&self, text: String) -> Diagnostic {
-        Diagnostic::error(
-            "E355",
-            format!("the promise of region {} cannot be read: {text}", self.region.name),
-        )
-        .primary(self.region.span, "promised here")
-        .help("places are `v[i]` or `v[block][i]` with `i` a name of its own")
+        Diagnostic::error("E355", format!("the contract of region {} is invalid: {text}", self.region.name))
+            .primary(self.region.span, "the contract of this region")
+            .help("write places as `v[i]` or `v[block][i]`, where `i` is a new name")
     }
 
     fn value(&self, e: &Expr) -> Result<i64, Diagnostic> {
@@ -137,7 +134,7 @@ impl Reader<'_> {
 
     fn operand(&self, cell: &Cell) -> Result<u32, Diagnostic> {
         let at = self.region.operands.iter().position(|o| o.name == cell.buffer);
-        at.map(|i| i as u32).ok_or_else(|| self.wrong(format!("there is no operand `{}`", cell.buffer)))
+        at.map(|i| i as u32).ok_or_else(|| self.wrong(format!("operand `{}` does not exist", cell.buffer)))
     }
 
     /// Returns the name that ranges over all blocks, if the cell has one that is not bound.
@@ -169,9 +166,10 @@ impl Reader<'_> {
             [block, _] => {
                 let b = self.value(block)?;
                 if b < 0 || b as u64 >= self.size {
-                    return Err(
-                        self.wrong(format!("block {b} of `{}`, which has {}", cell.buffer, self.size))
-                    );
+                    return Err(self.wrong(format!(
+                        "block {b} of `{}` does not exist; there are {}",
+                        cell.buffer, self.size
+                    )));
                 }
                 let n = all / self.size;
                 Ok((operand, b as u64 * n, n))
@@ -187,7 +185,7 @@ impl Reader<'_> {
             let q = this.value(at)?;
             match u32::try_from(q).ok().filter(|q| u64::from(*q) < this.size) {
                 Some(q) => list.push(q),
-                None => return Err(this.wrong(format!("rank {q} of a group of {}", this.size))),
+                None => return Err(this.wrong(format!("rank {q} is outside a group of {}", this.size))),
             }
             Ok(())
         };
@@ -204,7 +202,7 @@ impl Reader<'_> {
             }
         }
         Ranks::collect(self.size, list)
-            .map_err(|q| self.wrong(format!("the contribution of rank {q} is asked for twice")))
+            .map_err(|q| self.wrong(format!("the contribution of rank {q} is required twice")))
     }
 }
 

@@ -96,7 +96,7 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
         if steps > MOST_STEPS {
             let region = cursor.region().map_or(0, |r| r.0 as usize);
             let r = &program.schedule.regions[region];
-            let text = format!("a stream of more than {MOST_STEPS} operations in a call");
+            let text = format!("a stream has more than {MOST_STEPS} operations per call");
             return Err(Fault { code: "E354", text, span: r.span, rank, region: r.name.clone() });
         }
         let (Step::Act(act, ..), Some(region)) = (step, cursor.region()) else { continue };
@@ -198,8 +198,8 @@ impl Grids {
                         format!("the chunks of region {} have no common part larger than 1/{n}", region.name),
                     )
                     .primary(region.span, "in this region")
-                    .note(format!("the checker follows at most {MOST_ATOMS} parts of an operand"))
-                    .help("cut the operand in numbers of chunks that divide one another"),
+                    .note(format!("the checker tracks at most {MOST_ATOMS} parts of an operand"))
+                    .help("use numbers of chunks that divide one another"),
                 ));
             }
         }

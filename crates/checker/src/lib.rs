@@ -233,11 +233,14 @@ fn show(s: &Schedule, f: &Fault) -> Diagnostic {
 }
 
 fn too_long(options: &CheckOptions, acts: u64, ranks: u64, why: Option<&str>) -> Diagnostic {
-    let d = Diagnostic::error("E354", format!("more than {} operations would have to be walked", options.most_acts))
-        .note(format!("{acts} were walked, on {ranks} ranks"))
-        .help("make the schedule the same on every rank, moved, so that one rank stands for all; or raise the limit");
+    let d = Diagnostic::error(
+        "E354",
+        format!("the proof needs more than {} operations to be checked", options.most_acts),
+    )
+    .note(format!("{acts} operations were checked, on {ranks} ranks"))
+    .help("make the schedule symmetric, so that one rank stands for all, or raise the limit");
     match why {
-        Some(w) => d.note(format!("all ranks were walked because {w}")),
+        Some(w) => d.note(format!("all ranks were checked because {w}")),
         None => d,
     }
 }
@@ -245,7 +248,7 @@ fn too_long(options: &CheckOptions, acts: u64, ranks: u64, why: Option<&str>) ->
 /// Adds to a refusal the reason why all ranks are walked.
 fn because(d: Diagnostic, why: Option<&str>) -> Diagnostic {
     match why {
-        Some(why) if d.code == "E354" => d.note(format!("all ranks are walked because {why}")),
+        Some(why) if d.code == "E354" => d.note(format!("all ranks are checked because {why}")),
         _ => d,
     }
 }
@@ -282,10 +285,12 @@ impl Check<'_> {
             v.errors.push(
                 Diagnostic::error(
                     "E354",
-                    format!("{} calls on {ranks} ranks would have to be walked", v.calls),
+                    format!("the proof needs {} calls on {ranks} ranks to be checked", v.calls),
                 )
                 .note(format!("the limits are {MOST_CALLS} calls and {MOST_RANKS} ranks"))
-                .help("use `call` in `call mod k` and comparisons with small numbers only"),
+                .help(
+                    "use `call` only in `call mod k` with a small k, and in comparisons with small numbers",
+                ),
             );
             return v;
         }
@@ -303,9 +308,9 @@ impl Check<'_> {
             if !auto {
                 let reason = v.asymmetric.clone().unwrap_or_default();
                 v.errors.push(
-                    Diagnostic::error("E354", "one rank does not stand for the others")
+                    Diagnostic::error("E354", "one rank cannot stand for the others")
                         .note(reason)
-                        .help("let all ranks be walked"),
+                        .help("check all ranks instead"),
                 );
                 return v;
             }
@@ -377,10 +382,10 @@ impl Check<'_> {
         if state > MOST_STATE {
             let d = Diagnostic::error(
                 "E354",
-                format!("{walked} ranks have too much state to be walked together"),
+                format!("the state of {walked} ranks is too large to check them together"),
             )
-            .note(format!("{state} entries of clocks and contents, the limit is {MOST_STATE}"))
-            .help("make the schedule the same on every rank, moved, so that one rank stands for all");
+            .note(format!("{state} entries of clocks and contents (limit: {MOST_STATE})"))
+            .help("make the schedule symmetric, so that one rank stands for all");
             return Err(Failure::Said(Box::new(d)));
         }
         let outcome = if exact {
@@ -418,7 +423,10 @@ fn forms(s: &Schedule) -> Option<String> {
     let list: Vec<String> =
         [part(senses, "sense"), part(clearing, "clearing")].into_iter().flatten().collect();
     (!list.is_empty()).then(|| {
-        format!("counters without an end: {}; no wait misses or takes what another is for", list.join(", "))
+        format!(
+            "counters that never overflow: {}; no wait misses its notify or takes that of another wait",
+            list.join(", ")
+        )
     })
 }
 
@@ -442,13 +450,13 @@ fn words(s: &Schedule, v: &Verdict) -> String {
         Method::NotChecked => "meaning: not checked".to_string(),
     });
     if !v.unpromised.is_empty() {
-        out.push(format!("no promise, so no meaning checked: {}", v.unpromised.join(", ")));
+        out.push(format!("meaning not checked, because there is no contract: {}", v.unpromised.join(", ")));
     }
     out.push(match v.order {
-        Calls::None => "order and progress: nothing is claimed, bounds of one call only".to_string(),
+        Calls::None => "order and progress: not claimed; only the bounds of one call were checked".to_string(),
         Calls::First => "order and progress: the first call".to_string(),
         Calls::Any => format!(
-            "order and progress: {} calls at any skew, which stand for all (the text repeats after {})",
+            "order and progress: {} calls at any skew, which stand for all calls (the schedule repeats after {})",
             v.calls, v.period
         ),
     });
@@ -459,8 +467,8 @@ fn words(s: &Schedule, v: &Verdict) -> String {
         out.push(forms);
     }
     if let Some(why) = &v.asymmetric {
-        out.push(format!("ranks do not stand for each other: {why}"));
+        out.push(format!("one rank cannot stand for the others: {why}"));
     }
-    out.push(format!("walked: {} operations", v.acts));
+    out.push(format!("checked: {} operations", v.acts));
     out.join("\n")
 }

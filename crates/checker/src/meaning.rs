@@ -348,8 +348,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     let part = if n > 1 { format!(" at part {i} of {n}") } else { String::new() };
                     return Err(Trouble {
                         code: "E344",
-                        text: format!("{} holds nothing{part}", self.chunk(at, a)),
-                        help: "something must have arrived or been there at the start before it is read",
+                        text: format!("{} is empty{part}", self.chunk(at, a)),
+                        help: "data must have arrived there, or been there at the start, before it is read",
                     });
                 }
             }
@@ -359,16 +359,16 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 let Some(p) = self.slots.get(&slot) else {
                     return Err(Trouble {
                         code: "E344",
-                        text: format!("{} holds nothing", name()),
-                        help: "nothing that this region moves was put there before",
+                        text: format!("{} is empty", name()),
+                        help: "no transfer of this region has written it before",
                     });
                 };
                 if (p.region, p.call) != (at.region, at.call) {
                     let from = &setup.schedule.regions[p.region as usize].name;
                     return Err(Trouble {
                         code: "E343",
-                        text: format!("{} holds what call {} of region {from} put there", name(), p.call),
-                        help: "the slot must be filled again before it is read",
+                        text: format!("{} still holds data of call {} of region {from}", name(), p.call),
+                        help: "the slot must be written again before it is read",
                     });
                 }
                 self.piece.cells.load(&p.cells, 0, p.n);
@@ -477,15 +477,15 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 if have < n {
                     return Ok(Err(Trouble {
                         code: "E343",
-                        text: format!("{} takes {n} parts, but {have} come", self.chunk(at, a)),
-                        help: "read as much from a slot as was put there",
+                        text: format!("{} receives {have} parts instead of {n}", self.chunk(at, a)),
+                        help: "read the same amount from a slot as was written to it",
                     }));
                 }
                 if let Some(come) = self.piece.elements.filter(|e| back == 0 && *e != a.len) {
                     return Ok(Err(Trouble {
                         code: "E343",
-                        text: format!("{} has {} elements, but {come} come", self.chunk(at, a), a.len),
-                        help: "read as many elements from a slot as were put there",
+                        text: format!("{} has {} elements and receives {come}", self.chunk(at, a), a.len),
+                        help: "read the same number of elements from a slot as were written to it",
                     }));
                 }
                 self.alike(at, a, lo, n)?;
@@ -529,7 +529,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             return Err(Trouble {
                 code: "E343",
                 text: format!("{} is written after its rank has left the region", self.chunk(at, a)),
-                help: "let the rank wait for everything that arrives there",
+                help: "let the rank wait for every write to it before it leaves the region",
             });
         }
         held.touch(a.operand, lo, n);
@@ -551,7 +551,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         if o.1 == 0 {
             *o = (C::new(size, atoms as usize), atoms);
         } else if before > 0 && atoms != before && !setup.actions[buffer].moves.is_empty() {
-            return Err(format!("scratch {} is filled with parts of another size", self.name(at, a.operand)));
+            return Err(format!("scratch {} receives parts of another size", self.name(at, a.operand)));
         }
         Ok(())
     }
@@ -569,15 +569,15 @@ pub(super) fn zeros() -> Trouble {
     Trouble {
         code: "E343",
         text: "zeros are moved or combined as if they were a contribution".into(),
-        help: "memory that is `zero` can be the start of a `reduce sum`; copy the first contribution otherwise",
+        help: "`zero` memory can only be the destination of a `reduce sum`; otherwise copy the first contribution",
     }
 }
 
 fn nothing_to_add() -> Trouble {
     Trouble {
         code: "E344",
-        text: "the destination of the reduction holds nothing".into(),
-        help: "copy the first contribution, reduce the others",
+        text: "the destination of the reduction is empty".into(),
+        help: "copy the first contribution and reduce the others",
     }
 }
 

@@ -151,7 +151,7 @@ impl<'a> Prover<'a> {
             })
         };
         let k = self.digits.iter().position(moved)?;
-        Some((k, format!("a role of region {} is for some ranks only", r.name)))
+        Some((k, format!("a role of region {} applies only to some ranks", r.name)))
     }
 
     /// Returns the value of an expression that must be the same when any digit moves.
@@ -159,7 +159,7 @@ impl<'a> Prover<'a> {
         let v = env.eval(e).ok_or_else(|| (0, format!("`{e}` ({}) has no value", what())))?;
         match v.tys.iter().position(|t| *t != Ty::Same) {
             None => Ok(v),
-            Some(k) => Err((k, format!("`{e}` ({}) is not the same when the rank moves", what()))),
+            Some(k) => Err((k, format!("`{e}` ({}) is not the same on every rank", what()))),
         }
     }
 
@@ -205,7 +205,10 @@ impl<'a> Prover<'a> {
     fn step(&mut self) -> Result<(), Failed> {
         self.typed += 1;
         if self.typed > MOST_TYPED {
-            return Err((0, format!("more than {MOST_TYPED} operations and turns would have to be typed")));
+            return Err((
+                0,
+                format!("the check of symmetry exceeds its limit of {MOST_TYPED} operations and iterations"),
+            ));
         }
         Ok(())
     }
@@ -290,7 +293,7 @@ impl<'a> Prover<'a> {
         let fixed = |e: &Expr| e.as_int().is_some();
         let other = s.buffer(tensor).dims.iter().enumerate().filter(|(d, _)| *d != dim as usize);
         if !s.buffer(line).dims.iter().all(fixed) || !other.clone().all(|(_, e)| fixed(e)) {
-            return Err((0, format!("blocks of %{name} are not equally large on all ranks")));
+            return Err((0, format!("the blocks of %{name} have different sizes on different ranks")));
         }
         let unit: u64 = other.filter_map(|(_, e)| e.as_int()).map(|n| n as u64).product();
         let all = self.program.elements(line, 0).map_err(|f| (0, f.text))?;
@@ -298,7 +301,7 @@ impl<'a> Prover<'a> {
         let cuts: Vec<u64> = (0..=parts).map(|i| rule.boundary(n, i, parts) * unit).collect();
         let chunks = self.chunks(line, parts).unwrap_or_else(|| cuts.clone());
         if *self.partitions.entry(line.0).or_insert(chunks) != cuts {
-            return Err((0, format!("blocks of %{name} are cut in another way than its chunks")));
+            return Err((0, format!("the blocks of %{name} do not match its chunks")));
         }
         Ok(())
     }
@@ -344,7 +347,7 @@ impl<'a> Prover<'a> {
                 !movable || found[*k] != coordinate[*k]
             };
             if let Some(k) = (0..self.digits.len()).find(moves) {
-                let why = format!("the peer `{e}` does not move with `{name}` in region {}", r.name);
+                let why = format!("the peer `{e}` does not shift with `{name}` in region {}", r.name);
                 return Err((k, why));
             }
         }
@@ -471,7 +474,8 @@ impl<'a> Prover<'a> {
             if let Some(k) =
                 (0..self.digits.len()).find(|k| len.tys[*k] != Ty::Same || of.tys[*k] != Ty::Same)
             {
-                let why = format!("how {} is cut in region {} depends on the rank", name, r.name);
+                let why =
+                    format!("the division of {} into chunks in region {} depends on the rank", name, r.name);
                 return Err((k, why));
             }
             if of.v < 1 || len.v < 0 {
@@ -491,7 +495,7 @@ impl<'a> Prover<'a> {
                 }
                 let stuck = || {
                     let why = format!(
-                        "chunk `{}` of {} in region {} does not move with the rank",
+                        "chunk `{}` of {} in region {} does not shift with the rank",
                         p.index, name, r.name
                     );
                     (k, why)
@@ -537,7 +541,7 @@ impl<'a> Prover<'a> {
                     && !matches!(entry.1, Use::Stay { .. })
                     && twin(r, o).is_none()
                 {
-                    return Err((k, format!("scratch {name} of region {} moves with the rank", r.name)));
+                    return Err((k, format!("scratch {name} of region {} shifts with the rank", r.name)));
                 }
                 self.uses[k].insert(entry);
             }
@@ -560,11 +564,11 @@ impl<'a> Prover<'a> {
         let size = self.program.schedule.group_size(r);
         let stride = self.program.group_index(id, d.stride);
         if (0..d.size).any(|t| self.program.group_index(id, t * d.stride) != t * stride) {
-            return Err(format!("the groups of region {} do not move as a coordinate of theirs", r.name));
+            return Err(format!("the groups of region {} do not shift with a coordinate", r.name));
         }
         let inside = stride > 0 && size > 1;
         let buffer = |cell: &Cell| r.operands.iter().find(|o| o.name == cell.buffer).map(|o| o.buffer.0);
-        let refuse = || Err(format!("the promise of region {} is not the same for every rank", r.name));
+        let refuse = || Err(format!("the contract of region {} is not the same for every rank", r.name));
         for b in p.buffers.iter().filter(|b| b.blocks) {
             let Some(o) = r.operands.iter().find(|o| o.name == b.name) else { continue };
             let used = if !inside {
@@ -625,7 +629,7 @@ impl<'a> Prover<'a> {
             for (b, buffer) in s.buffers.iter().enumerate() {
                 let uses: Vec<&Use> = self.uses[k].iter().filter(|u| u.0 == b as u32).map(|u| &u.1).collect();
                 let found = moves(&uses, k, digit)
-                    .ok_or_else(|| (k, format!("%{} is used in ways that do not move alike", buffer.name)))?;
+                    .ok_or_else(|| (k, format!("the uses of %{} shift in different ways", buffer.name)))?;
                 out.extend(found.into_iter().map(|m| (b as u32, m)));
             }
         }

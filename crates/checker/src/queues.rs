@@ -111,7 +111,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             Diagnostic::error("E351", format!("{name} has two {end} streams"))
                 .primary(now, format!("stream {} {verb} here", stream_of(own)))
                 .secondary(before, format!("stream {} {verb} here", stream_of(stream)))
-                .help("use a queue for each stream: messages have no names, only an order")
+                .help("use a separate queue per stream: messages are identified only by their order")
         });
     }
 
@@ -199,7 +199,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                 Diagnostic::error("E356", text)
                     .primary(span, "received here")
                     .secondary(sent, "sent here")
-                    .help("both ends of a queue move the same sizes in the same order")
+                    .help("both ends of a queue must use the same sizes in the same order")
             });
             self.meaning.wipe(at, dst);
             let runs = self.runs(at.rep, at.region, dst, 0);
@@ -242,19 +242,19 @@ impl<'p, C: Contents> Engine<'p, C> {
                 let span = setup.span(moved.send);
                 self.report.push("E357", span, Span::NONE, || {
                     let messages = if n == 1 { "a message is".into() } else { format!("{n} messages are") };
-                    Diagnostic::error("E357", format!("call {call} is over, and {messages} left in {name}"))
-                        .primary(span, "sent here, and not received in the same call")
-                        .note("whoever uses the queue next would receive it in place of another")
+                    Diagnostic::error("E357", format!("call {call} ends, and {messages} left in {name}"))
+                        .primary(span, "sent here, and not received in this call")
+                        .note("the next user of the queue would receive it instead of its own message")
                         .help("receive every message in the call that sends it")
                 });
             } else {
                 let span = setup.span(moved.recv);
                 self.report.push("E340", span, Span::NONE, || {
                     let messages = if n == 1 { "a message".into() } else { format!("{n} messages") };
-                    let text = format!("call {call} receives {messages} from {name} that a later call sends");
+                    let text = format!("call {call} receives {messages} from {name} that only a later call sends");
                     Diagnostic::error("E340", text)
-                        .primary(span, "received here, and not sent in the same call")
-                        .help("send every message in the call that receives it: there may be no later call")
+                        .primary(span, "received here, and not sent in this call")
+                        .help("send every message in the call that receives it, because there may be no later call")
                 });
             }
         }

@@ -64,7 +64,7 @@ impl<'p> Report<'p> {
             if race && (("E341"..="E344").contains(&d.code) || d.code == "E336") {
                 continue;
             }
-            out.push(if n > 1 { d.note(format!("and {} more like it", n - 1)) } else { d });
+            out.push(if n > 1 { d.note(format!("{} more errors of this kind", n - 1)) } else { d });
         }
         out.finish()
     }
@@ -85,8 +85,8 @@ impl<'p> Report<'p> {
         let who = self.rank(c.with.stream as u64 / setup.width as u64);
         let (me, on) = (self.rank(now.rank), self.rank(now.on));
         let extra = match setup.host(c.with.op) {
-            Some((_, true)) => " (the host fills it before each call)",
-            Some((_, false)) => " (the host takes the result)",
+            Some((_, true)) => " (the host writes it before each call)",
+            Some((_, false)) => " (the host reads the result)",
             None => "",
         };
         self.push(c.code, now.span, other, || {
@@ -94,40 +94,40 @@ impl<'p> Report<'p> {
             let does = if now.writes { "written" } else { "read" };
             let (title, help) = match c.code {
                 "E345" => (
-                    format!("{place} of rank {on} is {does} after a notify that does not cover the access before"),
+                    format!("{place} of rank {on} is {does} after a notify that was sent before the earlier access was complete"),
                     match c.with.kind() {
                         Kind::Get => "put `fence.complete` and `fence.release` between the get and the notify",
-                        Kind::Local | Kind::Put => "put `fence.release` between that access and the notify that tells of it",
+                        Kind::Local | Kind::Put => "put `fence.release` between that access and the notify",
                     },
                 ),
                 "E346" => (
-                    format!("{place} is read on rank {on} before what arrived is made visible"),
-                    "put `fence.acquire` between the wait and this",
+                    format!("{place} is read on rank {on} before the data that arrived is visible"),
+                    "put `fence.acquire` between the wait and this read",
                 ),
                 "E347" if c.indirect => (
-                    format!("{place} is read on rank {on}, but its writer has not told so itself"),
-                    "wait for a notify of the writer; others do not pass visibility on",
+                    format!("{place} is read on rank {on}, which has not waited for the writer itself"),
+                    "wait for a notify of the writer: a notify of a third rank orders the write but does not make it visible",
                 ),
                 "E347" => (
-                    format!("{place} is read on rank {on} with nothing that waits for its writer"),
-                    "notify after the write and its fence, and wait for that here (or `record` and `await` on one rank)",
+                    format!("{place} is read on rank {on} without waiting for its writer"),
+                    "notify after the write and its fence, and wait for that notify before this read (on one rank: `record` and `await`)",
                 ),
                 "E348" => (
                     format!("{place} of rank {on} is rewritten while it may still be {did}"),
-                    "wait for a notify that says it is free, or use another slot",
+                    "wait for a credit (a notify that the slot is free), or use another slot",
                 ),
                 "E349" => (
                     format!("call {} rewrites {place} of rank {on} while call {} may still use it", calls.1, calls.0),
-                    "wait for a notify that says it is free, or use slots in turn with `call mod k`",
+                    "wait for a credit (a notify that the slot is free), or alternate between slots with `call mod k`",
                 ),
                 _ => match c.with.kind() {
                     Kind::Get => (
                         format!("{place} of rank {on} is {does} before the get is complete"),
-                        "put `fence.complete` between the get and this",
+                        "put `fence.complete` between the get and this access",
                     ),
                     Kind::Local | Kind::Put => (
                         format!("{place} of rank {on} is {does} while a put may still use it"),
-                        "put `fence.release` between the put and this",
+                        "put `fence.release` between the put and this access",
                     ),
                 },
             };
@@ -136,7 +136,7 @@ impl<'p> Report<'p> {
                 .secondary(other, format!("{did} here by rank {who}, in call {}{extra}", calls.0))
                 .help(help);
             if c.indirect {
-                d = d.note("it is ordered by way of other ranks, which is enough to rewrite a place but not to read it");
+                d = d.note("the two accesses are ordered through other ranks; this is enough to overwrite the data but not to read it");
             }
             d
         });
@@ -180,11 +180,11 @@ impl<'p> Report<'p> {
         let mut add = |code: &'static str, title: String, second: Span, text: String, help: &str| {
             self.push(code, r.span, second, || {
                 let d = Diagnostic::error(code, title)
-                    .primary(r.span, format!("promised by this region, in call {call}"))
+                    .primary(r.span, format!("required by the contract of this region, in call {call}"))
                     .secondary(second, text)
                     .help(help);
                 if last.is_none() {
-                    d.note(format!("nothing was written to {place} in this schedule"))
+                    d.note(format!("no operation of this schedule writes to {place}"))
                 } else {
                     d
                 }
@@ -192,7 +192,7 @@ impl<'p> Report<'p> {
         };
         let wrote = format!("{place} was last written here by rank {by}");
         if let Some((first, n)) = d.lost {
-            let what = if d.empty { "holds nothing" } else { "lacks a contribution" };
+            let what = if d.empty { "is empty" } else { "lacks a contribution" };
             let others = if n > 1 { format!(" and {} more of {}", n - 1, b.ranks) } else { String::new() };
             add(
                 "E341",
@@ -202,7 +202,7 @@ impl<'p> Report<'p> {
                 ),
                 writer,
                 wrote.clone(),
-                "every contribution must reach every place that the promise names",
+                "every contribution must reach every place that the contract names",
             );
         }
         if let Some((first, n, op)) = d.twice {
@@ -217,9 +217,9 @@ impl<'p> Report<'p> {
             let (second, text) = if op == u32::MAX {
                 (writer, wrote.clone())
             } else {
-                (setup.span(op), "counted again by this operation".into())
+                (setup.span(op), "this operation adds it again".into())
             };
-            add("E342", title, second, text, "each contribution may be combined once on its way");
+            add("E342", title, second, text, "each contribution may be combined only once on its path");
         }
         if let Some((first, n)) = d.foreign {
             let title = match first {
@@ -227,12 +227,14 @@ impl<'p> Report<'p> {
                     let (o, atom) = super::contents::unlabel(l);
                     let others = if n > 1 { format!(" and {} more", n - 1) } else { String::new() };
                     format!(
-                        "at the end {place} of rank {rank} holds {} of rank {}{others}, which does not belong there",
+                        "at the end {place} of rank {rank} holds {} of rank {}{others}, which the contract does not allow there",
                         of(o, atom),
                         member(q)
                     )
                 }
-                None => format!("at the end {place} of rank {rank} holds other contributions than promised"),
+                None => format!(
+                    "at the end {place} of rank {rank} holds other contributions than the contract requires"
+                ),
             };
             add("E343", title, writer, wrote, "compare the chunks on both sides of the transfers");
         }

@@ -64,9 +64,9 @@ impl<'p> Setup<'p> {
         let held = slots.saturating_mul(reps);
         if held > MOST_HELD {
             return Err(err(Unable::Said(
-                Diagnostic::error("E354", format!("{reps} walked ranks have {held} slots"))
-                    .note(format!("the checker follows at most {MOST_HELD}"))
-                    .help("use fewer slots, or make the schedule the same on every rank, moved"),
+                Diagnostic::error("E354", format!("the {reps} ranks to check have {held} slots"))
+                    .note(format!("the checker tracks at most {MOST_HELD}"))
+                    .help("use fewer slots, or make the schedule symmetric, so that one rank stands for all"),
             )));
         }
         let parts: Vec<u64> = actions.iter().map(Action::parts).collect();
@@ -252,7 +252,7 @@ fn region(
                     ),
                 )
                 .primary(r.span, "in this region")
-                .help("give each operand a buffer of its own"),
+                .help("give each operand its own buffer"),
             ));
         }
     }
@@ -296,10 +296,13 @@ fn covered(program: &Program, group: &Group, i: usize) -> Result<(), Unable> {
             return Err(Unable::Said(
                 Diagnostic::error(
                     "E339",
-                    format!("the line of {} in region {} is {line} of {have} elements", operand.name, r.name),
+                    format!(
+                        "the line of {} in region {} covers {line} of {have} elements",
+                        operand.name, r.name
+                    ),
                 )
-                .primary(r.span, format!("on rank {rank}, of %{name}"))
-                .help("give the line all elements of the buffer, or the collective a buffer of its own"),
+                .primary(r.span, format!("of %{name} on rank {rank}"))
+                .help("let the line cover the whole buffer, or give the collective its own buffer"),
             ));
         }
     }

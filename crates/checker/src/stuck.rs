@@ -92,14 +92,14 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
             On::Empty(which) => ends[1].get(which),
         };
         let Some((rank, stream, _)) = next else {
-            end = Some("nobody will do so".into());
+            end = Some("no operation ever does so".into());
             break;
         };
         let (rep, h) = setup.group.split(setup.group.act(moved, *rank));
         match find(rep, *stream) {
             Some(i) => (at, moved) = (i, h),
             None => {
-                end = Some("whoever would do so is over".into());
+                end = Some("the stream that would do so has ended".into());
                 break;
             }
         }
@@ -120,12 +120,16 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
                 let (s, index) = setup.program.counter_name(*counter);
                 let name = &setup.schedule.signal(s).name;
                 let asks = setup.program.form(*counter).asks();
-                format!("rank {rank}{stream} waits for @{name}[{index}] {asks} {value} and has {seen}")
+                format!(
+                    "rank {rank}{stream} waits for @{name}[{index}] {asks} {value}, and its value is {seen}"
+                )
             }
             On::Full(w, depth) => {
                 let (queue, to) = (setup.program.show_queue(w.2), setup.rank(w.1));
                 let slots = if *depth == 1 { "slot is".into() } else { format!("{depth} slots are") };
-                format!("rank {rank}{stream} waits for room in {queue} to rank {to}, whose {slots} full")
+                format!(
+                    "rank {rank}{stream} waits for a free slot in {queue} to rank {to}, whose {slots} full"
+                )
             }
             On::Empty(w) => {
                 let (queue, from) = (setup.program.show_queue(w.2), setup.rank(w.0));
@@ -148,15 +152,13 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
         path.iter().take(16).map(|(i, m)| setup.rank(setup.group.act(*m, blocked[*i].rank))).collect();
     let more = if path.len() > 16 { ", .." } else { "" };
     d = match end {
-        Some(why) => d.note(format!("waiting in turn: {}{more}; {why}", ranks.join(" for "))),
-        None => {
-            d.note(format!("each waits for the next, the last for the first: {}{more}", ranks.join(" -> ")))
-        }
+        Some(why) => d.note(format!("chain of waits: {}{more}; {why}", ranks.join(" for "))),
+        None => d.note(format!("cycle of waits: {}{more}", ranks.join(" -> "))),
     };
     let queues = path.iter().any(|(i, _)| matches!(blocked[*i].on, On::Full(..) | On::Empty(_)));
-    d.note(format!("{} streams cannot go on", blocked.len())).help(if queues {
-        "let one of them receive before it sends, send where nobody does, or use queues with more slots"
+    d.note(format!("{} streams cannot proceed", blocked.len())).help(if queues {
+        "let one of them receive before it sends, add the missing send, or use queues with more slots"
     } else {
-        "let one of them notify before it waits, or wait for less"
+        "let one of them notify before it waits, or lower the value of a wait"
     })
 }

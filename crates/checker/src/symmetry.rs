@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 pub(super) type Reason = String;
 
 /// The reason why schedules with queues are not symmetric.
-pub(super) const QUEUES: &str = "queues are followed on every rank";
+pub(super) const QUEUES: &str = "queues are checked on every rank";
 
 /// Maximum number of representatives that are typed.
 const MOST_WALKS: usize = 512;
@@ -62,7 +62,7 @@ pub(super) fn of_shape(
     }
     same_lines(program)?;
     if let Some(b) = program.schedule.buffers.iter().find(|b| b.dims.iter().any(|d| d.as_int().is_none())) {
-        return Err(format!("%{} is not equally large on all ranks", b.name));
+        return Err(format!("%{} has different sizes on different ranks", b.name));
     }
     search(program, |digits, most| settle(program, calls, (digits, most), carries, true, |_| Ok(())))
         .map(|found| found.0)
@@ -100,7 +100,7 @@ fn search<T>(
         }
         whole = false;
     }
-    best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
+    best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate along which ranks could shift".into()))
 }
 
 /// Returns those of the digits that move together, and the result of `finish` on the proof. A digit
@@ -126,7 +126,7 @@ fn settle<'a, T>(
             break;
         }
         let shown = match digits.iter().position(|d| !carries(d)) {
-            Some(k) => Err((k, "the machine is not the same when the ranks move".into())),
+            Some(k) => Err((k, "the machine is not symmetric".into())),
             None => typed(program, calls, &group, shape).and_then(&finish),
         };
         let (k, reason) = match shown {
@@ -141,7 +141,7 @@ fn settle<'a, T>(
             digits.iter_mut().for_each(|d| d.xor = false);
         }
     }
-    Err(why.unwrap_or_else(|| "there is no coordinate to move".into()))
+    Err(why.unwrap_or_else(|| "there is no coordinate along which ranks could shift".into()))
 }
 
 /// Checks that lines of operands and sizes of their buffers are the same on every rank.
@@ -162,10 +162,10 @@ fn same_lines(program: &Program) -> Result<(), Reason> {
     for o in s.regions.iter().flat_map(|r| &r.operands) {
         let b = s.buffer(o.buffer);
         if !same(&o.line.row) {
-            return Err(format!("%{} has blocks of other lengths on other ranks", b.name));
+            return Err(format!("the blocks of %{} have different lengths on different ranks", b.name));
         }
         if !same(&o.line.extent) || !same(&o.line.unit) || !b.dims.iter().all(same) {
-            return Err(format!("%{} is not equally large on all ranks", b.name));
+            return Err(format!("%{} has different sizes on different ranks", b.name));
         }
     }
     Ok(())
@@ -312,7 +312,7 @@ fn actions(program: &Program, moves: Vec<(u32, Move)>) -> Result<Vec<Action>, Re
     }
     if let Some(b) = actions.iter().position(|a| !commute(a)) {
         let name = &program.schedule.buffers[b].name;
-        return Err(format!("two coordinates move the same parts of %{name} in different ways"));
+        return Err(format!("two coordinates shift the same parts of %{name} in different ways"));
     }
     Ok(actions)
 }

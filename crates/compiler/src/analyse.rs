@@ -42,7 +42,7 @@ pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     if schedule.calls == Calls::None {
         return Err(Diagnostic::error(
             "E359",
-            format!("{} says `calls none`: there is nothing to prove", schedule.name),
+            format!("{} has `calls none`, so it claims nothing that could be proven", schedule.name),
         )
         .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
         .into());
@@ -58,9 +58,9 @@ pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
 fn of_text(v: &Verdict) -> String {
     match &v.unpromised[..] {
         _ if v.meaning == Method::NotChecked => ORDERED.into(),
-        [] => "race-free, deadlock-free, and every collective gives what its contract says".into(),
+        [] => "race-free, deadlock-free, and every collective keeps its contract".into(),
         without => format!(
-            "race-free and deadlock-free; the results of regions without a contract are not shown: {}",
+            "race-free and deadlock-free; results not proven, because these regions have no contract: {}",
             without.join(", ")
         ),
     }
@@ -86,7 +86,7 @@ pub fn prove(
 pub const ORDERED: &str = "race-free and deadlock-free";
 
 /// What is shown of the schedule of a program.
-const RIGHT: &str = "race-free, deadlock-free and right";
+const RIGHT: &str = "race-free, deadlock-free and correct";
 
 /// A verdict as a part of a report.
 pub fn verified(v: &Verdict) -> VerifiedReport {
@@ -103,7 +103,7 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
     };
     let without = match &v.unpromised[..] {
         [] => String::new(),
-        list => format!(", but for regions without a contract: {}", list.join(", ")),
+        list => format!(", except for regions without a contract: {}", list.join(", ")),
     };
     let shown = if v.meaning == Method::NotChecked { ORDERED } else { RIGHT };
     VerifiedReport {
@@ -155,15 +155,15 @@ pub fn inside(
         RunOptions { calls: result.outputs.len() as u32, seed, max_bytes: workspace.room().engine_bytes() };
     let (own, [shared, large]) = run_inside(schedule, inputs, &options, topology)?;
     if own != *result {
-        let title = "PEs that share local work come to other results than devices of one PE";
+        let title = "PEs that share local work compute other results than a single PE";
         return Err(Diagnostic::error("E990", title).help("please report it with the program").into());
     }
     let pes = Interior::of(topology).count();
     let mut words = format!(
-        "{shared} local operations computed PE by PE on {pes} PEs a device, from what each holds or fetches, with the same bits"
+        "{shared} local operations were computed PE by PE ({pes} PEs per device), each from the data that it holds or fetches, with equal bits"
     );
     if large > 0 {
-        words += &format!("; {large} more are too large for that and were computed as one");
+        words += &format!("; {large} larger ones were computed on one PE");
     }
     Ok(Some(words))
 }
@@ -261,7 +261,7 @@ pub fn execute(
                     let wider = within(&theirs[i]);
                     if wider.mismatches == 0 {
                         found = wider;
-                        from += ", by what exp and erf of others may be off";
+                        from += ", with the error of other implementations of exp and erf";
                     }
                 }
                 let mut report = comparison(mesh, &names[i], &from, &found);

@@ -31,9 +31,9 @@ impl Asked {
         let one = |(name, values): &(Ident, Vec<Expr>)| match &values[..] {
             [one] => Ok((name.clone(), one.clone())),
             _ => Err(Failure::Usage(
-                Diagnostic::error("E413", format!("`{}` has several values", name.node))
-                    .primary(name.span, "one is wanted here")
-                    .help("kbc check takes several: it tries each")
+                Diagnostic::error("E413", format!("`{}` has several values, and one is expected", name.node))
+                    .primary(name.span, "write one value here")
+                    .help("only kbc check accepts several values, and checks each")
                     .into(),
             )),
         };
@@ -70,9 +70,9 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<As
                     return Err(Failure::Usage(
                         Diagnostic::error(
                             "E416",
-                            format!("{first} {said} and {flag} {text} are two algorithms"),
+                            format!("{first} {said} and {flag} {text} name two algorithms"),
                         )
-                        .help("one algorithm is taken at a time: leave one of them out")
+                        .help("remove one of them: only one algorithm can be chosen")
                         .into(),
                     ));
                 }
@@ -147,7 +147,7 @@ impl Reader<'_> {
         self.spaces();
         let start = self.at;
         let Some(from) = self.number() else {
-            let word = self.word(false, "a whole number, a range or a name")?;
+            let word = self.word(false, "an integer, a range or a name")?;
             let kind = match word.node.as_str() {
                 "true" => ExprKind::Bool(true),
                 "false" => ExprKind::Bool(false),
@@ -167,9 +167,12 @@ impl Reader<'_> {
             Some(to) => {
                 let n = to.saturating_sub(from).saturating_add(1);
                 if !(1..=MOST_VALUES).contains(&n) {
-                    return Err(Diagnostic::error("E413", format!("{from}..{to} has {} values", n.max(0)))
-                        .primary(span, format!("1 to {MOST_VALUES} are wanted"))
-                        .help("both ends count: 1..4 is 1, 2, 3, 4"));
+                    return Err(Diagnostic::error(
+                        "E413",
+                        format!("{from}..{to} has {} values (allowed: 1 to {MOST_VALUES})", n.max(0)),
+                    )
+                    .primary(span, "this range")
+                    .help("a range includes both ends: 1..4 is 1, 2, 3, 4"));
                 }
                 Ok((from..=to).map(of).collect())
             }
@@ -222,7 +225,7 @@ impl Reader<'_> {
             "E413",
             format!("{} {} is not an algorithm with its arguments", self.flag, self.text),
         )
-        .primary(Span::new(self.file, self.at, end), format!("{wanted} is wanted here"))
+        .primary(Span::new(self.file, self.at, end), format!("expected {wanted}"))
         .help(format!("write {0} ring, or {0} 'ring(d: -1)'", self.flag))
     }
 }
@@ -234,7 +237,7 @@ impl Reader<'_> {
 pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
     let wrong = || {
         Diagnostic::error("E413", format!("{flag}{text} is not a number of ranks"))
-            .help("write --ranks 8, or where several are taken --ranks 2..9,16")
+            .help("write --ranks 8, or for several numbers --ranks 2..9,16")
     };
     let number =
         |t: &str| t.trim().parse::<i64>().ok().filter(|n| (1..=1 << 31).contains(n)).ok_or_else(wrong);
@@ -266,8 +269,8 @@ pub fn rank_count(of: &Selection) -> Result<Option<i64>, Diagnostic> {
         [one] => Ok(Some(one)),
         _ => Err(Diagnostic::error(
             "E413",
-            format!("--ranks {text} is several numbers, and one is wanted here"),
+            format!("--ranks {text} has several numbers, and one is expected here"),
         )
-        .help("kbc check of algorithms takes several")),
+        .help("only kbc check of algorithms accepts several")),
     }
 }

@@ -22,7 +22,7 @@ pub fn find(name: &str) -> Result<&'static dyn Target, Diagnostic> {
         None => {
             let all: Vec<Support> = all.into_iter().map(|(_, p)| p).collect();
             supported("platform", name, &all)?;
-            Err(Diagnostic::error("E458", format!("there is no platform `{name}`")))
+            Err(Diagnostic::error("E458", format!("unknown platform `{name}`")))
         }
     }
 }

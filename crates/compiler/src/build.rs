@@ -148,12 +148,12 @@ pub fn assemble(
     watch: &mut dyn Watch,
 ) -> Outcome<(Built, Diagnostics)> {
     if source.file.ends_with(".kir") {
-        return Err(Diagnostic::error("E416", format!("{} is a text of the IR, not a program", source.file))
+        return Err(Diagnostic::error("E416", format!("{} is a .kir file, not a program", source.file))
             .help("use kbc check, kbc run or kbc opt for .kir files")
             .into());
     }
     if source.file.ends_with(".tile") {
-        return Err(Diagnostic::error("E416", format!("{} is a kernel's text, not a program", source.file))
+        return Err(Diagnostic::error("E416", format!("{} is a .tile file, not a program", source.file))
             .help("use kbc check or kbc opt for .tile files")
             .into());
     }
@@ -311,14 +311,16 @@ fn on_ranks(
     let Some(n) = asked::rank_count(of)? else { return Ok(()) };
     let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
     if !compiles_algorithm(loaded, options) {
-        let title = format!("--ranks {n} means nothing for a program, whose machine says how many there are");
-        let help =
-            format!("give a shape, --topology 'ring({n})', or the parameter that is its size, -D tp={n}");
+        let title =
+            format!("--ranks {n} does not apply to a program: its machine defines the number of ranks");
+        let help = format!(
+            "give a shape, --topology 'ring({n})', or set the parameter that defines the size, -D tp={n}"
+        );
         return usage(Diagnostic::error("E416", title).help(help));
     }
     if of.topology.is_some() {
-        let d = Diagnostic::error("E416", "--ranks and --topology both say how many ranks there are");
-        return usage(d.help("leave one of them out"));
+        let d = Diagnostic::error("E416", "--ranks and --topology both define the number of ranks");
+        return usage(d.help("remove one of them"));
     }
     let text = match loaded.topology(loaded.root.unwrap_or_default()).map(|t| &t.source) {
         None => Shape::Ring(u32::try_from(n).unwrap_or(u32::MAX)).to_string(),
@@ -326,8 +328,8 @@ fn on_ranks(
             format!("{}({n})", shape.name.node)
         }
         Some(TopologySource::Shape(..) | TopologySource::File(..)) => {
-            let title = format!("--ranks {n} does not say which shape the machine of the file gets");
-            return usage(Diagnostic::error("E416", title).help("give its shape, --topology 'torus(2, 4)'"));
+            let title = format!("--ranks {n} does not define the shape of the machine in the file");
+            return usage(Diagnostic::error("E416", title).help("give the shape, --topology 'torus(2, 4)'"));
         }
     };
     let file = workspace.add_text("<--ranks>", &text);
@@ -516,9 +518,9 @@ fn taken(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic>
     };
     let all: Vec<String> =
         select.entries.iter().map(|e| format!("{} over {}: {}", e.kind, e.axis, e.chosen)).collect();
-    let d = Diagnostic::error("E587", format!("no collective takes `{name}`"))
-        .primary(*span, "asked for here")
-        .help("`kbc list algorithms` has the algorithms of each collective");
+    let d = Diagnostic::error("E587", format!("no collective of the program has an algorithm `{name}`"))
+        .primary(*span, "requested here")
+        .help("`kbc list algorithms` lists the algorithms of each collective");
     Err(if all.is_empty() { d.note("the program has no collective") } else { d.note(all.join("; ")) })
 }
 

@@ -39,7 +39,7 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, result: &RunResult) -> Resu
         total.hints.push(format!("in call {} of {}", wrong.join(", "), result.outputs.len()));
     }
     if total.unbounded == total.elements {
-        return Err("its results follow from rounded sums by functions, which are not bounded here".into());
+        return Err("its results are functions of rounded sums, for which there is no error bound".into());
     }
     Ok(total)
 }

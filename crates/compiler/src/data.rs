@@ -150,8 +150,10 @@ impl Fed<'_> {
                 if d.dtype == ty.dtype && d.shape == want {
                     return Ok(());
                 }
-                let title =
-                    format!("{file} has {}{:?}, rank {rank} wants {}{want:?}", d.dtype, d.shape, ty.dtype);
+                let title = format!(
+                    "{file} has {}{:?}, and rank {rank} expects {}{want:?}",
+                    d.dtype, d.shape, ty.dtype
+                );
                 let d = Diagnostic::error("E360", title);
                 Err(if span.is_none() { d } else { d.primary(span, "named here") })
             };
@@ -161,7 +163,7 @@ impl Fed<'_> {
         let mut data = Data::zeros(ty.dtype, each * all.len());
         let fits = all.iter().enumerate().all(|(i, t)| data.copy_from(i * each, t.data(), 0, each));
         let stack = fits.then_some(data).and_then(|data| Tensor::new(ty.sizes(), data));
-        stack.ok_or_else(|| Diagnostic::error("E360", format!("{path} is not of {ty}")))
+        stack.ok_or_else(|| Diagnostic::error("E360", format!("{path} does not match {ty}")))
     }
 }
 
@@ -186,7 +188,7 @@ fn assignment(text: &str, flag: &str) -> Result<(String, String, Option<String>)
 
 fn unknown(what: &str, name: &str, valid: &[&str]) -> Diagnostic {
     let mut d = Diagnostic::error("E413", format!("the program has no {what} `{name}`"))
-        .note(format!("its {what}s: {}", valid.join(", ")));
+        .note(format!("the {what}s are {}", valid.join(", ")));
     if let Some(near) = nearest(name, valid.iter().copied()) {
         d = d.help(format!("did you mean `{near}`?"));
     }
@@ -317,7 +319,7 @@ fn make(
         None | Some(DataSource::File { .. }) => match modulus {
             Some(m) if m >= 2 => exact(m),
             _ if input.ty.dtype.is_float() => {
-                normal(seed, ", since integers do not stay exact in this program")
+                normal(seed, ", because integers do not stay exact in this program")
             }
             // Numbers of rows are exact whatever is done with the rows.
             _ => exact(rows.unwrap_or(2).max(1)),
@@ -327,9 +329,12 @@ fn make(
                 Some(m) if m >= 2 => exact(m),
                 _ => Err(Diagnostic::error(
                     "E414",
-                    format!("no integers stay exact in this program for {}", input.name),
+                    format!(
+                        "exact() is not possible for {}: integers do not stay exact in this program",
+                        input.name
+                    ),
                 )
-                .primary(*span, "asked for here")
+                .primary(*span, "requested here")
                 .help("use normal(SEED)")),
             },
             ("ones", []) => Ok((generate::ones(&input.ty, mesh)?, "generated: ones()".into())),
@@ -338,10 +343,10 @@ fn make(
                 let valid = ["exact", "ones", "normal"];
                 let mut d = Diagnostic::error(
                     "E414",
-                    format!("`{other}` with {} arguments is no generator", args.len()),
+                    format!("there is no generator `{other}` with {} arguments", args.len()),
                 )
-                .primary(*span, "asked for here")
-                .note("the generators: exact(), ones(), normal(SEED)");
+                .primary(*span, "requested here")
+                .note("the generators are exact(), ones() and normal(SEED)");
                 if let Some(near) = nearest(other, valid.iter().copied()) {
                     d = d.help(format!("did you mean `{near}`?"));
                 }
@@ -362,12 +367,9 @@ pub fn expected(workspace: &Workspace, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, St
     for (data, ty) in expect.data.iter().zip(&graph.results) {
         let DataSource::File { path, key, span } = data else {
             let DataSource::Generator { span, .. } = data else { continue };
-            return Err(Diagnostic::error(
-                "E414",
-                "expect compares with a stored result, not with a generator",
-            )
-            .primary(*span, "here")
-            .into());
+            return Err(Diagnostic::error("E414", "`expect` needs a stored result, not a generator")
+                .primary(*span, "here")
+                .into());
         };
         let fits = |d: &Described| {
             check_described("of expect", &ty.erased(), mesh, (d.dtype, &d.shape)).map_err(|mut d| {
@@ -418,8 +420,11 @@ pub fn outputs(
         let i = names.iter().position(|n| *n == name).ok_or_else(|| unknown("result", &name, &valid))?;
         let of: Vec<Part> = parts.iter().map(|rank| rank[i].clone()).collect();
         let whole = assemble(&types[i], &of).filter(|w| w.1).ok_or_else(|| {
-            Diagnostic::error("E415", format!("result {name} of type {} is not one tensor", types[i]))
-                .help("ask for a result that is replicated or split")
+            Diagnostic::error(
+                "E415",
+                format!("result {name} of type {} cannot be stored as one tensor", types[i]),
+            )
+            .help("choose a result that is replicated or split")
         })?;
         let key = key.unwrap_or(name);
         match files.iter_mut().find(|f| f.0 == file) {
@@ -436,8 +441,8 @@ pub fn outputs(
             formats::Format::Npy => match &tensors[..] {
                 [(_, t)] => formats::write_npy(t)?,
                 _ => {
-                    return Err(Diagnostic::error("E413", format!("{file} can hold one result only"))
-                        .help("write an .npz or .safetensors file for several")
+                    return Err(Diagnostic::error("E413", format!("{file} can hold only one result"))
+                        .help("use an .npz or .safetensors file for several results")
                         .into());
                 }
             },

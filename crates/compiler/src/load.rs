@@ -39,9 +39,9 @@ pub fn load_file(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
 /// Of reading, parsing and the verifier; E416 for a program.
 pub fn load_kir(workspace: &mut Workspace, path: &str) -> Outcome<(FileId, Module)> {
     if path.ends_with(".kb") {
-        return Err(Diagnostic::error("E416", format!("{path} is a program, not a text of the IR"))
+        return Err(Diagnostic::error("E416", format!("{path} is a program, not a .kir file"))
             .help(format!(
-                "kbc compile {path} --emit graph=FILE.kir writes its graph, --emit kir its schedule"
+                "write its graph with kbc compile {path} --emit graph=FILE.kir, or its schedule with --emit kir=FILE.kir"
             ))
             .into());
     }
@@ -108,7 +108,7 @@ fn told(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
 pub fn refuse(flags: &[(&str, bool)], what: &str) -> Outcome {
     match flags.iter().find(|f| f.1) {
         Some((flag, _)) => {
-            Err(Failure::Usage(Diagnostic::error("E416", format!("{flag} means nothing for {what}")).into()))
+            Err(Failure::Usage(Diagnostic::error("E416", format!("{flag} does not apply to {what}")).into()))
         }
         None => Ok(()),
     }
@@ -123,8 +123,8 @@ pub fn read_schedule(workspace: &mut Workspace, source: &Source) -> Outcome<Modu
     refuse(&Selection { topology: None, set: vec![], ..of.clone() }.given(), "a .kir file")?;
     let (file, module) = load_kir(workspace, &source.file)?;
     if module.schedule().is_none() {
-        return Err(Diagnostic::error("E416", "this .kir is a graph, and a schedule is needed")
-            .primary(Span::new(file, 0, 0), "lower it with `kbc opt` first")
+        return Err(Diagnostic::error("E416", "expected a schedule, found a graph")
+            .primary(Span::new(file, 0, 0), "lower this graph with `kbc opt` first")
             .into());
     }
     Ok(module)

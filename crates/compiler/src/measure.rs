@@ -160,8 +160,8 @@ pub fn ready(workspace: &mut Workspace, source: &Source) -> Outcome<Ready> {
     let own = module.machine.as_ref();
     let Some((topology, perturb)) = crate::machine::machine(workspace, &source.of, own, module.schedule())?
     else {
-        return Err(Diagnostic::error("E416", format!("{} has no time without a machine", source.file))
-            .help("name one by `topology`")
+        return Err(Diagnostic::error("E416", format!("{} cannot be timed without a machine", source.file))
+            .help("give the program a `topology`")
             .into());
     };
     Ok(Ready::Schedule(Box::new((module, topology, perturb))))

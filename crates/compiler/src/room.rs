@@ -38,14 +38,10 @@ impl Room {
         match self.limit {
             Some(most) if need > u128::from(most) => Err(Diagnostic::error(
                 "E369",
-                format!(
-                    "{what} would take {} of memory, and kbc may take {}",
-                    shown(need),
-                    shown(most.into())
-                ),
+                format!("{what} would need {} of memory (limit of kbc: {})", shown(need), shown(most.into())),
             )
             .help(format!(
-                "use smaller sizes, fewer ranks or fewer calls; {VARIABLE}=8GiB lets kbc take so much"
+                "use smaller sizes, fewer ranks or fewer calls, or raise the limit with {VARIABLE}=8GiB"
             ))),
             _ => Ok(()),
         }

@@ -90,7 +90,7 @@ impl Built {
     /// E458 if there is no such target; the reason if it cannot have a kernel of the program.
     pub fn emit(&self, workspace: &mut Workspace, target: &str, report: &Report) -> Outcome<Contents> {
         let Some(target) = emit::target(target)? else {
-            let title = format!("nothing is emitted for target {target}");
+            let title = format!("there is no emitted code for target {target}");
             return Err(Diagnostic::error("E416", title).into());
         };
         let prepared = emit::prepare(workspace, self, self.schedule()?, target, &mut Unwatched)?;

@@ -80,7 +80,7 @@ pub trait Environment: Send + Sync {
     /// The reason that no text can be read.
     fn text(&self, path: &str) -> io::Result<Vec<u8>> {
         let _ = path;
-        Err(io::Error::other("no text of this name was given"))
+        Err(io::Error::other("no text has this name"))
     }
 
     /// Reads a data file.
@@ -89,7 +89,7 @@ pub trait Environment: Send + Sync {
     /// The reason that no data can be read.
     fn data(&self, path: &Path) -> io::Result<Vec<u8>> {
         let _ = path;
-        Err(io::Error::other("no data of this name was given"))
+        Err(io::Error::other("no data has this name"))
     }
 
     /// Whether two paths lead to one file; `None` if one of them leads to none.
@@ -347,7 +347,7 @@ pub fn words(e: &io::Error) -> String {
         io::ErrorKind::NotFound => "no such file".into(),
         io::ErrorKind::PermissionDenied => "permission denied".into(),
         io::ErrorKind::IsADirectory => "it is a folder".into(),
-        io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
+        io::ErrorKind::NotADirectory => "a part of the path is a file, not a folder".into(),
         _ => {
             let text = e.to_string();
             match e.raw_os_error() {

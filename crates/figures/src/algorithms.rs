@@ -66,7 +66,7 @@ impl Algorithms {
             let mut points = vec![];
             for (x, y) in &s.points {
                 let base =
-                    base(*x).ok_or_else(|| Fault::new(format!("the bound says nothing at x = {x}")))?;
+                    base(*x).ok_or_else(|| Fault::new(format!("the bound has no value at x = {x}")))?;
                 points.push((*x, y / base));
             }
             relative.push(Series { points, ..s.clone() });

@@ -43,7 +43,7 @@ impl Memory {
         sizes.dedup();
         if sizes.len() > 24 {
             return Err(Fault::new(format!(
-                "{} sizes are more than the 24 groups that can be told apart",
+                "{} sizes cannot be distinguished (limit: 24 groups)",
                 sizes.len()
             )));
         }

@@ -19,7 +19,9 @@ const MOST: u32 = 16_384;
 /// Renders an SVG of this size (in SVG units) as a PNG of this width in pixels.
 pub fn render(svg: &str, size: (f64, f64), width: u32) -> Result<Vec<u8>, Fault> {
     if width == 0 || width > MOST {
-        return Err(Fault::new(format!("a picture is 1 to {MOST} pixels wide, and {width} were asked for")));
+        return Err(Fault::new(format!(
+            "the width of a picture must be 1 to {MOST} pixels, and {width} is given"
+        )));
     }
     let scale = f64::from(width) / size.0;
     let height = (size.1 * scale).round() as u32;
@@ -35,7 +37,7 @@ pub fn render(svg: &str, size: (f64, f64), width: u32) -> Result<Vec<u8>, Fault>
 }
 
 fn failed(why: impl Display) -> Fault {
-    Fault::new(format!("this figure makes no picture: {why}"))
+    Fault::new(format!("this figure cannot be drawn as a picture: {why}"))
 }
 
 /// The picture so far.
@@ -116,7 +118,7 @@ impl Page {
 /// Reads an attribute that is a number.
 fn number(node: Node<'_, '_>, name: &str, otherwise: Option<f32>) -> Result<f32, Fault> {
     match node.attribute(name) {
-        Some(text) => text.parse().map_err(|_| failed(format!("`{text}` is no {name}"))),
+        Some(text) => text.parse().map_err(|_| failed(format!("`{text}` is not a valid {name}"))),
         None => otherwise.ok_or_else(|| failed(format!("a shape has no {name}"))),
     }
 }
@@ -124,14 +126,14 @@ fn number(node: Node<'_, '_>, name: &str, otherwise: Option<f32>) -> Result<f32,
 /// Reads numbers that blanks or commas separate.
 fn numbers(text: &str) -> Result<Vec<f32>, Fault> {
     let words = text.split([' ', ',']).filter(|w| !w.is_empty());
-    words.map(|w| w.parse().map_err(|_| failed(format!("`{w}` is no number")))).collect()
+    words.map(|w| w.parse().map_err(|_| failed(format!("`{w}` is not a number")))).collect()
 }
 
 /// Reads the colour of a fill or a stroke: `#rrggbb`, or none.
 fn paint(node: Node<'_, '_>, name: &str) -> Result<Option<Paint<'static>>, Fault> {
     let Some(text) = node.attribute(name).filter(|c| *c != "none") else { return Ok(None) };
     let value = text.strip_prefix('#').filter(|h| h.len() == 6).and_then(|h| u32::from_str_radix(h, 16).ok());
-    let [_, r, g, b] = value.ok_or_else(|| failed(format!("`{text}` is no colour")))?.to_be_bytes();
+    let [_, r, g, b] = value.ok_or_else(|| failed(format!("`{text}` is not a colour")))?.to_be_bytes();
     let mut paint = Paint { anti_alias: true, ..Paint::default() };
     paint.set_color(Color::from_rgba8(r, g, b, 255));
     Ok(Some(paint))
@@ -146,7 +148,7 @@ fn curve(data: &str) -> Result<Option<Path>, Fault> {
         match (letter, &numbers(&rest[..end])?[..]) {
             ("M", &[x, y]) => path.move_to(x, y),
             ("Q", &[x1, y1, x, y]) => path.quad_to(x1, y1, x, y),
-            _ => return Err(failed(format!("`{data}` is no path"))),
+            _ => return Err(failed(format!("`{data}` is not a path"))),
         }
     }
     Ok(path.finish())

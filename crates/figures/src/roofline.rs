@@ -63,7 +63,7 @@ impl Roofline {
         }
         let most = |roofs: &[Roof]| roofs.iter().map(|r| r.rate).max_by(f64::total_cmp);
         let (Some(peak), Some(stream)) = (most(&self.compute), most(&self.memory)) else {
-            return Err(Fault::new("a roofline needs a roof of arithmetic and one of memory"));
+            return Err(Fault::new("a roofline needs an arithmetic roof and a memory roof"));
         };
         let Some((left, right)) = range(self.points.iter().map(|p| p.intensity)) else {
             return Err(Fault::new("there is no point to draw"));

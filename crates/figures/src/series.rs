@@ -113,7 +113,7 @@ pub(crate) fn positive(what: &str, value: f64) -> Result<(), Fault> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
-    Err(Fault::new(format!("{what} is {value}, and a logarithmic axis shows finite values above zero")))
+    Err(Fault::new(format!("{what} is {value}, and a logarithmic axis needs finite values above zero")))
 }
 
 /// Checks that a value is finite and not negative.
@@ -124,7 +124,7 @@ pub(crate) fn not_negative(what: &str, value: f64) -> Result<(), Fault> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    Err(Fault::new(format!("{what} is {value}, and has to be finite and not below zero")))
+    Err(Fault::new(format!("{what} is {value}, and it must be finite and at least zero")))
 }
 
 /// Returns all series, each sorted by ascending x.

@@ -27,15 +27,17 @@ pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
         let (word, text) = part.split_once(' ').unwrap_or((part, ""));
         let Some(figure) = Figure::ALL.into_iter().find(|f| f.word() == word) else {
             let words = Figure::ALL.map(Figure::word);
-            let d = error(format!("there is no figure of cost `{word}`"))
-                .note(format!("figures: {}; `Cost: rounds p - 1; sent A(p); pair A(p)`", words.join(", ")));
+            let d = error(format!("unknown cost figure `{word}`")).note(format!(
+                "the figures are {}; example: `Cost: rounds p - 1; sent A(p); pair A(p)`",
+                words.join(", ")
+            ));
             return Err(match nearest(word, words) {
                 Some(near) => d.help(format!("did you mean `{near}`?")),
                 None => d,
             });
         };
         if out.iter().any(|c| c.figure == figure) {
-            return Err(error(format!("{word} are claimed twice")));
+            return Err(error(format!("the cost figure `{word}` is stated twice")));
         }
         // Functions are looked up from the algorithm's file, but the positions are relative to the
         // formula.
@@ -45,7 +47,7 @@ pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
                 out.push(Claim { figure, text: text.to_owned(), formula: f.body });
             }
             (_, why) => {
-                let why = why.map_or("no formula", |d| &d.title);
+                let why = why.map_or("there is no formula", |d| &d.title);
                 return Err(error(format!("the formula `{text}` of {word} cannot be read: {why}")));
             }
         }

@@ -93,7 +93,7 @@ pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnosti
     let found = cx.token(index).map_or("the end of the file".to_string(), |t| t.words());
     let code = if expected == ["tiles"] { "E003" } else { "E002" };
     let title = match describe(&expected) {
-        None => format!("{found} cannot stand here"),
+        None => format!("unexpected {found}"),
         Some(words) => format!("expected {words}, found {found}"),
     };
     let mut d = Diagnostic::error(code, title).primary(
@@ -234,72 +234,78 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         Token::LeftArrow if wants("->") => "`put` sends with `->`; `get` fetches with `<-`",
         Token::LeftArrow if operand => "`<-` is one token; for \"less than minus\" write `< -` with a space",
         Token::RightArrow if wants("<-") => "`get` fetches with `<-`; `put` sends with `->`",
-        Token::RightArrow if wants("[") && operand => "what is sent is a slice: `[..]`, `[i]` or `buffer[i]`",
+        Token::RightArrow if wants("[") && operand => "`put` sends a slice: `[..]`, `[i]` or `buffer[i]`",
         Token::Less if wants("<-") && after == Some(Token::Minus) => "write `<-` without a space",
         Token::Minus if wants("->") && after == Some(Token::Greater) => "write `->` without a space",
-        Token::Assign if before == Some(Token::DotDot) => "the upper bound is excluded: write `a..b + 1`",
-        Token::Assign if wants(":") => "an argument is written `name: value`",
+        Token::Assign if before == Some(Token::DotDot) => {
+            "a range excludes its upper bound: to include b, write `a..b + 1`"
+        }
+        Token::Assign if wants(":") => "write an argument as `name: value`",
         Token::Assign if wants("in") => "write `in`, as in `for i in a..b`",
-        Token::Assign if wants("+=") => "to add, write `+=`; a name gets its value with `let`",
+        Token::Assign if wants("+=") => "to add, write `+=`; to name a value, write `let`",
         Token::Plus if wants("+=") && after == Some(Token::Assign) => "write `+=` without a space",
         Token::Assign if operand && expected.len() > 1 => {
             "`=` gives a name to a value; to compare, write `==`"
         }
         Token::EqEq if wants("=") => "`==` compares; to give a name to a value, write `=`",
-        Token::Colon if wants("=") => "a default or a value is written `name = value`",
+        Token::Colon if wants("=") => "write a default or a value as `name = value`",
         Token::CloseParen | Token::Comma if expected == ["="] => {
-            "a parameter of an algorithm has a default: `name = value`"
+            "write a parameter of an algorithm with its default: `name = value`"
         }
-        Token::Or if before == Some(Token::Or) => "\"or\" is `||`, without a space",
-        Token::And if before == Some(Token::And) => "\"and\" is `&&`, without a space",
-        Token::Star if before == Some(Token::Star) => "a power is `pow(a, b)`",
+        Token::Or if before == Some(Token::Or) => "logical or is `||`, without a space",
+        Token::And if before == Some(Token::And) => "logical and is `&&`, without a space",
+        Token::Star if before == Some(Token::Star) => "write a power as `pow(a, b)`",
         Token::Mod
             if operand && cx.open(index).last().and_then(|i| cx.token(*i)) == Some(Token::OpenBracket) =>
         {
-            "blocks wrap where the axis does: with `over (r mod p)` write `[r - s]`, otherwise `[r - s of p]`; the remainder is `%`"
+            "block numbers wrap around as the axis does: with `over (r mod p)` write `[r - s]`, otherwise `[r - s of p]`; the remainder operator is `%`"
         }
         Token::Mod if wants("of") => {
-            "the ranks of a collective are `(r of p)`; `mod` says how an algorithm's arithmetic wraps"
+            "write the ranks of a collective as `(r of p)`; `mod` belongs to an algorithm, whose arithmetic on ranks wraps around"
         }
-        Token::Mod if operand => "`mod` belongs to an axis; the remainder is `%`",
+        Token::Mod if operand => "`mod` belongs to an axis; the remainder operator is `%`",
         Token::OpenBrace if wants("..") && ranged(cx, index) => {
-            "a range is `a..b`, without its end: `for s in 0..p - 1`"
+            "write a range as `a..b`; it excludes its end: `for s in 0..p - 1`"
         }
-        Token::At if wants("@") => "an axis of a type is written `@`, as in `4@tp`",
+        Token::At if wants("@") => "in a type, write `@` before an axis, as in `4@tp`",
         Token::At if operand => {
-            "`at` follows a slice: `[i] at rank`; a rank alone means the same chunks there"
+            "`at` follows a slice: `[i] at rank`; a rank alone means the same chunks on that rank"
         }
-        Token::AtSign if wants("at") => "a rank is written `at`, as in `[i] at r + 1`",
+        Token::AtSign if wants("at") => "write `at` before a rank, as in `[i] at r + 1`",
         Token::Of | Token::For | Token::Semicolon if before == Some(Token::DotDot) && wants("]") => {
-            "`[..]` is everything; a part is `[i of n]`"
+            "`[..]` selects everything, `[i of n]` part i of n"
         }
         Token::DotDot if wants("]") && wants("of") => {
-            "`k` chunks from `i` are `[i; k]`; a list is `[c for c in a..b]`"
+            "for k chunks from chunk i write `[i; k]`; for a list write `[c for c in a..b]`"
         }
         Token::Comma if wants("]") && wants("of") => {
-            "a run of chunks is `[i; k]`, a list `[e for i in a..b]`; part b of a is `[a][b of n]`"
+            "for a run of chunks write `[i; k]`, for a list `[e for i in a..b]`, for part b of chunk a `[a][b of n]`"
         }
-        Token::CloseBracket if wants("..") && before == Some(Token::OpenBracket) => "everything is `[..]`",
-        Token::For if wants("]") && operand => "`of` stands last: `[i for i in a..b of n]`",
+        Token::CloseBracket if wants("..") && before == Some(Token::OpenBracket) => {
+            "to select everything, write `[..]`"
+        }
+        Token::For if wants("]") && operand => "`of` comes last: `[i for i in a..b of n]`",
         Token::OpenBracket if operand && wants("*") => {
-            "a tensor has no index: write `slice(x, dim: d, from: a, to: b)`"
+            "a tensor cannot be indexed: write `slice(x, dim: d, from: a, to: b)`"
         }
-        Token::OpenBrace if expected == ["->"] => "the result's type is missing, as in `-> f32[4]`",
-        Token::CloseBrace if wants("let") && wants("INT") => "the body of a program ends with its result",
+        Token::OpenBrace if expected == ["->"] => {
+            "write the type of the result before the body, as in `-> f32[4]`"
+        }
+        Token::CloseBrace if wants("let") && wants("INT") => "the body of a program must end with its result",
         Token::CloseBrace | Token::CloseParen | Token::CloseBracket if cx.open(index).is_empty() => {
-            "it closes nothing: take it away, or look for a bracket that was closed too early"
+            "no bracket is open here: remove this one, or look for a bracket that was closed too early"
         }
         Token::Number(Number::Quantity(_)) => {
-            "a number and a unit are one quantity; put something between them if a name was meant"
+            "a number followed by a unit is one quantity; if a name was meant, write an operator between them"
         }
         Token::If if before == Some(Token::Else) && wants("{") => {
-            "as an expression, write `else { if .. { .. } else { .. } }`"
+            "in an expression, write `else { if .. { .. } else { .. } }`"
         }
         _ => "",
     };
     let advice = match expected {
-        ["else"] => "an `if` that is a value has an `else`",
-        ["tiles"] => "in a kernel, `for` runs over tiles: `for i in tiles(N, 32)`",
+        ["else"] => "an `if` expression needs an `else`",
+        ["tiles"] => "in a tile kernel, `for` iterates over tiles: `for i in tiles(N, 32)`",
         _ => advice,
     };
     if !advice.is_empty() {
@@ -312,9 +318,9 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     }
     if let Some(Token::Name(name)) = before {
         match name {
-            "not" => return Some("\"not\" is `!`".into()),
+            "not" => return Some("logical not is `!`".into()),
             "return" => {
-                return Some("the last expression of a program is its result; take `return` away".into());
+                return Some("remove `return`: the last expression of a program is its result".into());
             }
             "while" | "loop" => return newcomers::operation(name).map(str::to_owned),
             _ => {}
@@ -322,10 +328,10 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     }
     let Token::Name(name) = found else { return None };
     match name {
-        "and" if operand => return Some("\"and\" is `&&`".into()),
-        "or" if operand => return Some("\"or\" is `||`".into()),
-        "xor" if operand => return Some("\"xor\" is `^`".into()),
-        "def" | "func" | "function" if wants("fn") => return Some("a function is `fn`".into()),
+        "and" if operand => return Some("logical and is `&&`".into()),
+        "or" if operand => return Some("logical or is `||`".into()),
+        "xor" if operand => return Some("exclusive or is `^`".into()),
+        "def" | "func" | "function" if wants("fn") => return Some("declare a function with `fn`".into()),
         _ => {}
     }
     if let (true, Some(help)) = (wants("put"), newcomers::statement(name)) {
@@ -348,9 +354,9 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         return Some(format!("did you mean `{word}`?"));
     }
     match before {
-        Some(Token::Number(_)) if wants("*") && cx.touch(index) => Some("a product needs its `*`".into()),
+        Some(Token::Number(_)) if wants("*") && cx.touch(index) => Some("write `*` between the factors of a product".into()),
         Some(Token::Number(_)) if wants(";") && !wants("*") => Some(
-            "the units are B, KB, KiB, MB, MiB, GB, GiB, TB, the same with `/s`, ns, us, ms, GFLOP/s and TFLOP/s".into(),
+            "the units are B, KB, KiB, MB, MiB, GB, GiB and TB, each also with `/s`; ns, us and ms; GFLOP/s and TFLOP/s".into(),
         ),
         _ => None,
     }

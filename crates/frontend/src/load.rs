@@ -326,7 +326,7 @@ fn twice(file: &LoadedFile, found: &mut Diagnostics) {
         first.entry((*kind, name.node.as_str())).or_insert(name.span);
         if *kind == "kernel or program" && lower::is_built_in(&name.node) {
             found.push(
-                Diagnostic::error("E004", format!("operation `{}` is built in", name.node))
+                Diagnostic::error("E004", format!("`{}` is the name of a built-in operation", name.node))
                     .primary(name.span, "declared again here")
                     .help("choose another name"),
             );
@@ -358,10 +358,14 @@ fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
         let files = behind.iter().skip(1).filter(|f| f.may_declare(&name.node));
         let old = files.into_iter().find_map(|f| f.tree().items.iter().find(hidden));
         if let Some(old) = old {
-            let mut d = Diagnostic::error("E004", format!("this {of} `{}` hides another one", name.node));
+            let mut d =
+                Diagnostic::error("E004", format!("this {of} `{}` hides another declaration", name.node));
             d.severity = Severity::Note;
             let place = old.name().map_or(Span::NONE, |n| n.span);
-            found.push(d.primary(name.span, "declared here").secondary(place, "hidden in this file's scope"));
+            found.push(
+                d.primary(name.span, "declared here")
+                    .secondary(place, "this declaration cannot be used in that file"),
+            );
         }
     }
 }

@@ -119,9 +119,9 @@ impl<'s> Ctx<'s> {
         for (by_name, by_position) in items {
             if let (Some(t), Some(last)) = (&by_position, named.last()) {
                 self.diagnostics.push(
-                    Diagnostic::error("E002", "an argument without a name after one with a name")
+                    Diagnostic::error("E002", "an argument without a name follows one with a name")
                         .primary(t.span, "this one has no name")
-                        .secondary(last.span, "after this one, which has")
+                        .secondary(last.span, "this one has a name")
                         .help("put the arguments without names first"),
                 );
             }
@@ -145,16 +145,16 @@ impl<'s> Ctx<'s> {
     pub fn for_loop(&mut self, gens: Gens, body: Block) -> StmtKind {
         if let Some(cond) = &gens.cond {
             self.diagnostics.push(
-                Diagnostic::error("E003", "a `for` has no filter")
-                    .primary(cond.span, "every rank goes through every step of a `for`")
-                    .help("put `if` into the body, or use `each` if the steps happen at the same time"),
+                Diagnostic::error("E003", "a `for` cannot have a filter")
+                    .primary(cond.span, "every rank executes every step of a `for`")
+                    .help("write `if` in the body, or use `each` if the steps happen at the same time"),
             );
         }
         if let Some((second, _)) = gens.vars.get(1) {
             self.diagnostics.push(
-                Diagnostic::error("E003", "a `for` has one variable")
-                    .primary(second.span, "this is a second one")
-                    .help("write one `for` inside the other, or use `each` if the steps happen at the same time"),
+                Diagnostic::error("E003", "a `for` can have only one variable")
+                    .primary(second.span, "the second variable")
+                    .help("nest two loops, or use `each` if the steps happen at the same time"),
             );
         }
         // The filter is treated as an `if`, as the user meant it, so that the names in the body are

@@ -8,28 +8,32 @@
 pub fn statement(word: &str) -> Option<&'static str> {
     Some(match word.to_lowercase().as_str() {
         "send" | "isend" | "send_to" | "copy" | "move" | "write" => {
-            "what is sent is put: `put [i] -> r + 1` writes block i to rank r + 1, which does nothing for it"
+            "to send, write `put [i] -> r + 1`: it writes block i to rank r + 1, which needs no statement for it"
         }
         "recv" | "irecv" | "receive" | "recv_from" | "read" | "fetch" => {
-            "nothing is received: the sender's `put [i] -> r + 1` writes into this rank; to fetch, write `get [i] <- r - 1`"
+            "there is no receive: the sender's `put [i] -> r + 1` writes into this rank; to fetch data, write `get [i] <- r - 1`"
         }
         "add" | "accumulate" | "reduce_add" | "recv_reduce" | "sum" => {
-            "to add where it arrives, write `put [i] -> r + 1 reduce`"
+            "to add the data at its destination, write `put [i] -> r + 1 reduce`"
         }
-        "while" | "loop" | "do" | "repeat" => "the number of rounds must be known: use `for i in a..b`",
+        "while" | "loop" | "do" | "repeat" => {
+            "the number of rounds must be known beforehand: use `for i in a..b`"
+        }
         "barrier" | "sync" | "synchronize" | "syncthreads" => {
-            "no barrier is written: every round reads what was there before it, and kbc makes the signals"
+            "an algorithm has no barriers: every round reads the state before it, and kbc generates the signals"
         }
         "wait" | "await" | "notify" | "signal" | "fence" | "flush" => {
-            "waits and signals are not written: kbc makes them from the rounds"
+            "an algorithm has no waits and signals: kbc generates them from the rounds"
         }
-        "return" => "an algorithm returns nothing: its collective says what every rank holds at the end",
+        "return" => {
+            "an algorithm returns nothing: the contract of its collective states what every rank holds at the end"
+        }
         "print" | "printf" | "assert" => {
-            "nothing is printed or asserted: `kbc check` follows every contribution and says what is wrong"
+            "an algorithm cannot print or assert: `kbc check` follows every contribution and reports errors"
         }
-        "var" | "const" | "int" | "auto" => "a name gets its value with `let`",
-        "def" | "func" | "function" => "a function is `fn`, outside of algorithms",
-        "parallel" | "simultaneously" => "statements of one round stand in `together { .. }`",
+        "var" | "const" | "int" | "auto" => "to name a value, write `let`",
+        "def" | "func" | "function" => "declare a function with `fn`, outside of algorithms",
+        "parallel" | "simultaneously" => "put the statements of one round into `together { .. }`",
         _ => return None,
     })
 }
@@ -38,19 +42,18 @@ pub fn statement(word: &str) -> Option<&'static str> {
 pub fn operation(word: &str) -> Option<&'static str> {
     Some(match word.to_lowercase().as_str() {
         "send" | "recv" | "isend" | "irecv" | "receive" | "p2p" => {
-            "parts of a value move between ranks by `send_recv(x, ..)`, `shift(x, ..)` or a type that asks for another placement; \
-             in an algorithm, `put [i] -> r + 1`"
+            "to move parts of a value between ranks, write `send_recv(x, ..)`, `shift(x, ..)` or a type with another placement; in an algorithm, `put [i] -> r + 1`"
         }
         "add" => "write `a + b`; over ranks, all_reduce(x, sum, over: tp)",
         "sub" | "subtract" => "write `a - b`",
         "mul" | "multiply" => "write `a * b`",
         "div" | "divide" => "write `a / b`",
-        "range" | "arange" => "numbers from 0 on as a tensor are `iota([n])`",
-        "dot" | "mm" | "bmm" | "einsum" | "addmm" => "a product of matrices is `matmul(a, b)`",
+        "range" | "arange" => "for a tensor of the numbers 0, 1, 2, .. write `iota([n])`",
+        "dot" | "mm" | "bmm" | "einsum" | "addmm" => "for a matrix product write `matmul(a, b)`",
         "linear" | "dense" | "fc" => {
-            "a layer with a bias is `matmul(x, w) + b`; with split weights column_linear(x, w, b) or row_linear(x, w, b)"
+            "for a linear layer write `matmul(x, w) + b`; with split weights column_linear(x, w, b) or row_linear(x, w, b)"
         }
-        "view" => "another shape is `reshape(x, [a, b])`",
+        "view" => "to change the shape, write `reshape(x, [a, b])`",
         "cat" | "stack" => "write `concat(a, b, dim: 0)`",
         "where" | "cond" => "write `select(a < b, x, y)`",
         "allreduce" => "write all_reduce(x, sum, over: tp)",
@@ -59,8 +62,7 @@ pub fn operation(word: &str) -> Option<&'static str> {
         "alltoall" => "write all_to_all(x, from: 0, to: 1, over: tp)",
         "bcast" => "write broadcast(x, over: tp)",
         "while" | "for" | "loop" => {
-            "`for i in a..b { .. }` repeats statements a fixed number of times; there is no loop that ends when a computed \
-             value says so"
+            "`for i in a..b { .. }` repeats statements a fixed number of times; no loop can end on a computed condition"
         }
         _ => return None,
     })

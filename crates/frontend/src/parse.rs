@@ -40,9 +40,9 @@ fn parse_lexed(file: FileId, text: &str, lexed: Lexed<'_>) -> (File, Marks, Diag
     let Lexed { tokens, docs, mut diagnostics } = lexed;
     if let Some((start, _, end)) = too_deep(&tokens) {
         diagnostics.push(
-            Diagnostic::error("E002", format!("nested more than {MAX_DEPTH} deep"))
-                .primary(Span::new(file, start, end), "the limit is passed here")
-                .help("use `let` or a `fn` for parts of it"),
+            Diagnostic::error("E002", format!("the text nests more than {MAX_DEPTH} levels deep"))
+                .primary(Span::new(file, start, end), "the limit is exceeded here")
+                .help("use `let` or `fn` for parts of it"),
         );
         return (File::default(), Marks::default(), diagnostics.finish());
     }

@@ -105,7 +105,7 @@ impl Token<'_> {
             Token::String(s) => format!("the string \"{s}\""),
             Token::Comment(_) => "a comment".into(),
             Token::Quoted => "text in single quotes".into(),
-            Token::Error => "something that is no token".into(),
+            Token::Error => "an invalid character".into(),
             fixed => format!("`{}`", fixed.fixed().unwrap_or("?")),
         }
     }
@@ -340,19 +340,19 @@ fn mend<'s>(text: &'s str, tokens: &mut Vec<(usize, Token<'s>, usize)>) {
 /// Returns the message for a piece of text that is not a token.
 fn fault(text: &str, span: Span) -> Diagnostic {
     if text.starts_with('"') {
-        return Diagnostic::error("E001", "this string has no end")
+        return Diagnostic::error("E001", "this string is not closed")
             .primary(span, "the closing `\"` is missing on this line")
-            .help("close it; a string cannot go over a line end");
+            .help("write the closing `\"`; a string cannot continue on the next line");
     }
     if text.starts_with('\'') {
-        return Diagnostic::error("E001", "single quotes mean nothing here")
-            .primary(span, "not part of the language")
-            .help("strings stand in double quotes: `\"..\"`");
+        return Diagnostic::error("E001", "single quotes are not part of the language")
+            .primary(span, "not allowed here")
+            .help("write strings in double quotes: `\"..\"`");
     }
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return Diagnostic::error("E001", format!("the number {text} is too large")).primary(
             span,
-            "a number is at most 9223372036854775807, one with a fraction at most about 1.8e308",
+            "an integer is at most 9223372036854775807, a floating-point number at most about 1.8e308",
         );
     }
     let shown: String = text
@@ -364,16 +364,16 @@ fn fault(text: &str, span: Span) -> Diagnostic {
     let d = Diagnostic::error(
         "E001",
         if many {
-            format!("the characters `{shown}` mean nothing here")
+            format!("unexpected characters `{shown}`")
         } else {
-            format!("the character `{shown}` means nothing here")
+            format!("unexpected character `{shown}`")
         },
     )
-    .primary(span, if many { "not part of the language" } else { "not a character of the language" });
+    .primary(span, if many { "not allowed here" } else { "not a character of the language" });
     let plain: Option<String> = text.chars().map(ascii_for).collect::<Option<Vec<_>>>().map(|v| v.concat());
     match plain {
         Some(p) => d.help(format!("write `{p}`")),
-        None if !text.is_ascii() => d.help("names are made of the letters a-z, A-Z, digits and `_`; other letters may stand in comments and strings"),
+        None if !text.is_ascii() => d.help("names consist of the letters a-z and A-Z, digits and `_`; other letters are allowed in comments and strings"),
         None => d,
     }
 }

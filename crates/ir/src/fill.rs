@@ -37,9 +37,9 @@ impl Fill {
         match self.with {
             With::Number(v) => has(self.dtype, v),
             With::Place(d) => match self.sizes.get(d) {
-                None => Err(format!("there is no dimension {d}, only {}", self.sizes.len())),
+                None => Err(format!("dimension {d} does not exist; there are {}", self.sizes.len())),
                 Some(n) if n.saturating_sub(1) > counts_to(self.dtype) => Err(format!(
-                    "{} does not count to {}, only to {}",
+                    "{} cannot represent every integer up to {}, only up to {}",
                     self.dtype,
                     n - 1,
                     counts_to(self.dtype)
@@ -71,7 +71,7 @@ pub fn has(dtype: DType, v: f64) -> Result<(), String> {
     };
     match dtype.range().is_none_or(inside) {
         true => Ok(()),
-        false => Err(format!("{dtype} does not have {v}")),
+        false => Err(format!("{dtype} cannot represent {v}")),
     }
 }
 

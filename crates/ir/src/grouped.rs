@@ -67,7 +67,7 @@ impl Runs {
             return Err(format!("the counts add up to {}, and there are {rows} rows", self.rows()));
         }
         match self.0.iter().find(|run| run.0 >= matrices) {
-            Some((m, _)) => Err(format!("there is no matrix {m}, only {matrices}")),
+            Some((m, _)) => Err(format!("matrix {m} does not exist; there are {matrices}")),
             None => Ok(()),
         }
     }

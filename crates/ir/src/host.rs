@@ -77,9 +77,9 @@ pub fn is_spelled(s: &Schedule) -> bool {
 
 /// Creates E330 for an operation of the host's program outside of it.
 pub(crate) fn unspelled(span: Span) -> Diagnostic {
-    Diagnostic::error("E330", "an operation of the host outside its program")
+    Diagnostic::error("E330", "a host operation outside the section `host`")
         .primary(span, "here")
-        .help("`launch`, `host.read`, `host.write`, `host.wait` and `drain` stand in the section `host` of a schedule")
+        .help("write `launch`, `host.read`, `host.write`, `host.wait` and `drain` in the section `host` of the schedule")
 }
 
 /// Checks whether operations of a region write a buffer on some rank: their own rank's, or a

@@ -56,11 +56,13 @@ impl Sides {
     pub fn result_size(&self, n: u64, ranks: u64) -> Result<u64, String> {
         let p = ranks.max(1);
         if !n.is_multiple_of(p) {
-            return Err(format!("{n} elements are no {p} parts of one length"));
+            return Err(format!("{n} elements cannot be divided into {p} parts of equal length"));
         }
         let (part, blocks) = (n / p, self.start.held.blocks(p));
         if !part.is_multiple_of(blocks) {
-            return Err(format!("parts of {part} elements are no {blocks} blocks of one length"));
+            return Err(format!(
+                "parts of {part} elements cannot be divided into {blocks} blocks of equal length"
+            ));
         }
         Ok((part / blocks).saturating_mul(self.end.held.blocks(p)).saturating_mul(p))
     }
@@ -86,7 +88,7 @@ pub fn sides(promise: &Promise) -> Result<Sides, String> {
                     return Err(format!("its `{word}` clauses name two buffers"));
                 }
                 Some(s) if s.held != next.held => {
-                    return Err(format!("its `{word}` clauses name places of two kinds"));
+                    return Err(format!("its `{word}` clauses mix places with and without a block"));
                 }
                 Some(Side { held: Held::Block(_), .. }) => {
                     return Err(format!("it has several `{word}` clauses of one block each"));
@@ -103,10 +105,10 @@ pub fn sides(promise: &Promise) -> Result<Sides, String> {
     });
     let first = &promise.buffers[start.buffer].name;
     if let Some(other) = reads.into_iter().find(|b| *b != first) {
-        return Err(format!("its `end` is made of `{other}`, and what is there at first is `{first}`"));
+        return Err(format!("its `end` clauses use `{other}`, and its input is `{first}`"));
     }
     if promise.buffers.len() > 2 || promise.buffers.len() == 2 && start.buffer == end.buffer {
-        return Err("it has a buffer that is neither what goes in nor what comes out".into());
+        return Err("it has a buffer that is neither its input nor its output".into());
     }
     Ok(Sides { start, end })
 }
@@ -120,7 +122,10 @@ fn one(promise: &Promise, cell: &Cell, cond: &Option<Expr>) -> Result<Side, Stri
         [_] => Held::Vector,
         [Expr::Var(n), _] if !bound(n) => {
             if cond.as_ref().is_some_and(|c| c.mentions(n)) {
-                return Err(format!("which blocks of `{}` it speaks of depends on the block", cell.buffer));
+                return Err(format!(
+                    "the condition of a clause about `{}` depends on the block",
+                    cell.buffer
+                ));
             }
             Held::Blocks
         }

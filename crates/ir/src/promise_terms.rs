@@ -87,7 +87,10 @@ impl At<'_> {
         let v = self.value(e)?;
         let found = u64::try_from(v).ok().filter(|v| *v < self.size);
         found.ok_or_else(|| {
-            format!("the promise of {} names {what} {v} of {}", self.promise.collective, self.size)
+            format!(
+                "the contract of {} names {what} {v}, and there are {}",
+                self.promise.collective, self.size
+            )
         })
     }
 
@@ -97,7 +100,7 @@ impl At<'_> {
 
     fn buffer(&self, cell: &Cell) -> Result<usize, String> {
         let found = self.promise.buffers.iter().position(|b| b.name == cell.buffer);
-        found.ok_or_else(|| format!("the promise has no buffer {}", cell.buffer))
+        found.ok_or_else(|| format!("the contract has no buffer {}", cell.buffer))
     }
 
     fn block(&self, cell: &Cell) -> Result<u64, String> {

@@ -19,7 +19,7 @@ pub fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
     for s in shapes {
         for (have, n) in out[rank - s.len()..].iter_mut().zip(s) {
             if *n != 1 && *have != 1 && *n != *have {
-                return Err(format!("sizes {have} and {n} do not go together"));
+                return Err(format!("sizes {have} and {n} do not match"));
             }
             if *n != 1 {
                 *have = *n;
@@ -36,10 +36,10 @@ pub fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
 /// match.
 pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
     let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (a, b) else {
-        return Err("operands of a matmul have at least two dimensions".into());
+        return Err("operands of a matmul need at least two dimensions".into());
     };
     if k != k2 {
-        return Err(format!("{k} columns meet {k2} rows"));
+        return Err(format!("the first operand has {k} columns, the second {k2} rows"));
     }
     let mut out = broadcast(&[batch_a.to_vec(), batch_b.to_vec()])?;
     out.extend([*m, *n]);
@@ -48,12 +48,12 @@ pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
 
 /// Returns the sizes of a product of rows with one matrix per run.
 pub(crate) fn grouped(runs: &Runs, operands: &[Vec<u64>]) -> Result<Vec<u64>, String> {
-    let [x, w] = operands else { return Err("a grouped product has two operands".into()) };
+    let [x, w] = operands else { return Err("a grouped matmul needs two operands".into()) };
     let ([t, d], [g, k, f]) = (&x[..], &w[..]) else {
-        return Err("rows have two dimensions, matrices three".into());
+        return Err("a grouped matmul needs rows with two dimensions and matrices with three".into());
     };
     if d != k {
-        return Err(format!("{d} columns meet {k} rows"));
+        return Err(format!("the rows have {d} elements, the matrices {k} rows"));
     }
     runs.fit(*t, *g)?;
     Ok(vec![*t, *f])
@@ -62,13 +62,13 @@ pub(crate) fn grouped(runs: &Runs, operands: &[Vec<u64>]) -> Result<Vec<u64>, St
 /// Returns the type of an embedding: rows of a table, selected by their numbers.
 fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String> {
     let [(dtype, table), (number, ids)] = operands else {
-        return Err("an embedding has two operands".into());
+        return Err("an embedding needs two operands".into());
     };
     let [_, row @ ..] = &table[..] else {
-        return Err("the table of an embedding has a dimension of rows".into());
+        return Err("the table of an embedding needs a dimension of rows".into());
     };
     if !matches!(number, DType::I32 | DType::I64) {
-        return Err(format!("rows are numbered by i32 or i64, not {number}"));
+        return Err(format!("row numbers must be i32 or i64, not {number}"));
     }
     Ok((*dtype, ids.iter().chain(row).copied().collect()))
 }
@@ -116,7 +116,7 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
     Ok(Some(match kind {
         OpKind::Input(_) | OpKind::Fill(_) => return Ok(None),
         OpKind::Matmul { accumulate_f32 } => {
-            let [(_, a), (_, b)] = operands else { return Err("a matmul has two operands".into()) };
+            let [(_, a), (_, b)] = operands else { return Err("a matmul needs two operands".into()) };
             let wide = if operand.is_float() { DType::F32 } else { operand };
             (if *accumulate_f32 { wide } else { operand }, product_shape(a, b)?)
         }

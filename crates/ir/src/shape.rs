@@ -91,16 +91,16 @@ impl ShapeOp {
     /// # Errors
     /// Returns a message about what does not fit, to be printed after `reshape of f32[2, 3]:`.
     pub fn sizes(&self, operands: &[Vec<u64>]) -> Result<Vec<u64>, String> {
-        let Some(x) = operands.first() else { return Err("there is no operand".into()) };
+        let Some(x) = operands.first() else { return Err("it has no operand".into()) };
         let dimension = |dim: usize| match dim < x.len() {
             true => Ok(()),
-            false => Err(format!("there is no dimension {dim}, only {}", counted(x.len()))),
+            false => Err(format!("dimension {dim} does not exist; there are {}", counted(x.len()))),
         };
         match self {
             ShapeOp::Transpose(perm) => {
                 if perm.len() != x.len() {
                     return Err(format!(
-                        "{perm:?} names {}, the operand has {}",
+                        "{perm:?} names {} dimensions, the operand has {}",
                         counted(perm.len()),
                         x.len()
                     ));
@@ -117,14 +117,19 @@ impl ShapeOp {
                 let count = |s: &[u64]| s.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
                 match (count(x), count(sizes)) {
                     (Some(a), Some(b)) if a == b => Ok(sizes.clone()),
-                    (Some(a), Some(b)) => Err(format!("{a} elements do not fill {sizes:?}, which has {b}")),
-                    _ => Err("more elements than can be counted".into()),
+                    (Some(a), Some(b)) => {
+                        Err(format!("{a} elements cannot have the shape {sizes:?}, which has {b}"))
+                    }
+                    _ => Err("the number of elements exceeds 64 bits".into()),
                 }
             }
             ShapeOp::Slice { dim, from, to } => {
                 dimension(*dim)?;
                 if from > to || *to > x[*dim] {
-                    return Err(format!("elements {from}..{to} of the {} of dimension {dim}", x[*dim]));
+                    return Err(format!(
+                        "elements {from}..{to} are outside the {} elements of dimension {dim}",
+                        x[*dim]
+                    ));
                 }
                 let mut out = x.clone();
                 out[*dim] = to - from;
@@ -134,7 +139,7 @@ impl ShapeOp {
                 dimension(*dim)?;
                 let mut out = x.clone();
                 let longer = before.checked_add(*after).and_then(|n| n.checked_add(x[*dim]));
-                out[*dim] = longer.ok_or("more elements than can be counted")?;
+                out[*dim] = longer.ok_or("the number of elements exceeds 64 bits")?;
                 Ok(out)
             }
             ShapeOp::Concat { dim } => {
@@ -147,7 +152,8 @@ impl ShapeOp {
                     if y.len() != x.len() || !others(y) {
                         return Err(format!("{y:?} and {x:?} differ in other dimensions than {dim}"));
                     }
-                    out[*dim] = out[*dim].checked_add(y[*dim]).ok_or("more elements than can be counted")?;
+                    out[*dim] =
+                        out[*dim].checked_add(y[*dim]).ok_or("the number of elements exceeds 64 bits")?;
                 }
                 Ok(out)
             }

@@ -179,8 +179,9 @@ impl<'a, 'p> Machine<'a, 'p> {
                 let len = ev.touches[0].len as usize;
                 let data = self.under_way.get(*flight as usize).cloned().flatten();
                 let data = data.filter(|d| d.len() == len);
-                let data =
-                    data.ok_or_else(|| Wrong(format!("{len} elements are received of a message of others")))?;
+                let data = data.ok_or_else(|| {
+                    Wrong(format!("{len} elements are received from a message of another size"))
+                })?;
                 self.write(ev, &data);
             }
             What::Record => {
@@ -228,7 +229,9 @@ impl<'a, 'p> Machine<'a, 'p> {
             }
             What::HostRead { nth } => {
                 let want = plan.reads[ev.call as usize][ev.rank as usize].get(*nth);
-                let want = want.ok_or_else(|| Wrong("the host reads what it did not read before".into()))?;
+                let want = want.ok_or_else(|| {
+                    Wrong("the host reads a buffer that it did not read in an earlier call".into())
+                })?;
                 self.compare(ev, want.place, &want.data)?;
             }
             What::CallOver => {
@@ -311,8 +314,8 @@ impl<'a, 'p> Machine<'a, 'p> {
         let e = self.left.iter().position(|n| *n > 0).map(|e| &self.plan.events[e]);
         let waits = self.waiting.iter().flatten().min().map(|e| &self.plan.events[*e as usize]);
         match waits.or(e) {
-            Some(ev) => Wrong(format!("rank {} waits for ever in call {}", ev.rank, ev.call)),
-            None => Wrong("it does not come to its end".into()),
+            Some(ev) => Wrong(format!("rank {} waits without end in call {}", ev.rank, ev.call)),
+            None => Wrong("the run does not end".into()),
         }
     }
 }

@@ -152,7 +152,9 @@ impl<'p> Worlds<'p> {
             None => Ok(x),
             Some(i) => {
                 let name = &self.program.schedule.buffer(b).name;
-                Err(Unknown::Wrong(format!("nothing says what element {i} of {name} is on rank {rank}")))
+                Err(Unknown::Wrong(format!(
+                    "the value of element {i} of {name} on rank {rank} is not defined"
+                )))
             }
         }
     }
@@ -185,7 +187,7 @@ impl<'p> Worlds<'p> {
                 let dtype = data.dtype();
                 let (start, len) = (run.start as usize, run.len as usize);
                 if start + len > data.len() {
-                    return Err(Unknown::Wrong(format!("rank {rank} writes behind a buffer")));
+                    return Err(Unknown::Wrong(format!("rank {rank} writes beyond the end of a buffer")));
                 }
                 let same = data.copy_from(start, &poison(dtype, len, copy), 0, len);
                 debug_assert!(same, "the poison has the type of its place");
@@ -319,7 +321,7 @@ impl<'p> Worlds<'p> {
                 let Mem::Buffer(b) = r.mem else { return Err(Unknown::Open) };
                 let from = &cells[b as usize];
                 if (r.start + r.len) as usize > from.len() {
-                    return Err(Unknown::Wrong("an operation reads behind a buffer".into()));
+                    return Err(Unknown::Wrong("an operation reads beyond the end of a buffer".into()));
                 }
                 data.push(from.slice(r.start as usize, r.len as usize));
             }
@@ -374,7 +376,7 @@ impl<'p> Worlds<'p> {
                         }
                         let ranks: BTreeSet<i64> = sources.iter().map(|s| s.0).collect();
                         if ranks.len() != sources.len() {
-                            return Err(Unknown::Wrong("a contract asks for one contribution twice".into()));
+                            return Err(Unknown::Wrong("a contract requires one contribution twice".into()));
                         }
                         let op = promise.red.unwrap_or(ReduceOp::Sum);
                         out.extend(self.combined(rank, place, sources, op)?);
@@ -401,7 +403,7 @@ impl<'p> Worlds<'p> {
             let mut total: Option<Data> = None;
             for (_, (from, b, lo, n)) in &sources {
                 if *n != len {
-                    return Err(Unknown::Wrong("a contract takes a block for one of another length".into()));
+                    return Err(Unknown::Wrong("a contract equates blocks of different lengths".into()));
                 }
                 let data = self.cells[copy][*from as usize][b.0 as usize].slice(*lo, *n);
                 match &mut total {
@@ -409,15 +411,15 @@ impl<'p> Worlds<'p> {
                     Some(t) => combine(op, t, &data).map_err(|r| Unknown::Wrong(r.text))?,
                 }
             }
-            values.push(total.ok_or_else(|| Unknown::Wrong("a contract sums over no rank".into()))?);
+            values.push(total.ok_or_else(|| Unknown::Wrong("a contract has an empty sum".into()))?);
         }
         let dtype = self.cells[0][rank as usize][buffer.0 as usize].dtype();
         match (values.pop(), values.pop()) {
             (Some(y), Some(x)) if x.dtype() == dtype => match x.first_difference(&y) {
                 None => Ok(Some(Due { rank, buffer, start, values: [x, y] })),
-                Some(_) => Err(Unknown::Wrong("a contract is about what holds nothing".into())),
+                Some(_) => Err(Unknown::Wrong("a contract names an empty place".into())),
             },
-            _ => Err(Unknown::Wrong("a contract takes one type for another".into())),
+            _ => Err(Unknown::Wrong("a contract equates different element types".into())),
         }
     }
 
@@ -451,7 +453,7 @@ impl<'p> Worlds<'p> {
         let show = |r| program.schedule.mesh.show(r);
         let region = &program.schedule.regions[id.0 as usize];
         let at = region.operands.iter().position(|o| o.name == cell.buffer);
-        let at = at.ok_or_else(|| Unknown::Wrong(format!("there is no operand {}", cell.buffer)))?;
+        let at = at.ok_or_else(|| Unknown::Wrong(format!("operand {} does not exist", cell.buffer)))?;
         let (num, den) = match &cell.index[..] {
             [_] => (0, 1),
             [block, _] => (env.value(block)?, size as i64),
@@ -466,7 +468,7 @@ impl<'p> Worlds<'p> {
         let buffer = region.operands[at].buffer;
         let have = self.cells[0][rank as usize][buffer.0 as usize].len() as u64;
         if lo > hi || hi > have {
-            return Err(Unknown::Wrong("a contract is about more than its buffer".into()));
+            return Err(Unknown::Wrong("a contract names elements beyond its buffer".into()));
         }
         Ok((buffer, lo as usize, (hi - lo) as usize))
     }

@@ -562,7 +562,7 @@ impl<'p> Builder<'p> {
                 if !form.fresh() {
                     let (signal, _) = self.program.counter_name(*counter);
                     let name = &self.program.schedule.signal(signal).name;
-                    let text = format!("@{name} holds nobody knows what when it is waited for");
+                    let text = format!("the value of @{name} is unknown when a rank waits for it");
                     return Err(Diagnostic::error("E362", text).into());
                 }
                 if form != Form::Epoch {

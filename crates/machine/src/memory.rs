@@ -152,9 +152,9 @@ pub fn lay_out(
         let near = nearest(name, known).map_or(String::new(), |n| format!("did you mean `{n}`? "));
         return Err(Diagnostic::error(
             "E469",
-            format!("a placement of `{name}`, which {} does not have", schedule.name),
+            format!("a placement is given for `{name}`, and {} has no such tensor", schedule.name),
         )
-        .help(format!("{near}Its tensors are {}; `default` is about all", names.join(", ")))
+        .help(format!("{near}The tensors are {}; `default` applies to all", names.join(", ")))
         .into());
     }
     let spelled = spelled(schedule);
@@ -341,11 +341,12 @@ impl Memories {
         device: DeviceId,
         placement: Option<DevicePlacement>,
     ) -> Result<(), Diagnostic> {
-        let at = |d: Diagnostic| if tensor.span.is_none() { d } else { d.primary(tensor.span, "this one") };
+        let at =
+            |d: Diagnostic| if tensor.span.is_none() { d } else { d.primary(tensor.span, "this tensor") };
         let placement = placement.unwrap_or_default();
-        let shards = placement
-            .shards(dims, element_bytes, machine, device)
-            .map_err(|d| at(d.note(format!("{} {} is placed by {placement}", tensor.what, tensor.name))))?;
+        let shards = placement.shards(dims, element_bytes, machine, device).map_err(|d| {
+            at(d.note(format!("{} {} has the placement {placement}", tensor.what, tensor.name)))
+        })?;
         let Some(size) = machine.settings().size(tensor.kind) else { return Ok(()) };
         for shard in shards {
             let mut place = shard.sip.clone();
@@ -363,7 +364,7 @@ impl Memories {
                 largest.iter().take(LISTED).map(|l| format!("{} {} B", l.1, l.0)).collect();
             let list: Vec<String> = place.iter().map(u32::to_string).collect();
             let title = format!(
-                "{} `{}` does not fit into {} of ({}): {} B, and {} of {} B are free",
+                "{} `{}` does not fit in {} of ({}): it has {} B, and {} of {} B are free",
                 tensor.what,
                 tensor.name,
                 tensor.kind,
@@ -373,14 +374,14 @@ impl Memories {
                 memory.capacity()
             );
             let mut d = Diagnostic::error("E468", title).help(format!(
-                "smaller parts, another memory, or another `{}_size` of the machine",
+                "use smaller parts, another memory, or a larger `{}_size` of the machine",
                 tensor.kind
             ));
             if !held.is_empty() {
-                d = d.note(format!("it holds {}", held.join(", ")));
+                d = d.note(format!("already in this memory: {}", held.join(", ")));
             }
             if full.largest < full.free {
-                d = d.note(format!("its largest free place has {} B", full.largest));
+                d = d.note(format!("the largest free range has {} B", full.largest));
             }
             return Err(at(d));
         }

@@ -216,19 +216,19 @@ impl DevicePlacement {
         let own = Interior::of(machine);
         let count = |axis: &str, policy: Policy, asked: Option<u64>, there: u64| {
             if there == 1 && policy != Policy::Replicate {
-                let title =
-                    format!("a device of {} has no axis `{axis}` to cut a tensor along", machine.shape());
+                let title = format!(
+                    "a device of {} has no axis `{axis}` along which a tensor could be split",
+                    machine.shape()
+                );
                 return Err(Diagnostic::error("E469", title).help(
-                    "what is split between devices is in the program's types; with `ranks: sip` a device has cubes and PEs, \
-                     with `ranks: cube` PEs",
+                    "the program's types define how tensors are split between devices; inside a device there are cubes and PEs with `ranks: sip`, and PEs with `ranks: cube`",
                 ));
             }
             let n = asked.unwrap_or(there);
             if n == 0 || n > there {
-                let title = format!("`num_{axis}s: {n}` on a device with {there}");
-                return Err(
-                    Diagnostic::error("E469", title).help(format!("1 to {there}, or leave it out for all"))
-                );
+                let title = format!("`num_{axis}s: {n}` is out of range: a device has {there}");
+                return Err(Diagnostic::error("E469", title)
+                    .help(format!("write 1 to {there}, or remove the key to use all")));
             }
             Ok(n)
         };
@@ -236,8 +236,8 @@ impl DevicePlacement {
         let cubes = count("cube", self.cube, self.num_cubes, all)?;
         let pes = count("pe", self.pe, self.num_pes, u64::from(own.pes))?;
         if sizes.is_empty() && (self.cube, self.pe) != (Policy::Replicate, Policy::Replicate) {
-            return Err(Diagnostic::error("E469", "a single element cannot be cut")
-                .help("`replicate` puts it everywhere"));
+            return Err(Diagnostic::error("E469", "a single element cannot be split")
+                .help("use `replicate` to copy it everywhere"));
         }
         let whole: Vec<Range<u64>> = sizes.iter().map(|n| 0..*n).collect();
         let mut out = vec![];

@@ -465,7 +465,7 @@ pub fn share(
             "`{}` between these placements moves more than {MOST_BLOCKS} separate pieces inside a device",
             kbc_ir::schedule::SOp::Local(op.clone()).word()
         );
-        Diagnostic::error("E469", title).help("cut both tensors along the same axis, or use `row_wise`")
+        Diagnostic::error("E469", title).help("split both tensors along the same axis, or use `row_wise`")
     };
     let inside = Interior::of(machine);
     let results = Holders::of(dst, machine)?;

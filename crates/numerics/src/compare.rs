@@ -255,12 +255,12 @@ pub fn compare_held(got: &[Vec<Part>], want: &[Vec<Part>], off: &[Vec<Vec<f64>>]
     for (rank, (got, (want, off))) in got.iter().zip(want.iter().zip(off)).enumerate() {
         for (got, (want, off)) in got.iter().zip(want.iter().zip(off)) {
             if got.bounds != want.bounds {
-                out.unfit = Some(format!("{:?} is held where {:?} is wanted", got.bounds, want.bounds));
+                out.unfit = Some(format!("expected the elements {:?}, found {:?}", want.bounds, got.bounds));
                 return out;
             }
             for (i, bound) in off.iter().enumerate() {
                 let (Some(x), Some(y)) = (got.tensor.data().get(i), want.tensor.data().get(i)) else {
-                    out.unfit = Some("fewer elements are held than wanted".into());
+                    out.unfit = Some("there are fewer elements than expected".into());
                     return out;
                 };
                 let index = || {

@@ -125,7 +125,7 @@ pub fn ones(ty: &TensorType, mesh: &Mesh) -> Result<Tensor, Diagnostic> {
 /// machine. Only for floating-point types.
 pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result<Tensor, Diagnostic> {
     if !ty.dtype.is_float() {
-        return Err(Diagnostic::error("E369", format!("normal({seed}) makes no {}", ty.dtype))
+        return Err(Diagnostic::error("E369", format!("normal({seed}) cannot generate {}", ty.dtype))
             .help("use exact() for integers"));
     }
     build(ty, mesh, |n, _| {

@@ -32,8 +32,8 @@ const MAX_PARTS: u64 = 1 << 24;
 pub fn block(line: u64, unit: u64, parts: u64, rule: &CutRule, at: i64) -> Result<(u64, u64), Refusal> {
     let index = u64::try_from(at).ok().filter(|i| *i < parts).ok_or_else(|| {
         Refusal::new(
-            format!("part {at} of {parts}"),
-            "parts are numbered from 0; the last one is `parts - 1`",
+            format!("part {at} of {parts} does not exist"),
+            "parts are numbered from 0 to `parts - 1`",
         )
     })?;
     let n = line.checked_div(unit).unwrap_or(0);
@@ -45,16 +45,19 @@ pub fn block(line: u64, unit: u64, parts: u64, rule: &CutRule, at: i64) -> Resul
 pub fn outer_inner(shape: &[u64], dim: u32) -> Result<(u64, u64, u64), Refusal> {
     let d = dim as usize;
     let n = *shape.get(d).ok_or_else(|| {
-        Refusal::new(format!("dimension {dim} of a tensor of {} dimensions", shape.len()), "count from 0")
+        Refusal::new(
+            format!("dimension {dim} does not exist; the tensor has {}", shape.len()),
+            "dimensions count from 0",
+        )
     })?;
     let size =
-        |s| count(s).ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"));
+        |s| count(s).ok_or_else(|| Refusal::new("a shape has more than 2^64 elements", "use smaller sizes"));
     Ok((size(&shape[..d])?, n, size(&shape[d + 1..])?))
 }
 
 fn whole(shape: &[u64]) -> Result<(u64, u64), Refusal> {
     let n = count(shape)
-        .ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
+        .ok_or_else(|| Refusal::new("a shape has more than 2^64 elements", "use smaller sizes"))?;
     Ok((0, n))
 }
 
@@ -72,8 +75,8 @@ pub fn footprint(
         && !(1..=MAX_PARTS).contains(parts)
     {
         return Err(Refusal::new(
-            format!("a line of {parts} parts"),
-            format!("a dimension is cut over ranks: at least 1 part, at most {MAX_PARTS}"),
+            format!("a dimension cannot be split into {parts} parts"),
+            format!("the number of parts must be from 1 to {MAX_PARTS}"),
         ));
     }
     match (op, part, srcs.first()) {
@@ -109,7 +112,7 @@ pub fn apply(
     let src = |i: usize| {
         srcs.get(i)
             .copied()
-            .ok_or_else(|| Refusal::new(format!("operand {i} is missing"), "give every operand"))
+            .ok_or_else(|| Refusal::new(format!("operand {i} is missing"), "give all operands"))
     };
     let data = match op {
         LocalOp::Compute { func, .. } => {
@@ -159,8 +162,8 @@ pub fn apply(
     };
     if data.dtype() != dtype || data.len() as u64 != n {
         return Err(Refusal::new(
-            format!("{} {} elements for a destination of {n} {dtype}", data.len(), data.dtype()),
-            "sizes and types of a local operation must agree; a change of type is a `cast`",
+            format!("{} {} elements do not match a destination of {n} {dtype}", data.len(), data.dtype()),
+            "the sizes and element types of a local operation must match; use `cast` to convert",
         ));
     }
     Ok(data)
@@ -184,9 +187,10 @@ fn filled(with: &Filling, shape: &[u64], dtype: DType, first: i64) -> Result<Dat
 /// Returns row `id - first` of a table for each id, and zeros where there is no such row.
 fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
     let (_, n, row) = outer_inner(table.shape(), 0)?;
-    let ids = ids.data().to_i64().ok_or_else(|| {
-        Refusal::new("rows by numbers that are no integers", "rows are numbered by i32 or i64")
-    })?;
+    let ids = ids
+        .data()
+        .to_i64()
+        .ok_or_else(|| Refusal::new("the row numbers are not integers", "row numbers must be i32 or i64"))?;
     let mut out = Data::zeros(table.dtype(), ids.len() * row as usize);
     for (i, id) in ids.iter().enumerate() {
         let at = id.checked_sub(first).and_then(|at| u64::try_from(at).ok()).filter(|at| *at < n);
@@ -203,7 +207,7 @@ fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
 pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
     let refuse = || {
         Refusal::new(
-            format!("{:?} does not broadcast to {shape:?}", t.shape()),
+            format!("{:?} cannot be broadcast to {shape:?}", t.shape()),
             "aligned from the right, each dimension must be equal or 1",
         )
     };
@@ -233,7 +237,7 @@ pub fn permuted(shape: &[u64], perm: &[u32]) -> Result<Vec<(u64, u64)>, Refusal>
     let (_, _) = whole(shape)?;
     let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
     op.sizes(&[shape.to_vec()])
-        .map_err(|why| Refusal::new(why, "a permutation names every dimension of the operand once"))?;
+        .map_err(|why| Refusal::new(why, "a permutation must name every dimension of the operand once"))?;
     let strides: Vec<u64> = (0..shape.len()).map(|d| shape[d + 1..].iter().product()).collect();
     Ok(perm.iter().map(|d| (shape[*d as usize], strides[*d as usize])).collect())
 }
@@ -299,13 +303,13 @@ fn reduce_dim(
     let (outer, n, inner) = outer_inner(t.shape(), dim)?;
     if outer.checked_mul(inner) != Some(want.0) {
         return Err(Refusal::new(
-            format!("dimension {dim} of {:?} reduced into {} elements", t.shape(), want.0),
-            "the result has the other dimensions",
+            format!("dimension {dim} of {:?} cannot be reduced into {} elements", t.shape(), want.0),
+            "the result must have the other dimensions",
         ));
     }
     let (outer, n, inner) = (outer as usize, n as usize, inner as usize);
     if t.dtype() == DType::I32 && mean.is_some() {
-        return Err(Refusal::new("the mean of i32 is no i32", "cast to f32 first"));
+        return Err(Refusal::new("a mean of i32 is not defined", "cast to f32 first"));
     }
     fn fold<T: Copy>(v: &[T], dims: [usize; 3], none: T, f: impl Fn(T, T) -> T) -> Vec<T> {
         let [outer, n, inner] = dims;
@@ -338,8 +342,8 @@ fn matrix(shape: &[u64]) -> Result<(&[u64], u64, u64), Refusal> {
     match shape {
         [lead @ .., r, c] => Ok((lead, *r, *c)),
         _ => Err(Refusal::new(
-            format!("a matrix product of a tensor of {} dimensions", shape.len()),
-            "operands of matmul have at least two dimensions",
+            format!("matmul is not defined for a tensor of {} dimensions", shape.len()),
+            "the operands of matmul need at least two dimensions",
         )),
     }
 }
@@ -347,11 +351,11 @@ fn matrix(shape: &[u64]) -> Result<(&[u64], u64, u64), Refusal> {
 /// Returns, for each matrix of the result, the number of the matrix of an operand that has these
 /// leading sizes.
 fn batches(lead: &[u64], result: &[u64]) -> Result<Vec<usize>, Refusal> {
-    let n =
-        count(lead).ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
+    let n = count(lead)
+        .ok_or_else(|| Refusal::new("a shape has more than 2^64 elements", "use smaller sizes"))?;
     let numbers: Vec<i64> = (0..n as i64).collect();
     let t = Tensor::new(lead, Data::I64(numbers))
-        .ok_or_else(|| Refusal::new("no such shape", "use smaller sizes"))?;
+        .ok_or_else(|| Refusal::new("the shape is too large", "use smaller sizes"))?;
     match broadcast(&t, result)? {
         Data::I64(v) => Ok(v.into_iter().map(|i| i as usize).collect()),
         _ => Ok(vec![]),
@@ -377,7 +381,7 @@ pub fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refus
         [lead @ .., dm, dn] if (*dm, *dn) == (m, n) && k == k2 => lead,
         _ => {
             return Err(Refusal::new(
-                format!("{a:?} x {b:?} into {dst:?}"),
+                format!("{a:?} times {b:?} does not give {dst:?}"),
                 "[.., M, K] x [.., K, N] gives [.., M, N]",
             ));
         }
@@ -399,14 +403,20 @@ pub fn products(
 ) -> Result<Product, Refusal> {
     let LocalOp::Grouped { runs, places, .. } = op else { return product((x, w), dst) };
     let ([rows, d], [matrices, k, n], [r, f]) = (x, w, dst) else {
-        return Err(Refusal::new("a grouped product of other dimensions", "[T, D] x [G, D, F] gives [T, F]"));
+        return Err(Refusal::new(
+            "the operands of this grouped matmul have other dimensions",
+            "[T, D] x [G, D, F] gives [T, F]",
+        ));
     };
     if (d, n, rows) != (k, f, r) {
-        return Err(Refusal::new(format!("{x:?} x {w:?} into {dst:?}"), "[T, D] x [G, D, F] gives [T, F]"));
+        return Err(Refusal::new(
+            format!("{x:?} times {w:?} does not give {dst:?}"),
+            "[T, D] x [G, D, F] gives [T, F]",
+        ));
     }
     let place = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| places.get(at));
     let Some((row, matrix)) = place else {
-        return Err(Refusal::new("a grouped product at no place", "list one for each rank"));
+        return Err(Refusal::new("this grouped matmul lists no places", "list one place per rank"));
     };
     let all = runs.matrices(*row, *rows);
     let mine = |m: &u64| m.checked_sub(*matrix).filter(|m| m < matrices).map(|m| m as usize);
@@ -417,8 +427,12 @@ pub fn products(
         Some(pairs) if whole(dst)?.1 > 0 => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs }),
         Some(_) => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs: vec![] }),
         None => Err(Refusal::new(
-            format!("rows {row}..{} meet matrices {all:?} of {matrix}..{}", row + rows, matrix + matrices),
-            "every row has its matrix on its rank",
+            format!(
+                "rows {row}..{} need matrices {all:?}, and this rank holds {matrix}..{}",
+                row + rows,
+                matrix + matrices
+            ),
+            "the matrix of every row must be on the rank of the row",
         )),
     }
 }
@@ -454,7 +468,7 @@ fn multiplied(a: &Tensor, b: &Tensor, by: Product, dtype: DType) -> Result<Data,
     }
     let len = pairs.len() * m * n;
     let pairs = pairs.into_iter();
-    let sizes = || Refusal::new("sizes of a matrix product do not fit in memory", "use smaller sizes");
+    let sizes = || Refusal::new("the sizes of a matmul do not fit in memory", "use smaller sizes");
     if let (Data::I32(x), Data::I32(y)) = (a.data(), b.data()) {
         return Ok(Data::I32(each_batch(pairs, (m, k, n), (x, y), len, gemm::i32).ok_or_else(sizes)?));
     }

@@ -75,10 +75,10 @@ pub const RULES: &[Rule] = &[
         "a number in an expression",
         "f64",
         "-",
-        "once to the dtype it meets; for i32 it must be a whole number of range",
+        "once to the dtype of the other operand; for i32 it must be an integer in range",
     ),
     rule("min, max", "as the expression", "NaN if one side is NaN; -0 is less than +0", "exact"),
-    rule("neg, abs", "as the expression", "the sign bit alone, also of NaN", "exact"),
+    rule("neg, abs", "as the expression", "only the sign bit changes, also for NaN", "exact"),
     rule("sqrt", "f32", "-", "correctly"),
     rule(ROOT, "f32", "1 / sqrt(x)", "twice: the root, the quotient"),
     rule(
@@ -90,7 +90,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "comparison, select",
         "as the expression",
-        "false with NaN, but != is true; -0 equals +0; the side not taken is not evaluated",
+        "false with NaN, except that != is true; -0 equals +0; only the chosen side is evaluated",
         "-",
     ),
     rule(
@@ -102,7 +102,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "sum, prod, min, max of a dimension",
         "f32 for floats, i32 for i32",
-        "by index, from the first element; of none 0, 1, the largest, the smallest value (infinite for floats)",
+        "by index, from the first element; without elements 0, 1, the largest, the smallest value (infinite for floats)",
         "once to the dtype, at the end",
     ),
     rule(
@@ -121,7 +121,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "`dot` of a tile kernel, floats",
         "f32",
-        "one product after the other by ascending k, from what it is added to; not fused",
+        "one product after the other by ascending k, starting with the accumulator; not fused",
         "after every product and every addition",
     ),
     rule("`+=` of a tile kernel, i32", "i32, wrapping", "as written", "exact"),
@@ -236,7 +236,7 @@ pub fn identity_i32(op: ReduceOp) -> i32 {
 
 fn no_arithmetic(dtype: DType) -> Refusal {
     Refusal::new(
-        format!("{dtype} moves and does not compute"),
+        format!("kbc can move {dtype} but not compute with it"),
         format!("cast to {} first", DType::computing()),
     )
 }
@@ -246,8 +246,14 @@ fn no_arithmetic(dtype: DType) -> Refusal {
 pub fn combine(op: ReduceOp, dst: &mut Data, src: &Data) -> Result<(), Refusal> {
     if dst.dtype() != src.dtype() || dst.len() != src.len() {
         return Err(Refusal::new(
-            format!("{} {} elements reduced into {} {}", src.len(), src.dtype(), dst.len(), dst.dtype()),
-            "both sides of a reduce have one type and one size".to_string(),
+            format!(
+                "{} {} elements cannot be reduced into {} {}",
+                src.len(),
+                src.dtype(),
+                dst.len(),
+                dst.dtype()
+            ),
+            "both sides of a reduce need the same element type and size".to_string(),
         ));
     }
     match (dst, src) {

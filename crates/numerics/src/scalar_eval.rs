@@ -50,7 +50,7 @@ pub fn bin_f64(op: ScalarBin, a: f64, b: f64) -> f64 {
 pub fn un_i32(op: ScalarUn, x: i32) -> Result<i32, Refusal> {
     match function(op).i32 {
         Some(f) => Ok(f(x)),
-        None => Err(Refusal::new(format!("{} of an i32", op.name()), "cast to f32 first")),
+        None => Err(Refusal::new(format!("{} is not defined for i32", op.name()), "cast to f32 first")),
     }
 }
 
@@ -119,8 +119,8 @@ pub fn eval_i32(e: &Scalar, args: &[i32]) -> Result<i32, Refusal> {
                 Ok(whole)
             } else {
                 Err(Refusal::new(
-                    format!("{v:?} is no i32"),
-                    "write a whole number of range, or cast the operands",
+                    format!("{v:?} is not an i32"),
+                    "write an integer in range, or cast the operands",
                 ))
             }
         }
@@ -133,10 +133,7 @@ pub fn eval_i32(e: &Scalar, args: &[i32]) -> Result<i32, Refusal> {
 }
 
 fn missing(arg: usize) -> Refusal {
-    Refusal::new(
-        format!("parameter {arg} has no operand"),
-        "give as many operands as the function has parameters",
-    )
+    Refusal::new(format!("parameter {arg} has no operand"), "give one operand per parameter of the function")
 }
 
 fn power<T: Copy>(x: T, n: u32, one: T, mul: impl Fn(T, T) -> T) -> T {
@@ -196,8 +193,8 @@ pub fn map(func: &ScalarFn, args: &[&Data], len: usize, dtype: DType) -> Result<
     }
     if let Some(a) = args.iter().find(|a| a.dtype() != dtype || a.len() != len) {
         return Err(Refusal::new(
-            format!("{} of {len} {dtype} elements with an operand of {} {}", func.name, a.len(), a.dtype()),
-            "operands and result of an elementwise function have one type: cast first",
+            format!("{} of {len} {dtype} elements has an operand of {} {}", func.name, a.len(), a.dtype()),
+            "the operands and the result of an elementwise function need the same element type: cast first",
         ));
     }
     if dtype == DType::I32 {

@@ -67,10 +67,12 @@ pub fn check_described(
     }
     let mut d = Diagnostic::error(
         "E360",
-        format!("input {name} is {dtype}{found:?}, the program wants {}{shape:?}", ty.dtype),
+        format!("input {name} is {dtype}{found:?}, and the program expects {}{shape:?}", ty.dtype),
     );
     if ty.partial.is_some() {
-        d = d.note(format!("{ty} is fed per rank: the first dimension counts the ranks that are summed"));
+        d = d.note(format!(
+            "the data of {ty} is given per rank: the first dimension is the number of ranks that are summed"
+        ));
     }
     Err(d.help("give a tensor of that type and shape"))
 }
@@ -89,7 +91,7 @@ pub fn cut(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor, rank: u64)
     // `check_feed` compared the shapes, and a box lies inside its type. So this is None only if the
     // type is cut by axes that the mesh does not have.
     let tensor = part.ok_or_else(|| {
-        Diagnostic::error("E360", format!("input {name}: no part of {ty} for {}", mesh.show(rank)))
+        Diagnostic::error("E360", format!("input {name}: {ty} has no part for {}", mesh.show(rank)))
             .help("the axes of the type must be axes of the mesh")
     })?;
     Ok(Part { bounds, tensor })

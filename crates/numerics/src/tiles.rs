@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 /// Runs a kernel on whole operands. Returns the elements of a result of these sizes.
 pub fn run(kernel: &TileKernel, operands: &[&Tensor], sizes: &[u64]) -> Result<Data, Refusal> {
     let shapes: Vec<&[u64]> = operands.iter().map(|t| t.shape()).collect();
-    let refuse =
-        |why| Refusal::new(why, "every variable of a kernel runs over as many elements in all its operands");
+    let refuse = |why| Refusal::new(why, "a variable of a kernel must have the same extent in all operands");
     let extents = kernel.extents(&shapes, Some(sizes)).map_err(refuse)?;
     if let Some((p, t)) = kernel.params.iter().zip(operands).find(|(p, t)| p.dtype != t.dtype()) {
-        return Err(Refusal::new(format!("{} is {}, not {}", p.name, p.dtype, t.dtype()), "cast it before"));
+        return Err(Refusal::new(format!("{} is {}, not {}", p.name, p.dtype, t.dtype()), "cast it first"));
     }
     let n = count(sizes)
         .ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
     let result = Tensor::new(sizes.to_vec(), Data::zeros(kernel.result.dtype, n as usize));
-    let result = result.ok_or_else(|| Refusal::new("a result of another size", "give the kernel's own"))?;
+    let result =
+        result.ok_or_else(|| Refusal::new("the result has another size", "use the size of the kernel"))?;
     let mut r = Run {
         kernel,
         operands,
@@ -66,7 +66,7 @@ impl Run<'_> {
                 self.values.insert(*value, t);
             }
             Stmt::Add { value, is } => {
-                let missing = || Refusal::new("a sum without a beginning", "declare it with `zeros`");
+                let missing = || Refusal::new("a sum has no accumulator", "declare it with `zeros`");
                 let mut acc = self.values.remove(value).ok_or_else(missing)?;
                 if let Tile::Dot(a, b) = is {
                     let (a, b) = (self.tile(a)?, self.tile(b)?);
@@ -87,7 +87,10 @@ impl Run<'_> {
                 let sizes: Vec<u64> = boxes.iter().map(|b| b.1 - b.0).collect();
                 let t = tensor(sizes.clone(), broadcast(&t, &sizes)?)?;
                 if self.result.insert(&boxes, &t).is_none() {
-                    return Err(Refusal::new("a tile outside the result", "sizes of the result must fit"));
+                    return Err(Refusal::new(
+                        "a tile is outside the result",
+                        "the sizes of the result must match",
+                    ));
                 }
             }
         }
@@ -120,13 +123,13 @@ impl Run<'_> {
                 let boxes = self.boxes(index);
                 let from = self.operands[*param as usize];
                 from.extract(&boxes)
-                    .ok_or_else(|| Refusal::new("a tile outside its operand", "sizes must fit"))
+                    .ok_or_else(|| Refusal::new("a tile is outside its operand", "the sizes must match"))
             }
             Tile::Value(v) => self
                 .values
                 .get(v)
                 .cloned()
-                .ok_or_else(|| Refusal::new("a value that was not computed", "declare it before")),
+                .ok_or_else(|| Refusal::new("a value is used before it is computed", "declare it first")),
             Tile::Dot(a, b) => {
                 let (a, b) = (self.tile(a)?, self.tile(b)?);
                 let mut sizes = a.shape().to_vec();
@@ -141,7 +144,7 @@ impl Run<'_> {
                 let args = args.iter().map(|a| self.tile(a)).collect::<Result<Vec<_>, _>>()?;
                 let shapes: Vec<Vec<u64>> = args.iter().map(|a| a.shape().to_vec()).collect();
                 let sizes = kbc_ir::result::broadcast(&shapes).map_err(|why| {
-                    Refusal::new(why, "tiles have the same variables in the same dimensions")
+                    Refusal::new(why, "tiles must have the same variables in the same dimensions")
                 })?;
                 let n = sizes.iter().product::<u64>() as usize;
                 let dtype = args.first().map_or(DType::F32, Tensor::dtype);
@@ -158,14 +161,14 @@ impl Run<'_> {
 }
 
 fn tensor(sizes: Vec<u64>, data: Data) -> Result<Tensor, Refusal> {
-    Tensor::new(sizes, data).ok_or_else(|| Refusal::new("a tile of another size", "sizes must fit"))
+    Tensor::new(sizes, data).ok_or_else(|| Refusal::new("a tile has another size", "the sizes must match"))
 }
 
 /// Computes `acc + a b`: the products of an element are added one after another, by ascending k,
 /// without fusing.
 fn products(acc: Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, Refusal> {
     let ([.., m, k], [.., n]) = (a.shape(), b.shape()) else {
-        return Err(Refusal::new("a product of other dimensions", "[.., m, k] x [.., k, n]"));
+        return Err(Refusal::new("the operands of `dot` have other dimensions", "[.., m, k] x [.., k, n]"));
     };
     let (m, k, n) = (*m as usize, *k as usize, *n as usize);
     let sizes = acc.shape().to_vec();
@@ -190,7 +193,9 @@ fn products(acc: Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, Refusal> {
             all(&mut c, (&x, &y), [m, k, n], |s: f32, x, y| s + x * y);
             Data::F32(c)
         }
-        (c, ..) => return Err(Refusal::new(format!("products added in {}", c.dtype()), "f32 or i32")),
+        (c, ..) => {
+            return Err(Refusal::new(format!("products cannot be summed in {}", c.dtype()), "f32 or i32"));
+        }
     };
     tensor(sizes, data)
 }

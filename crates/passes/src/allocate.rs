@@ -165,10 +165,10 @@ pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
         let bytes = w.slots.checked_mul(w.capacity).and_then(|n| n.checked_mul(w.dtype.bytes()));
         let end = bytes.and_then(|n| n.checked_add(offset)?.checked_next_multiple_of(ALIGN));
         let Some(end) = end.filter(|end| i64::try_from(*end).is_ok()) else {
-            let title = format!("the slots of {} are larger than memory can be", w.name);
+            let title = format!("the slots of {} exceed 64-bit addresses", w.name);
             return Err(Diagnostic::error("E325", title)
-                .primary(w.span, "these")
-                .help("fewer slots, or smaller ones"));
+                .primary(w.span, "declared here")
+                .help("use fewer or smaller slots"));
         };
         at = at.max(end);
     }

@@ -146,7 +146,7 @@ pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
 fn rounds_of(library: &Library, call: &Call) -> Result<Rounds, String> {
     expand(library, call, &Limits::default()).map_err(|found| {
         let first = found.list.first();
-        first.map_or("it has no rounds here".into(), |d| format!("{}: {}", d.code, d.title))
+        first.map_or("it has no rounds for this shape".into(), |d| format!("{}: {}", d.code, d.title))
     })
 }
 
@@ -471,7 +471,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let some = job.topology.settings().package.first().is_some();
     if job.topology.is_listed() && (!everybody || some || !job.topology.is_package()) {
         return Err(format!(
-            "no estimate for {p} ranks: this part of a machine whose links are a list has no smaller ones to continue from"
+            "no estimate for {p} ranks: the machine is a list of links, so there are no smaller machines to extrapolate from"
         ));
     }
     // The machine of one group: a machine of the call's sides if it has several, otherwise the
@@ -493,7 +493,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
             };
             if sizes.iter().product::<i64>() != ranks as i64 {
                 return Err(format!(
-                    "no estimate for {p} ranks: sides of the call are no sides of the machine"
+                    "no estimate for {p} ranks: the shape of the call does not match the shape of the machine"
                 ));
             }
             ladder.push(Smaller { shape: small, ranks, sizes });
@@ -502,7 +502,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     }
     ladder.reverse();
     let [a, b, c] = &ladder[..] else {
-        return Err("no estimate: the machine has too few smaller ones".into());
+        return Err("no estimate: there are too few smaller machines to extrapolate from".into());
     };
     let mut points = vec![];
     for small in [a, b, c] {
@@ -592,7 +592,7 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller, p: u64) -> Result<Point, S
     let call = Call { sizes, root, ..call.clone() };
     match group::is_legal(job.library, &call) {
         Ok(true) => {}
-        Ok(false) => return Err(format!("not made for {ranks}, from which it would be continued")),
+        Ok(false) => return Err(format!("not defined for {ranks}, from which it would be extrapolated")),
         Err(d) => return Err(d.title),
     }
     let rounds = rounds_of(job.library, &call)?;

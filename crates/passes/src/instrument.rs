@@ -39,12 +39,9 @@ impl Instrument for VerifyEach {
             return Ok(());
         }
         let mut all = Diagnostics::from(
-            Diagnostic::error(
-                "E905",
-                format!("pass `{}` left a module that does not verify", step.info.name),
-            )
-            .primary(Span::NONE, "an error of kbc, not of the program")
-            .help("please report it with the reproducer"),
+            Diagnostic::error("E905", format!("the module does not verify after pass `{}`", step.info.name))
+                .primary(Span::NONE, "this is an error of kbc, not of the program")
+                .help("please report it with the reproducer"),
         );
         all.extend(found);
         Err(all)
@@ -60,21 +57,22 @@ impl Instrument for RoundTrip {
         let printed = text::print(module, &PrintOptions::default());
         let error = |title: String| {
             Diagnostic::error("E906", title)
-                .primary(Span::NONE, "an error of kbc, not of the program")
+                .primary(Span::NONE, "this is an error of kbc, not of the program")
                 .help("please report it with the reproducer")
         };
         match text::parse(FileId::default(), &printed) {
             Err(found) => {
                 let name = step.info.name;
                 let mut all =
-                    Diagnostics::from(error(format!("the text after pass `{name}` cannot be read again")));
+                    Diagnostics::from(error(format!("the text after pass `{name}` cannot be parsed")));
                 // The spans of these errors point into a text that the user does not have, so the
                 // labels are dropped.
                 all.list.extend(found.list.into_iter().map(|d| Diagnostic { labels: vec![], ..d }));
                 Err(all)
             }
             Ok(again) if !text::equivalent(module, &again) => {
-                Err(error(format!("the text after pass `{}` reads as another module", step.info.name)).into())
+                Err(error(format!("the text after pass `{}` parses to another module", step.info.name))
+                    .into())
             }
             Ok(_) => Ok(()),
         }

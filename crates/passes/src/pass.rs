@@ -134,14 +134,14 @@ impl Options {
         let Some(read) = read else {
             return Err(Diagnostic::error(
                 "E904",
-                format!("option `{}` of pass `{}` cannot be `{}`", name.0, info.name, value.0),
+                format!("invalid value of option `{}` of pass `{}`: `{}`", name.0, info.name, value.0),
             )
-            .primary(value.1, format!("wanted: {}", option.kind)));
+            .primary(value.1, format!("expected {}", option.kind)));
         };
         if self.values.insert(name.0.into(), read).is_some() {
             return Err(Diagnostic::error("E904", format!("option `{}` is given twice", name.0))
                 .primary(name.1, "given again here")
-                .help("keep one of the two"));
+                .help("remove one of them"));
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ pub fn graph_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut G
                 info.name, module.name
             ),
         )
-        .primary(Span::NONE, "leave it out")),
+        .primary(Span::NONE, "remove it from the pipeline")),
         Body::Schedule(_) => Err(Diagnostic::error(
             "E901",
             format!(

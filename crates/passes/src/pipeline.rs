@@ -216,9 +216,9 @@ impl<'a> Reader<'a> {
         let next = self.text[self.at..].chars().next();
         let end = self.at + next.map_or(0, char::len_utf8);
         let got = next.map_or("the end".into(), |c| format!("`{c}`"));
-        Diagnostic::error("E903", format!("not a pipeline: wanted {what}, got {got}"))
-            .primary(self.span(self.at, end), format!("wanted {what}"))
-            .help("a pipeline is `pass,pass{option=value},pass`")
+        Diagnostic::error("E903", format!("invalid pipeline: expected {what}, found {got}"))
+            .primary(self.span(self.at, end), format!("expected {what}"))
+            .help("write a pipeline as `pass,pass{option=value},pass`")
     }
 
     fn pipeline(&mut self, passes: &mut Vec<Box<dyn Pass>>, found: &mut Diagnostics) {
@@ -271,7 +271,7 @@ impl<'a> Reader<'a> {
                     }
                     None if named.is_some() => found.push(
                         Diagnostic::error("E904", format!("pipeline `{name}` has no option `{}`", key.0))
-                            .primary(key.1, "options belong to a pass")
+                            .primary(key.1, "a pipeline has no options, only its passes have")
                             .help(format!("write the passes out: `{}`", named.map_or("", |p| p.1))),
                     ),
                     None => {}

@@ -83,7 +83,7 @@ use kbc_ir::{Body, Module, Props};
 /// The record of `place`.
 pub static INFO: PassInfo = PassInfo {
     name: "place",
-    summary: "every demand becomes the lightest sequence of collectives and slices that meets it",
+    summary: "every demand becomes the cheapest sequence of collectives and slices that satisfies it",
     requires: Props::TYPED,
     gives: Props::PLACED,
     breaks: Props::SELECTED,
@@ -149,11 +149,11 @@ fn resolve(
     let source = graph.operands(demand).first().copied();
     let (Some(source), Some(want)) = (source, op.want.clone()) else {
         return Err(Diagnostic::error("E211", format!("demand %{} has no operand or no type", op.name))
-            .primary(op.span, "nothing to place"));
+            .primary(op.span, "this cannot be placed"));
     };
     let Some(from) = graph.op(source).ty.clone() else {
         return Err(Diagnostic::error("E901", format!("the operand of %{} has no type", op.name))
-            .primary(op.span, "wanted here")
+            .primary(op.span, "needed here")
             .help("run `infer` first"));
     };
     if let OpKind::Fill(_) = &graph.op(source).kind {
@@ -161,7 +161,7 @@ fn resolve(
     }
     let Some(plan) = reshard::plan(mesh, &from, &want) else {
         return Err(Diagnostic::error("E209", format!("`{from}` cannot become `{want}`"))
-            .primary(op.span, "wanted here")
+            .primary(op.span, "needed here")
             .secondary(graph.op(source).span, format!("this is `{from}`")));
     };
     let unnamed = op.name.contains(DEMANDED);
@@ -202,7 +202,7 @@ fn made(
     let fill = graph.op(source).clone();
     if reshard::plan(mesh, from, &want).is_none() {
         return Err(Diagnostic::error("E209", format!("`{from}` cannot become `{want}`"))
-            .primary(op.span, "wanted here")
+            .primary(op.span, "needed here")
             .secondary(fill.span, format!("this is `{from}`")));
     }
     let name = if op.name.contains(DEMANDED) { fill.name.clone() } else { op.name };

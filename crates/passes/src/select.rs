@@ -92,20 +92,20 @@ use std::cmp::{Ordering, Reverse};
 /// The record of `select`.
 pub static INFO: PassInfo = PassInfo {
     name: "select",
-    summary: "every collective gets an algorithm: the one asked for, or the cheapest legal one on this machine",
+    summary: "every collective gets an algorithm: the requested one, or the cheapest one that fits this machine",
     requires: Props::TYPED.with(Props::PLACED),
     gives: Props::SELECTED,
     breaks: Props::NONE,
     options: &[
         PassOption {
             name: "by",
-            summary: "what decides: the cost model of rounds, the simulated time of each candidate's schedule, or that of those the model finds close",
+            summary: "the criterion: the cost model of rounds, the simulated time of each candidate's schedule, or the simulated time of the candidates that the model finds close",
             kind: OptionKind::Word(&["close", "model", "time"]),
             default: "close",
         },
         PassOption {
             name: "explain",
-            summary: "price all candidates even where the program names the algorithm",
+            summary: "estimate all candidates even where the program names the algorithm",
             kind: OptionKind::Flag,
             default: "false",
         },
@@ -147,13 +147,13 @@ impl Pass for Select {
             return Err(Diagnostic::error(
                 "E213",
                 format!(
-                    "the mesh has {} ranks, the machine {} devices",
+                    "the mesh has {} ranks, and the machine has {} devices",
                     mesh.ranks(),
                     topology.device_count()
                 ),
             )
             .primary(Span::NONE, format!("{topology}"))
-            .help("a mesh names every device of its machine")
+            .help("the mesh must contain every device of the machine")
             .into());
         }
         let known = transfer::Known::default();
@@ -247,7 +247,7 @@ impl Chooser<'_> {
     ) -> Result<Selection, Diagnostic> {
         let untyped = || {
             Diagnostic::error("E901", format!("%{} or its operand has no type", op.name))
-                .primary(op.span, "wanted here")
+                .primary(op.span, "needed here")
                 .help("run `infer` first")
         };
         let operand = graph.operands(id).first().and_then(|o| graph.op(*o).ty.clone()).ok_or_else(untyped)?;
@@ -380,7 +380,7 @@ impl Chooser<'_> {
             None if all => {
                 return Err(Diagnostic::error(
                     "E904",
-                    "`select{by=time}` needs a time model, and none was handed in",
+                    "`select{by=time}` needs a time model, which is not available here",
                 )
                 .primary(site.op.span, "for this collective")
                 .help("use `select{by=model}`"));
@@ -550,7 +550,7 @@ fn nothing_fits(entry: &Selection, span: Span) -> Diagnostic {
         }
     }
     match unpriced {
-        Some(name) => d.help(format!("some may fit and have no price here: name one, `using: {name}`")),
+        Some(name) => d.help(format!("an algorithm without an estimate may fit: name it, `using: {name}`")),
         None => d.help("write an algorithm for this shape, or use another mesh"),
     }
 }

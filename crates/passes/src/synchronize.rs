@@ -133,7 +133,7 @@ use kbc_ir::{Module, Name, Props};
 /// The record of `synchronize`.
 pub static INFO: PassInfo = PassInfo {
     name: "synchronize",
-    summary: "The notifies, waits, credits and fences that make the schedule safe call after call",
+    summary: "Inserts the notifies, waits, credits and fences that make every call of the schedule safe",
     requires: Props::EXPANDED.with(Props::ALLOCATED),
     gives: Props::SYNCHRONIZED,
     breaks: Props::NONE,

@@ -13,7 +13,7 @@ pub(super) fn run(step: &Step<'_>, x: &Value, counts: &Parts) -> Result<Value, D
     let sums = counts.totals();
     let total = sums.iter().try_fold(0u64, |n, s| n.checked_add(*s));
     if counts.rows() != counts.of() || shape.first().copied() != total {
-        return Err(step.broken("its counts are not those of its operand"));
+        return Err(step.broken("its counts do not match its operand"));
     }
     let width = step.room(&shape[1..])?;
     // First row of each source's part.

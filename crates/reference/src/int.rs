@@ -17,7 +17,7 @@ pub(super) fn map(
     at: impl Fn(usize, usize) -> usize,
 ) -> Result<Value, Diagnostic> {
     if step.operands.iter().any(|o| o.t.dtype != DType::I32) {
-        return Err(step.broken("this type moves and does not compute"));
+        return Err(step.broken("kbc can move this type but not compute with it"));
     }
     let ints: Vec<&[i64]> = step.operands.iter().map(|o| o.t.exact.as_deref().unwrap_or(&[])).collect();
     let (mut exact, mut bound) = (Vec::with_capacity(n), Vec::with_capacity(n));
@@ -36,7 +36,7 @@ pub(super) fn map(
             Trouble::ByZero => Diagnostic::error("E407", format!("i32 division by zero in `{}`", f.name))
                 .primary(step.op.span, format!("at element {i} of the result"))
                 .help("i32 has no infinity: guard the divisor, as in `if b == 0 { 0 } else { a / b }`"),
-            Trouble::NotInteger => step.broken("its function is not one of i32"),
+            Trouble::NotInteger => step.broken("its function is not defined for i32"),
         })?;
         exact.push(i64::from(v));
         bound.push(if !uncertain {

@@ -229,7 +229,7 @@ pub fn evaluate(
     if inputs.len() != graph.inputs.len() {
         return Err(Diagnostic::error(
             "E405",
-            format!("the program has {} inputs, and data for {} is given", graph.inputs.len(), inputs.len()),
+            format!("the program has {} inputs, and data is given for {}", graph.inputs.len(), inputs.len()),
         ));
     }
     let parts = options.max_parts.max(1) as f64;
@@ -425,9 +425,9 @@ impl Step<'_> {
     /// Returns the number of elements of a result, if memory can hold it.
     fn room(&self, shape: &[u64]) -> Result<usize, Diagnostic> {
         kbc_numerics::tensor::count(shape).filter(|n| *n < 1 << 40).map(|n| n as usize).ok_or_else(|| {
-            Diagnostic::error("E408", format!("%{} has more elements than memory can hold", self.op.name))
+            Diagnostic::error("E408", format!("the number of elements of %{} exceeds 64 bits", self.op.name))
                 .primary(self.op.span, format!("its shape is {shape:?}"))
-                .help("check the sizes, or use `--no-data` for the time alone")
+                .help("check the sizes, or use `--no-data` to simulate only the time")
         })
     }
 
@@ -441,6 +441,6 @@ impl Step<'_> {
         if ty.dtype == value.t.dtype && ty.sizes() == value.t.shape {
             return Ok(());
         }
-        Err(self.broken(&format!("its type is {ty}, and its value {}{:?}", value.t.dtype, value.t.shape)))
+        Err(self.broken(&format!("its type is {ty}, and its value is {}{:?}", value.t.dtype, value.t.shape)))
     }
 }

@@ -32,7 +32,7 @@ pub fn evaluate_local(
     let ports = local.inputs(mesh);
     let fits = |(t, p): (&Tensor, &kbc_ir::local::Port)| t.shape() == p.ty.sizes() && t.dtype() == p.ty.dtype;
     if inputs.len() != ports.len() || !inputs.iter().zip(&ports).all(fits) {
-        return Err(Diagnostic::error("E405", "the data are not those of the program's inputs").into());
+        return Err(Diagnostic::error("E405", "the data does not match the inputs of the program").into());
     }
     let tail =
         |p: &kbc_ir::local::LocalPart| if options.terms { terms::tail(&p.graph) } else { BTreeSet::new() };
@@ -147,7 +147,7 @@ impl Lockstep<'_> {
         let op = self.local.parts[part].graph.op(id);
         let OpKind::Collective(c) = &op.kind else { return Ok(()) };
         let groups = Groups::over(self.mesh, &c.axes())
-            .ok_or_else(|| broken(op, "it runs over no axes of the mesh"))?;
+            .ok_or_else(|| broken(op, "its axes are not axes of the mesh"))?;
         let member: BTreeMap<usize, OpId> = meeting.members.iter().copied().collect();
         for ranks in &groups.list {
             let places: Option<Vec<(usize, usize, OpId)>> =
@@ -275,7 +275,7 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
             vec![root.clone(); p]
         }
         CollKind::Barrier => operands.to_vec(),
-        _ => return Err(broken(op, "it is no collective of local programs")),
+        _ => return Err(broken(op, "it is not a collective of local programs")),
     })
 }
 
@@ -293,8 +293,8 @@ fn reduced(op: &Op, c: &Collective, list: &[&RefTensor]) -> Result<RefTensor, Di
         let (values, bound) = all.unzip();
         return Ok(RefTensor::integers(first.dtype, first.shape.clone(), values, bound));
     }
-    let stored =
-        Precision::of(first.dtype).ok_or_else(|| broken(op, "this type moves and does not compute"))?;
+    let stored = Precision::of(first.dtype)
+        .ok_or_else(|| broken(op, "kbc can move this type but not compute with it"))?;
     let all = (0..n).map(|i| {
         let items: Vec<Item> = list.iter().map(|t| (t.value[i], t.bound[i], t.value[i].abs())).collect();
         combined(&stored, red, &items)

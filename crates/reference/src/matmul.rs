@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// Evaluates `[.., M, K] x [.., K, N]` with leading dimensions broadcast.
 pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -> Result<Value, Diagnostic> {
     let ([lead_a @ .., m, k], [lead_b @ .., k2, n]) = (&a.t.shape[..], &b.t.shape[..]) else {
-        return Err(step.broken("operands of matmul have at least two dimensions"));
+        return Err(step.broken("operands of a matmul need at least two dimensions"));
     };
     let lead = broadcast_shape(&[lead_a, lead_b]).filter(|_| k == k2);
     let lead = lead.ok_or_else(|| step.broken("[.., M, K] x [.., K, N] gives [.., M, N]"))?;
     let dtype = a.t.dtype;
     if dtype != b.t.dtype {
-        return Err(step.broken("operands of matmul have one element type"));
+        return Err(step.broken("operands of a matmul need the same element type"));
     }
     let mut shape = lead.clone();
     shape.extend([*m, *n]);
@@ -33,11 +33,13 @@ pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -
 /// Evaluates rows `[T, D]`, each with its matrix of `[G, D, F]`.
 pub(super) fn grouped(step: &Step<'_>, x: &Value, w: &Value, runs: &Runs) -> Result<Value, Diagnostic> {
     let ([rows, d], [matrices, k, f]) = (&x.t.shape[..], &w.t.shape[..]) else {
-        return Err(step.broken("rows have two dimensions, matrices three"));
+        return Err(step.broken("a grouped matmul needs rows with two dimensions and matrices with three"));
     };
     runs.fit(*rows, *matrices).map_err(|why| step.broken(&why))?;
     if d != k || x.t.dtype != w.t.dtype {
-        return Err(step.broken("[T, D] x [G, D, F] gives [T, F], all of one type"));
+        return Err(
+            step.broken("a grouped matmul [T, D] x [G, D, F] gives [T, F], all of the same element type")
+        );
     }
     let shape = vec![*rows, *f];
     step.room(&shape)?;
@@ -73,12 +75,12 @@ fn products(
     }
     let result = if accumulate_f32 { DType::F32 } else { dtype };
     let (Some(_), Some(stored)) = (Precision::of(dtype), Precision::of(result)) else {
-        return Err(step.broken("this type moves and does not compute"));
+        return Err(step.broken("kbc can move this type but not compute with it"));
     };
     let shared = step.partial() == Some(ReduceOp::Sum);
     let (pa, pb) = (a.pending_for(step.partial()), b.pending_for(step.partial()));
     if pa.is_some() && pb.is_some() {
-        return Err(step.broken("a product of two partial values is not the product of their sums"));
+        return Err(step.broken("the product of two partial values is not the product of their sums"));
     }
     if step.terms.is_some() {
         let mut bound = Vec::with_capacity(len);

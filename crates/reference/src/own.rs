@@ -26,7 +26,7 @@ struct Block {
 
 /// Returns the result, or an error if there is none.
 pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, Diagnostic> {
-    let missing = || step.broken("its promise is not known; `infer` runs before");
+    let missing = || step.broken("its contract is not known; run `infer` first");
     let own = c.own.as_deref().ok_or_else(missing)?;
     let promise = own.promise.as_ref().ok_or_else(missing)?;
     let both = sides(promise).map_err(|why| step.broken(&why))?;
@@ -71,7 +71,7 @@ pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, D
             let items: Vec<Item> = items.map(|k| (x.t.value[k], x.t.bound[k], x.t.value[k].abs())).collect();
             (value[to], bound[to]) = match (&stored, b.reduces) {
                 (Some(p), true) => combined(p, red, &items),
-                (None, true) => return Err(step.broken("this type moves and does not compute")),
+                (None, true) => return Err(step.broken("kbc can move this type but not compute with it")),
                 (_, false) => items.last().map_or((0.0, 0.0), |i| (i.0, i.1)),
             };
         }
@@ -142,7 +142,7 @@ impl Places<'_> {
                 let has = on(self.promise, own, &r, p).eval(&|_: &Name| None);
                 if has.ok() != i64::try_from(block).ok() {
                     let what =
-                        format!("its promise takes block {block} of rank {rank}, which has another one");
+                        format!("its contract reads block {block} of rank {rank}, which does not exist");
                     return Err(self.step.broken(&what));
                 }
                 rank

@@ -126,7 +126,7 @@ pub(super) fn run(
 ) -> Result<Value, Diagnostic> {
     let mut shape = x.t.shape.clone();
     let Some(&size) = shape.get(dim) else {
-        return Err(step.broken("it reduces a dimension that its operand has not"));
+        return Err(step.broken("it reduces a dimension that its operand does not have"));
     };
     let (outer, inner) = (step.room(&shape[..dim])?, step.room(&shape[dim + 1..])?);
     if keep {
@@ -136,11 +136,11 @@ pub(super) fn run(
     }
     let n = size as usize;
     if mean && (op != ReduceOp::Sum || !x.t.dtype.is_float()) {
-        return Err(step.broken("a mean is a sum of floats, divided"));
+        return Err(step.broken("a mean is defined only for floats"));
     }
     if let Some(values) = &x.t.exact {
         if x.t.dtype != DType::I32 {
-            return Err(step.broken("this type moves and does not compute"));
+            return Err(step.broken("kbc can move this type but not compute with it"));
         }
         let (mut exact, mut bound) = (vec![], vec![]);
         each(outer, n, inner, |at| {
@@ -152,7 +152,7 @@ pub(super) fn run(
         return Ok(Value::whole(RefTensor::integers(DType::I32, shape, exact, bound)));
     }
     let Some(stored) = Precision::of(x.t.dtype) else {
-        return Err(step.broken("this type moves and does not compute"));
+        return Err(step.broken("kbc can move this type but not compute with it"));
     };
     let pending = x.pending_for(step.partial());
     let earlier = pending.map_or(1.0, |p| p.parts);
@@ -301,14 +301,24 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
             .primary(declared.span, format!("declared as {ty}"))
     };
     if tensor.dtype() != ty.dtype {
-        return Err(wrong(format!("is {}, and it is declared {}", tensor.dtype(), ty.dtype))
-            .help(format!("declare it {} and cast it in the program, or convert the file", tensor.dtype())));
+        return Err(wrong(format!(
+            "has the element type {}, and the declared type is {}",
+            tensor.dtype(),
+            ty.dtype
+        ))
+        .help(format!(
+            "declare the input as {} and cast it in the program, or convert the file",
+            tensor.dtype()
+        )));
     }
     let elements = tensor.data().to_f64();
     let exact = tensor.data().to_i64();
     let Some((op, _)) = &ty.partial else {
         if tensor.shape() != sizes {
-            return Err(wrong(format!("has the shape {:?}, and it is declared {sizes:?}", tensor.shape())));
+            return Err(wrong(format!(
+                "has the shape {:?}, and the declared shape is {sizes:?}",
+                tensor.shape()
+            )));
         }
         let bound = vec![0.0; elements.len()];
         let t = match exact {
@@ -321,15 +331,18 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
         [p, rest @ ..] if rest == sizes && *p > 0 => *p as usize,
         other => {
             return Err(wrong(format!(
-                "has the shape {other:?}; partial over ranks, it needs {sizes:?} for each rank"
+                "has the shape {other:?}; a partial input needs {sizes:?} for each rank"
             ))
-            .help("put a leading dimension of the number of ranks before the declared ones"));
+            .help("add a leading dimension with the number of ranks"));
         }
     };
     let inner = elements.len() / p;
     if let Some(ints) = exact {
         if ty.dtype != DType::I32 {
-            return Err(wrong(format!("is {}, which moves and does not combine", ty.dtype)));
+            return Err(wrong(format!(
+                "has the element type {}, which kbc can move but not reduce",
+                ty.dtype
+            )));
         }
         let mut out = Vec::with_capacity(inner);
         each(1, p, inner, |at| out.push(integers(*op, &at.map(|i| (ints[i], 0.0)).collect::<Vec<_>>()).0));
@@ -337,7 +350,7 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
         return Ok(Value::whole(RefTensor::integers(ty.dtype, sizes, out, bound)));
     }
     let Some(stored) = Precision::of(ty.dtype) else {
-        return Err(wrong(format!("is {}, which moves and does not combine", ty.dtype)));
+        return Err(wrong(format!("has the element type {}, which kbc can move but not reduce", ty.dtype)));
     };
     let (mut value, mut bound, mut size, mut least) = (vec![], vec![], vec![], f64::INFINITY);
     each(1, p, inner, |at| {

@@ -23,7 +23,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
     };
     let dtype = first.t.dtype;
     if step.operands.len() < f.params.len() || step.operands.iter().any(|o| o.t.dtype != dtype) {
-        return Err(step.broken("its operands do not fit its function"));
+        return Err(step.broken("its operands do not match its function"));
     }
     let shapes: Vec<&[u64]> = step.operands.iter().map(|o| &o.t.shape[..]).collect();
     let shape = broadcast_shape(&shapes).ok_or_else(|| step.broken("its operands do not broadcast"))?;

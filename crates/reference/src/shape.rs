@@ -138,7 +138,7 @@ pub(super) fn moved(
 pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
     let [table, ids] = step.two()?;
     let (Some((rows, row)), Some(numbers)) = (table.t.shape.split_first(), &ids.t.exact) else {
-        return Err(step.broken("it needs a table of rows and whole numbers"));
+        return Err(step.broken("it needs a table of rows and integer row numbers"));
     };
     let shape: Vec<u64> = ids.t.shape.iter().chain(row).copied().collect();
     let n = step.room(&shape)?;
@@ -147,9 +147,9 @@ pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
     for (i, id) in numbers.iter().enumerate() {
         let Some(at) = u64::try_from(*id).ok().filter(|at| at < rows) else {
             let at = multi_index(&ids.t.shape, i as u64);
-            return Err(Diagnostic::error("E409", format!("row {id} of a table of {rows} rows"))
-                .primary(step.op.span, format!("element {at:?} of the numbers is {id}"))
-                .help("numbers of rows start at 0"));
+            return Err(Diagnostic::error("E409", format!("row {id} is outside a table of {rows} rows"))
+                .primary(step.op.span, format!("element {at:?} of the row numbers is {id}"))
+                .help("row numbers start at 0"));
         };
         order.extend((at as usize * width..).take(width));
     }

@@ -26,7 +26,7 @@ pub(super) fn run(step: &Step<'_>, kernel: &TileKernel) -> Result<Value, Diagnos
     let extents = kernel.extents(&shapes, None).map_err(|why| step.broken(&why))?;
     let mut r = Run { step, kernel, facts: &facts, extents, next: 0, values: BTreeMap::new(), result: None };
     r.body(&kernel.body)?;
-    r.result.ok_or_else(|| step.broken("its kernel stores nothing"))
+    r.result.ok_or_else(|| step.broken("its kernel has no `store`"))
 }
 
 /// A named value, with facts about the sum that it is.
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
     fn add(&mut self, node: &Node, value: u32, more: Value, depth: f64) -> Result<(), Diagnostic> {
         let sizes = self.sizes(&node.index);
         let more = if more.t.shape == sizes { more } else { self.spread(node, more)? };
-        let missing = || self.step.broken("its kernel adds to no sum");
+        let missing = || self.step.broken("its kernel adds to an unknown accumulator");
         let acc = self.values.get(&value).ok_or_else(missing)?;
         let first = acc.terms == 0.0;
         let added = match &more.pending {
@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
             }
             Tile::Value(v) => {
                 let known = self.values.get(v).map(|k| k.value.clone());
-                known.ok_or_else(|| self.step.broken("its kernel uses a value that it has not computed"))
+                known.ok_or_else(|| self.step.broken("its kernel uses a value before it is computed"))
             }
             Tile::Dot(..) => self.as_step(node, &operands, |s| {
                 let [a, b] = s.two()?;

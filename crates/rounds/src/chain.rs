@@ -122,7 +122,7 @@ impl Track {
 pub(crate) fn words(rounds: &Rounds, first: Spot, way: &[Hop]) -> String {
     let mut out = rounds.rank_name(first.rank);
     if way.is_empty() {
-        return format!("{out} has it from the start");
+        return format!("{out} holds it from the start");
     }
     for (i, h) in way.iter().enumerate() {
         if way.len() > MOST_STEPS && i == MOST_STEPS / 2 {

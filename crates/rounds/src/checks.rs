@@ -87,9 +87,12 @@ impl<'a> AlgorithmCheck<'a> {
         for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl)) {
             if option_kind(&name.node).is_some() {
                 self.names.found.push(
-                    Diagnostic::error("E004", format!("`{}` is an option of every algorithm", name.node))
-                        .primary(name.span, "declared again as a parameter")
-                        .help("choose another name; options stand beside the parameters in every `using`"),
+                    Diagnostic::error(
+                        "E004",
+                        format!("`{}` is the name of an option that every algorithm has", name.node),
+                    )
+                    .primary(name.span, "declared here as a parameter")
+                    .help("choose another name: a `using` lists parameters and options together"),
                 );
             }
             match &default.kind {
@@ -125,13 +128,13 @@ impl<'a> AlgorithmCheck<'a> {
                     self.names.found.push(
                         Diagnostic::error(
                             "E020",
-                            "the root has another number of coordinates than there are axes",
+                            "the number of coordinates of the root differs from the number of axes",
                         )
                         .primary(
                             roots.first().map_or(decl.head, |r| r.span),
                             format!("{} names", roots.len()),
                         )
-                        .help(format!("give {} names, or one for the whole rank", decl.axes.len())),
+                        .help(format!("write {} names, or one name for the whole rank", decl.axes.len())),
                     );
                 }
                 let buffers = self.buffers.len();
@@ -148,15 +151,15 @@ impl<'a> AlgorithmCheck<'a> {
             (None, None) => return,
             (Some((wanted, _)), Some((got, _))) if *wanted == got => return,
             (Some((wanted, _)), Some((_, span))) => {
-                Diagnostic::error("E029", format!("`{name}` has its root after `{}`", word(*wanted)))
-                    .primary(span, format!("this says `{}`", word(!*wanted)))
+                Diagnostic::error("E029", format!("`{name}` takes its root after `{}`", word(*wanted)))
+                    .primary(span, format!("this is `{}`", word(!*wanted)))
                     .help(format!("write `{name} {} ..`", word(*wanted)))
             }
             (Some((wanted, _)), None) => Diagnostic::error("E029", format!("`{name}` needs a root"))
-                .primary(whole, "none given")
+                .primary(whole, "the root is missing here")
                 .help(format!("write `{name} {} RANK`", word(*wanted))),
-            (None, Some((got, span))) => Diagnostic::error("E029", format!("`{name}` has no root"))
-                .primary(span, "one is given here")
+            (None, Some((got, span))) => Diagnostic::error("E029", format!("`{name}` takes no root"))
+                .primary(span, "a root is given here")
                 .help(format!("remove the `{}`", word(got))),
         };
         self.names.found.push(d.secondary(coll.name.span, "the collective"));
@@ -250,9 +253,12 @@ impl<'a> AlgorithmCheck<'a> {
             let names: Vec<String> =
                 self.lib.collective(id).buffers.iter().map(|b| format!("`{}[..]`", b.name.node)).collect();
             self.names.found.push(
-                Diagnostic::error("E027", format!("which buffer of `{}`?", self.decl.coll.node))
-                    .primary(span, "no buffer is named")
-                    .help(format!("write {}", names.join(" or "))),
+                Diagnostic::error(
+                    "E027",
+                    format!("`{}` has several buffers, and this selection names none", self.decl.coll.node),
+                )
+                .primary(span, "write the buffer before the brackets")
+                .help(format!("write {}", names.join(" or "))),
             );
         }
     }
@@ -274,9 +280,9 @@ impl<'a> AlgorithmCheck<'a> {
         };
         if needs_of {
             self.names.found.push(
-                Diagnostic::error("E028", "a further selector must say `of`")
-                    .primary(s.span, "part of how many?")
-                    .help("write `[i of n]`: it is applied to each chunk selected before"),
+                Diagnostic::error("E028", "the second and every later selector needs `of`")
+                    .primary(s.span, "the number of parts is missing")
+                    .help("write `[i of n]`: part i of n of each chunk that the selectors before it select"),
             );
         }
     }
@@ -328,12 +334,17 @@ impl<'a> AlgorithmCheck<'a> {
     fn regions(&mut self, a: &Apply, coll: &CollectiveDecl) {
         let name = &coll.name.node;
         let d = match (coll.buffers.len(), &a.to) {
-            (1, Some(to)) => Diagnostic::error("E027", format!("`{name}` works on one buffer"))
-                .primary(to.span, "a second one is given")
-                .help("leave out the `-> ..`"),
-            (2.., None) => Diagnostic::error("E027", format!("`{name}` reads one buffer and writes another"))
-                .primary(a.on.span, "only one is given")
-                .help("write `on S -> T`"),
+            (1, Some(to)) => {
+                Diagnostic::error("E027", format!("`{name}` works on one buffer, and two are given"))
+                    .primary(to.span, "the second buffer")
+                    .help("remove `-> ..`")
+            }
+            (2.., None) => Diagnostic::error(
+                "E027",
+                format!("`{name}` reads one buffer and writes another, and only one is given"),
+            )
+            .primary(a.on.span, "the buffer to write is missing")
+            .help("write `on S -> T`"),
             _ => return,
         };
         self.names.found.push(d.secondary(coll.name.span, "the collective"));
@@ -370,8 +381,8 @@ impl<'a> AlgorithmCheck<'a> {
                 if let OptionKind::Word(words) = kind {
                     if !matches!(&value.kind, ExprKind::Name(w) if words.contains(&w.as_str())) {
                         self.names.found.push(
-                            Diagnostic::error("E006", format!("option `{}` cannot be this", name.node))
-                                .primary(value.span, format!("wanted: {}", words.join(" | "))),
+                            Diagnostic::error("E006", format!("invalid value of option `{}`", name.node))
+                                .primary(value.span, format!("expected {}", words.join(" | "))),
                         );
                     }
                 } else {
@@ -409,8 +420,8 @@ pub(crate) fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnos
 /// Makes E022.
 pub(crate) fn axes_differ(callee: &AlgorithmDecl, given: usize, span: Span) -> Diagnostic {
     let wanted = callee.axes.len();
-    Diagnostic::error("E022", format!("`{}` works on {wanted} axes, not on {given}", callee.name.node))
-        .primary(span, format!("{given} given here"))
+    Diagnostic::error("E022", format!("`{}` works on {wanted} axes, and {given} are given", callee.name.node))
+        .primary(span, format!("{given} axes here"))
         .secondary(callee.head, "the algorithm")
-        .help("name as many axes; only an algorithm of one axis takes several in their linear order")
+        .help("write as many axes as the algorithm has; only an algorithm of one axis accepts several, which it sees as one in linear order")
 }

@@ -88,11 +88,11 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
             return Err(Box::new(
                 Diagnostic::error(
                     "E119",
-                    format!("`{}` does not cost what its documentation says", decl.name.node),
+                    format!("the cost of `{}` differs from its documentation", decl.name.node),
                 )
                 .primary(decl.name.span, format!("{} {got} with {}", c.figure.word(), numbers.join(", ")))
                 .note(format!("documented: {} {} = {want}", c.figure.word(), c.text))
-                .help("put the formula right, or the algorithm"),
+                .help("correct the formula or the algorithm"),
             ));
         }
     }
@@ -120,15 +120,15 @@ pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault
         let error = |why: &str| {
             let valid: Vec<&str> = decl.params.iter().map(|p| p.0.node.as_str()).collect();
             Box::new(
-                Diagnostic::error("E119", format!("`{}` among the variants {why}", text.trim()))
+                Diagnostic::error("E119", format!("the variant `{}` {why}", text.trim()))
                     .primary(decl.name.span, "in its documentation")
                     .note(format!("parameters: {}; `Variants: a: 1; a: 4`", valid.join(", "))),
             )
         };
-        let (name, value) = text.split_once(':').ok_or_else(|| error("is no argument"))?;
+        let (name, value) = text.split_once(':').ok_or_else(|| error("is not of the form `name: value`"))?;
         let (name, value) = (name.trim(), value.trim());
         if !decl.params.iter().any(|p| p.0.node == name) {
-            return Err(error("is for no parameter"));
+            return Err(error("names no parameter of the algorithm"));
         }
         let word = |v: &str| !v.is_empty() && v.chars().all(|c| c.is_alphanumeric() || c == '_');
         match value.parse::<i64>() {
@@ -137,7 +137,7 @@ pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault
                 let alg = AlgRef { name: value.to_owned(), file: decl.span.file };
                 Ok((name.to_owned(), Value::Alg(Arc::new(alg))))
             }
-            Err(_) => Err(error("has no value that is a whole number or an algorithm")),
+            Err(_) => Err(error("has a value that is neither an integer nor an algorithm")),
         }
     };
     let list = |text: &str| text.split(',').map(argument).collect::<Result<Vec<_>, _>>();
@@ -149,7 +149,7 @@ pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault
 pub fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: &str) -> Fault {
     let what = format!("the formula of {} in the documentation of `{}`", claim.figure.word(), decl.name.node);
     Box::new(
-        Diagnostic::error("E119", format!("{what} has no value: {why}"))
+        Diagnostic::error("E119", format!("{what} cannot be evaluated: {why}"))
             .primary(decl.name.span, format!("`{}`", claim.text)),
     )
 }
@@ -193,7 +193,7 @@ impl Formulas<'_> {
         match &e.kind {
             ExprKind::Name(n) => match self.scope.lookup(n) {
                 Some(Value::Int(i)) => Ok(Fraction(i.into(), 1)),
-                Some(_) => Err(fault(&format!("`{n}` is no number"))),
+                Some(_) => Err(fault(&format!("`{n}` is not a number"))),
                 None => Err(unknown("E119", "name", n, e.span, &self.scope.names())),
             },
             ExprKind::Unary(UnaryOp::Neg, a) => self.value(a).map(|a| Fraction(-a.0, a.1)),
@@ -216,7 +216,7 @@ impl Formulas<'_> {
             ExprKind::Call(f, args) if f.node == "A" && args.len() == 1 => {
                 let x = self.value(&args[0])?;
                 if x.0 == 0 {
-                    return Err(fault("A(0) has no value"));
+                    return Err(fault("A(0) is undefined"));
                 }
                 Ok(Fraction::new(x.0 - x.1, x.0))
             }
@@ -237,7 +237,7 @@ impl Formulas<'_> {
                     Ok(Expr { kind: ExprKind::Int(i as i64), span: a.span })
                 }
                 other => {
-                    let title = format!("{other} stands where a whole number is wanted");
+                    let title = format!("expected an integer, found {other}");
                     Err(Box::new(Diagnostic::error("E119", title).primary(a.span, "here")))
                 }
             }

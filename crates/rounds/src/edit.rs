@@ -110,7 +110,7 @@ impl Walk {
         self.names.truncate(names);
         if b.stmts.len() > 1 && self.offer() {
             b.together = !b.together;
-            let text = if b.together { "write `together { .. }`" } else { "leave out `together`" };
+            let text = if b.together { "write `together { .. }`" } else { "remove `together`" };
             self.make(b.stmts[0].span, text, 2);
         }
         for i in 0..b.stmts.len() {
@@ -118,12 +118,12 @@ impl Walk {
                 matches!(b.stmts[i].kind, StmtKind::Move { .. } | StmtKind::Apply(_) | StmtKind::For(..));
             if moves && b.stmts.len() > 1 && self.offer() {
                 let s = b.stmts.remove(i);
-                self.make(s.span, "leave this statement out", 3);
+                self.make(s.span, "remove this statement", 3);
                 return;
             }
             if i > 0 && self.offer() {
                 b.stmts.swap(i - 1, i);
-                self.make(b.stmts[i - 1].span, "put this statement before the one above it", 2);
+                self.make(b.stmts[i - 1].span, "move this statement before the one above it", 2);
                 return;
             }
         }
@@ -151,7 +151,7 @@ impl Walk {
                 }
                 if self.offer() {
                     *reduce = !*reduce;
-                    self.make(span, if *reduce { "add `reduce`" } else { "leave out `reduce`" }, 0);
+                    self.make(span, if *reduce { "add `reduce`" } else { "remove `reduce`" }, 0);
                 }
                 if self.offer() {
                     *get = !*get;
@@ -198,7 +198,7 @@ impl Walk {
                 if b.is_none() && self.offer() {
                     let at = c.span;
                     s.kind = StmtKind::Block(a.clone());
-                    self.make(at, "leave out the condition", 1);
+                    self.make(at, "remove the condition", 1);
                 }
             }
             StmtKind::Block(b) => self.block(b),
@@ -248,7 +248,14 @@ impl Walk {
         }
         if list.len() == 2 && self.offer() {
             list.swap(0, 1);
-            self.make(span, instead(&format!("({}, {})", list[0].node, list[1].node), "the other order"), 2);
+            self.make(
+                span,
+                instead(
+                    &format!("({}, {})", list[0].node, list[1].node),
+                    "write the axes in the other order",
+                ),
+                2,
+            );
         }
     }
 
@@ -273,7 +280,7 @@ impl Walk {
             && self.offer()
         {
             one.kind = SelectorKind::All;
-            self.make(one.span, "write `[..]`, all chunks", 2);
+            self.make(one.span, "write `[..]`, which selects all chunks", 2);
         }
     }
 

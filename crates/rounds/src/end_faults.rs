@@ -154,7 +154,9 @@ impl Wrong {
             Kind::Empty(c) => {
                 format!("{place} of {who} is empty at the end: {} is missing", named(rounds, c))
             }
-            Kind::Lost(c) => format!("{place} of {who} lacks {} at the end", named(rounds, c)),
+            Kind::Lost(c) => {
+                format!("{place} of {who} lacks the contribution of {} at the end", named(rounds, c))
+            }
             Kind::Misplaced(c, Some(m)) => {
                 format!("{place} of {who} holds {} at the end, not {}", named(rounds, c), named(rounds, m))
             }
@@ -177,7 +179,7 @@ impl Wrong {
         };
         d = outermost(rounds, d, site);
         if let Some(u) = top {
-            d = d.secondary(lib.collective(u.coll).span, "the promise: see `end`");
+            d = d.secondary(lib.collective(u.coll).span, "the contract: see `end`");
         }
         d
     }
@@ -189,11 +191,11 @@ impl Wrong {
             return (d.primary(story.head, "in this algorithm"), 0);
         };
         let (from, to) = (story.rounds.rank_name(x.src), story.rounds.rank_name(x.dst));
-        let text = format!("round {}: {from} adds it to {to}, where it is already", t + 1);
+        let text = format!("round {}: {from} adds it to {to}, which already contains it", t + 1);
         let mut d = d.primary(x.span, text);
         if let Some(h) = story.track.hops.iter().find(|h| h.number == event) {
             let ways = story.track.ways(story.first, h.to, event, 2);
-            for (way, which) in ways.iter().zip(["one way", "the other way"]) {
+            for (way, which) in ways.iter().zip(["first path", "second path"]) {
                 d = d.note(format!("{which}: {}", words(story.rounds, story.first, way)));
                 d = point(story.rounds, d, way, which);
             }
@@ -202,7 +204,7 @@ impl Wrong {
             {
                 let after: Vec<Hop> = on.iter().copied().filter(|o| o.number > event).collect();
                 if let Some(first) = after.first().filter(|f| f.from == h.to) {
-                    d = d.note(format!("and on from there: {}", words(story.rounds, first.from, &after)));
+                    d = d.note(format!("path after that: {}", words(story.rounds, first.from, &after)));
                 }
             }
         }
@@ -214,10 +216,10 @@ impl Wrong {
         let (mut d, site) = self.writer(story, d);
         if let Some(way) = story.track.ways(story.first, self.spot(), u32::MAX, 1).first() {
             if way.is_empty() {
-                d = d.note("nobody overwrites what the rank has there from the start");
+                d = d.note("the rank holds this from the start, and no transfer overwrites it");
             } else {
-                d = d.note(format!("how it came there: {}", words(story.rounds, story.first, way)));
-                d = point(story.rounds, d, way, "on its way");
+                d = d.note(format!("path of this contribution: {}", words(story.rounds, story.first, way)));
+                d = point(story.rounds, d, way, "on this path");
             }
         }
         (d, site)
@@ -230,18 +232,24 @@ impl Wrong {
             By::Transfer(n) => match transfer_at(rounds, n) {
                 Some((t, x)) => {
                     let from = rounds.rank_name(x.src);
-                    (d.primary(x.span, format!("round {}: written last here, from {from}", t + 1)), x.site)
+                    (
+                        d.primary(x.span, format!("round {}: this is the last write, from {from}", t + 1)),
+                        x.site,
+                    )
                 }
                 None => (d.primary(story.head, "in this algorithm"), 0),
             },
             By::End(site) => match rounds.uses.get(site as usize) {
                 Some(u) => (
-                    d.primary(u.span, "it held something until this apply, which does not promise it"),
+                    d.primary(
+                        u.span,
+                        "this apply leaves the place undefined: its contract does not cover it",
+                    ),
                     u.parent,
                 ),
                 None => (d.primary(story.head, "in this algorithm"), 0),
             },
-            By::Start => (d.primary(story.head, "nothing is ever written there"), 0),
+            By::Start => (d.primary(story.head, "no transfer ever writes there"), 0),
         }
     }
 
@@ -254,7 +262,7 @@ impl Wrong {
             By::Transfer(n) => match transfer_at(rounds, n) {
                 Some((t, x)) => {
                     let text = format!(
-                        "{who} held it last, in {place}: overwritten here in round {} by {}",
+                        "{who} was the last rank to hold it, in {place}; overwritten here in round {} by {}",
                         t + 1,
                         rounds.rank_name(x.src)
                     );
@@ -267,7 +275,9 @@ impl Wrong {
             },
             By::End(site) => match rounds.uses.get(site as usize) {
                 Some(u) => {
-                    let text = format!("{who} held it last, in {place}; this apply does not promise it");
+                    let text = format!(
+                        "{who} was the last rank to hold it, in {place}; the contract of this apply does not keep it"
+                    );
                     (d.primary(u.span, text), u.parent, u32::MAX)
                 }
                 None => {
@@ -286,15 +296,17 @@ impl Wrong {
             ..story.track.clone()
         };
         if let Some(way) = before.ways(story.first, l.at, last.saturating_sub(1), 1).first() {
-            d = d.note(format!("its way until then: {}", words(rounds, story.first, way)));
-            d = point(rounds, d, way, "on its way");
+            d = d.note(format!("its path until then: {}", words(rounds, story.first, way)));
+            d = point(rounds, d, way, "on this path");
         }
         if let By::Transfer(n) = l.by
             && let Some((_, x)) = transfer_at(rounds, n)
             && !x.reduce
             && d.help.is_none()
         {
-            d = d.help("`reduce` adds to what is there; without it what was there is gone");
+            d = d.help(
+                "with `reduce` the transfer adds to the destination; without it the transfer overwrites it",
+            );
         }
         (d, site)
     }
@@ -308,13 +320,13 @@ impl Wrong {
         let (mut d, site) = match (self.by, last.and_then(|h| transfer_at(rounds, h.number))) {
             (By::Start, Some((t, x))) => {
                 let text = format!(
-                    "the last step of it: round {}, {} -> {}",
+                    "last step of the path: round {}, {} -> {}",
                     t + 1,
                     rounds.rank_name(x.src),
                     rounds.rank_name(x.dst)
                 );
                 let d = d.primary(x.span, text);
-                (d.note(format!("nothing is ever written to {place} of {here}")), x.site)
+                (d.note(format!("no transfer ever writes to {place} of {here}")), x.site)
             }
             (By::Start, None) => story.silent(d, &format!("{place} of {here}")),
             _ => self.writer(story, d),
@@ -333,9 +345,9 @@ impl Wrong {
             let from = rounds.rank_name(x.src);
             d = match late {
                 Some(h) if h.round == t => d.note(format!(
-                    "{from} gets it in this very round: it passes on what was there before the round"
+                    "{from} receives it in this same round: a rank sends what it held before the round"
                 )),
-                Some(h) => d.note(format!("{from} gets it in round {}, after that", h.round + 1)),
+                Some(h) => d.note(format!("{from} receives it later, in round {}", h.round + 1)),
                 None => d,
             };
         }
@@ -344,12 +356,12 @@ impl Wrong {
             Some(h) => {
                 if let Some(way) = story.track.ways(story.first, h.to, h.number, 1).first() {
                     let end = if h.round as usize + 1 == rounds.rounds.len() {
-                        "; that is the last round"
+                        "; the algorithm has no further round"
                     } else {
                         ""
                     };
-                    d = d.note(format!("its way: {}{end}", words(rounds, story.first, way)));
-                    d = point(rounds, d, way, "on its way");
+                    d = d.note(format!("its path: {}{end}", words(rounds, story.first, way)));
+                    d = point(rounds, d, way, "on this path");
                 }
                 d = story.gap(d, h);
             }
@@ -368,7 +380,7 @@ impl Wrong {
             let holders = story.track.holders.len();
             let more =
                 if holders > MOST { format!(" and {} other places", holders - MOST) } else { String::new() };
-            d = d.note(format!("held at the end by {}{more}: it never came here", names.join(", ")));
+            d = d.note(format!("at the end {}{more} hold it; it never reached this rank", names.join(", ")));
         }
         (d, site)
     }
@@ -398,7 +410,8 @@ impl Story<'_> {
                 let run = x.from.runs().first().copied();
                 let sent =
                     run.map_or(String::new(), |r| self.rounds.place_name(x.from.buffer, r.start, r.len));
-                let text = format!("{who} sends {sent} here in round {}, and never what is missing", t + 1);
+                let text =
+                    format!("{who} sends {sent} here in round {}, but never the missing contribution", t + 1);
                 (d.primary(x.span, text), x.site)
             }
             (None, Some((t, x))) => {
@@ -409,9 +422,7 @@ impl Story<'_> {
                 );
                 (d.primary(x.span, text), x.site)
             }
-            (None, None) => {
-                (d.primary(self.head, format!("nothing is ever written to {wanted}: nobody sends")), 0)
-            }
+            (None, None) => (d.primary(self.head, format!("no transfer ever writes to {wanted}")), 0),
         }
     }
 
@@ -427,7 +438,7 @@ impl Story<'_> {
         let stays = |i: usize| reached.iter().all(|c| c[i] == own[i]);
         let i = (0..sizes.len()).find(|&i| own[i] != wanted[i] && stays(i))?;
         let name = &self.rounds.axes[i].name;
-        Some(format!("it never leaves {name} = {}: it is not sent along {name}", own[i]))
+        Some(format!("it never leaves {name} = {}: no transfer sends it along {name}", own[i]))
     }
 
     /// Notes a later round in which all ranks send except the one that holds the contribution.
@@ -439,7 +450,7 @@ impl Story<'_> {
             senders.dedup();
             if !senders.contains(&last.to.rank) && senders.len() + 1 == ranks {
                 let who = self.rounds.rank_name(last.to.rank);
-                return d.note(format!("{who} sends nothing in round {}, all others do", t + 1));
+                return d.note(format!("{who} sends nothing in round {}; all other ranks do", t + 1));
             }
         }
         d
@@ -506,7 +517,7 @@ pub(crate) fn first_fault(
             _ => "counted twice (E113)",
         };
         let all: Vec<String> = rest.iter().map(|(code, n)| format!("{n} {}", what(code))).collect();
-        d = d.note(format!("wrong at the end besides: {}", all.join(", ")));
+        d = d.note(format!("also wrong at the end: {}", all.join(", ")));
     }
     Ok(Some(d))
 }

@@ -49,9 +49,9 @@ fn arithmetic(span: Span, title: impl Into<String>, label: impl Into<String>) ->
 
 fn overflow(site: &Site<'_>) -> Fault {
     Box::new(
-        Diagnostic::error("E010", "a number does not fit in 64 bits")
+        Diagnostic::error("E010", "integer overflow: a value does not fit in 64 bits")
             .primary(site.span, format!("{} overflows", (site.text)()))
-            .help("integers are of 64 bits; reorder the expression or guard it with `if`"),
+            .help("integers have 64 bits; reorder the expression or guard it with `if`"),
     )
 }
 
@@ -220,7 +220,11 @@ impl Values for Integers {
 
     fn equal(&self, a: Value, b: Value, wanted: bool, span: Span) -> Result<Value, Fault> {
         if std::mem::discriminant(&a) != std::mem::discriminant(&b) {
-            return Err(arithmetic(span, "a comparison of different kinds", format!("{a} and {b}")));
+            return Err(arithmetic(
+                span,
+                "a comparison of two values of different kinds",
+                format!("{a} and {b}"),
+            ));
         }
         Ok(Value::Bool((a == b) == wanted))
     }
@@ -279,7 +283,9 @@ impl Values for Integers {
         self.inside.set(if self.depth.get() == 0 { 1 } else { self.inside.get() + 1 });
         let many = |title: String| {
             let d = Diagnostic::error("E010", title).primary(span, "while this call was evaluated");
-            Box::new(d.help("the recursion may branch more often than it shrinks"))
+            Box::new(d.help(
+                "check the recursion: it may call itself several times without making the arguments smaller",
+            ))
         };
         if self.inside.get() > MAX_INSIDE {
             return Err(many(format!("one call made more than {MAX_INSIDE} further calls")));
@@ -295,7 +301,7 @@ impl Values for Integers {
                 )
                 .primary(span, format!("arguments here: {}", listed(&key.1)))
                 .secondary(decl.span, "this function")
-                .help("is there an `if` that ends the recursion, and does it hold for these arguments?"),
+                .help("the recursion needs an `if` that ends it for these arguments"),
             ));
         }
         self.depth.set(self.depth.get() + 1);
@@ -358,7 +364,7 @@ impl Evaluator<'_> {
                 return Err(Box::new(
                     Diagnostic::error("E040", format!("more than {} combinations", steps.1))
                         .primary(name.span, format!("`{}` runs from {lo} to {hi}", name.node))
-                        .help("lists are written out one by one; use a part `[i of n]` or a run `[i; k]` for long ones"),
+                        .help("a list is evaluated element by element; for long lists use a part `[i of n]` or a run `[i; k]`"),
                 ));
             }
             so_far.push(Value::Int(i));
@@ -408,7 +414,7 @@ fn wrong_kind(span: Span, wanted: &str, got: &Value) -> Fault {
         Value::Rank(_) => "a rank",
         Value::Alg(_) => "an algorithm",
     };
-    arithmetic(span, format!("{wanted} is needed here"), format!("{got} is {kind}"))
+    arithmetic(span, format!("expected {wanted}"), format!("{got} is {kind}"))
 }
 
 #[cfg(test)]

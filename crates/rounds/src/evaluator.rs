@@ -376,13 +376,11 @@ impl<V: Values> Evaluator<'_, V> {
             }
             ExprKind::Float(x) => Err(fault(
                 expr.span,
-                "a number with a fraction in an algorithm",
+                "algorithms compute with integers only",
                 format!("{x} is not an integer"),
             )
             .into()),
-            ExprKind::Error => {
-                Err(fault(expr.span, "an expression that could not be read", "this one").into())
-            }
+            ExprKind::Error => Err(fault(expr.span, "this expression has an error", "here").into()),
         }
     }
 
@@ -407,7 +405,7 @@ impl<V: Values> Evaluator<'_, V> {
             BinaryOp::Div => binary(Binary::Div, "/"),
             BinaryOp::Rem => binary(Binary::Rem, "%"),
             BinaryOp::And | BinaryOp::Or | BinaryOp::Eq | BinaryOp::Ne => {
-                Err(fault(span, "not an operation on integers", "this one").into())
+                Err(fault(span, "this operation is not defined for integers", "here").into())
             }
         }
     }

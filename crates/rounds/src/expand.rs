@@ -157,7 +157,7 @@ impl<'a> Expander<'a> {
             let names: Vec<&str> =
                 self.lib.algorithm(top.alg).axes.iter().map(|a| a.coord.node.as_str()).collect();
             let whole = rank_text(&names, &coordinates(&top.shape, i64::from(f.members[m])));
-            d.notes.push(format!("that is rank {whole} of the whole call"));
+            d.notes.push(format!("this is rank {whole} of the outermost call"));
         }
         Stop::Fault(d)
     }
@@ -166,9 +166,9 @@ impl<'a> Expander<'a> {
 /// Makes E040 for an expansion that would exceed a limit.
 pub(crate) fn too_large(span: Span, what: String) -> Stop {
     Stop::from(
-        Diagnostic::error("E040", format!("too large to expand: {what}"))
-            .primary(span, "reached here")
-            .note("an expansion writes out every rank and every round")
+        Diagnostic::error("E040", format!("the algorithm is too large to expand: {what}"))
+            .primary(span, "the limit is exceeded here")
+            .note("the expansion of an algorithm lists every transfer of every rank and round")
             .help("use fewer ranks or larger chunks"),
     )
 }

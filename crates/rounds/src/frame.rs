@@ -166,7 +166,7 @@ pub(crate) fn resolve(
         Value::Rank(c) => c,
         other => {
             return Err(Box::new(
-                Diagnostic::error("E020", "a rank is needed here").primary(span, format!("this is {other}")),
+                Diagnostic::error("E020", "expected a rank").primary(span, format!("this is {other}")),
             ));
         }
     };
@@ -180,7 +180,7 @@ pub(crate) fn resolve(
                 format!("a rank has {} coordinates here, not {}", axes.len(), given.len()),
             )
             .primary(span, format!("{v}"))
-            .help(format!("write it like `{form}`")),
+            .help(format!("write it as `{form}`")),
         ));
     }
     let own = from.map(|m| coordinates(&f.shape, m as i64));
@@ -198,11 +198,11 @@ pub(crate) fn resolve(
             let guard =
                 if c < 0 { format!("`if {x} > 0 {{ .. }}`") } else { format!("`if {x} < {w} - 1 {{ .. }}`") };
             return Err(Box::new(
-                Diagnostic::error("E021", format!("{x} = {c} is off the axis `{x} of {w}` (0..{size})"))
+                Diagnostic::error("E021", format!("{x} = {c} is outside the axis `{x} of {w}` (0..{size})"))
                     .primary(span, format!("this is {v}"))
-                    .secondary(axis.coord.span, "`of`: stepping off is an error")
+                    .secondary(axis.coord.span, "an axis with `of` does not wrap around")
                     .help(format!(
-                        "guard the statement ({guard}), or declare `{x} mod {w}` if it should wrap"
+                        "guard the statement ({guard}), or declare `{x} mod {w}` if the axis should wrap around"
                     )),
             ));
         }

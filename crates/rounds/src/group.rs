@@ -33,10 +33,13 @@ impl<'a> Expander<'a> {
         let ranks = call.sizes.iter().try_fold(1i64, |n, &s| if s < 1 { None } else { n.checked_mul(s) });
         let ranks = ranks.and_then(|n| u32::try_from(n).ok()).filter(|&n| n <= 1 << 24);
         let Some(ranks) = ranks else {
-            return Err(Diagnostic::error("E020", format!("{:?} is no shape of a group", call.sizes))
-                .primary(head, "the sizes of the axes")
-                .help("every size at least 1, the product at most 2^24")
-                .into());
+            return Err(Diagnostic::error(
+                "E020",
+                format!("{:?} is not a valid shape of a group", call.sizes),
+            )
+            .primary(head, "the sizes of the axes")
+            .help("every size must be at least 1, and their product at most 2^24")
+            .into());
         };
         let promise = lib.collective(coll);
         let blocks = block_shape(promise);
@@ -57,10 +60,13 @@ impl<'a> Expander<'a> {
             let fits =
                 c.len() == call.sizes.len() && c.iter().zip(&call.sizes).all(|(c, s)| (0..*s).contains(c));
             if !fits {
-                return Err(Diagnostic::error("E021", format!("the root {c:?} is not in {:?}", call.sizes))
-                    .primary(head, "the algorithm")
-                    .help("a coordinate an axis, each below the size of its axis")
-                    .into());
+                return Err(Diagnostic::error(
+                    "E021",
+                    format!("the root {c:?} is outside the shape {:?}", call.sizes),
+                )
+                .primary(head, "the algorithm")
+                .help("give one coordinate per axis, each below the size of its axis")
+                .into());
             }
         }
         root_fits(promise, call.root.is_some(), head)?;
@@ -153,8 +159,11 @@ impl<'a> Expander<'a> {
                         "E026",
                         format!("the two buffers of `{}` differ in size", a.coll.node),
                     )
-                    .primary(a.to.as_ref().map_or(a.on.span, |s| s.span), format!("{x} and {y} of the whole"))
-                    .help("select regions whose chunks are as long")
+                    .primary(
+                        a.to.as_ref().map_or(a.on.span, |s| s.span),
+                        format!("{x} and {y} of the whole buffer"),
+                    )
+                    .help("select two regions of the same size")
                     .into());
                 }
                 Some(_) => {}
@@ -190,13 +199,13 @@ impl<'a> Expander<'a> {
             return Ok(());
         }
         let title = if same {
-            format!("`{name}` applies itself to the same group for ever")
+            format!("`{name}` applies itself to the same group without end")
         } else {
-            format!("algorithms apply one another more than {} deep", self.limits.depth)
+            format!("the nesting of `apply` exceeds {} levels", self.limits.depth)
         };
         let p = s.group.ranks.len();
         Err(Diagnostic::error("E023", title)
-            .primary(s.span, format!("again on {p} rank{}", if p == 1 { "" } else { "s" }))
+            .primary(s.span, format!("applied again on {p} rank{}", if p == 1 { "" } else { "s" }))
             .secondary(decl.head, "this algorithm")
             .help("a recursion must reach a smaller group, and an `if` must end it (`if p > 1 { .. }`)")
             .into())
@@ -251,7 +260,9 @@ fn root_of(decl: &AlgorithmDecl, view: &[i64], shape: &[i64], v: &Value, span: S
             return Err(Box::new(
                 Diagnostic::error("E021", format!("the root {v} is not in the group"))
                     .primary(span, format!("coordinate {c}, the axis has 0..{size}"))
-                    .help("give a rank of the view: its coordinates there, not those of the whole"),
+                    .help(
+                        "give the coordinates of the root in the view of this group, not in the whole call",
+                    ),
             ));
         }
         at = at * size + c;

@@ -137,7 +137,7 @@ impl Library {
             let name = f.name();
             if BUILTINS.iter().any(|b| b.0 == name.node) {
                 found.push(
-                    Diagnostic::error("E004", format!("function `{}` is built in", name.node))
+                    Diagnostic::error("E004", format!("`{}` is the name of a built-in function", name.node))
                         .primary(name.span, "declared again here")
                         .help("choose another name"),
                 );
@@ -290,7 +290,7 @@ impl Library {
             others.dedup();
             if !others.is_empty() {
                 d = d.note(format!(
-                    "algorithms belong to a collective: there is `{name}` for {}",
+                    "an algorithm belongs to one collective; there is a `{name}` for {}",
                     others.join(", ")
                 ));
             }
@@ -338,9 +338,13 @@ impl Library {
             return found;
         }
         let mut note = |what: &str, name: &Ident, old: Span| {
-            let mut d = Diagnostic::error("E004", format!("this {what} `{}` hides another one", name.node));
+            let mut d =
+                Diagnostic::error("E004", format!("this {what} `{}` hides another declaration", name.node));
             d.severity = Severity::Note;
-            found.push(d.primary(name.span, "declared here").secondary(old, "hidden in this file's scope"));
+            found.push(
+                d.primary(name.span, "declared here")
+                    .secondary(old, "this declaration cannot be used in that file"),
+            );
         };
         let rest: Vec<&Unit> = behind.iter().map(|&i| &self.units[i]).collect();
         for (name, &new) in &own.functions {

@@ -136,13 +136,12 @@ impl<'a> Run<'a> {
             self.cells += u64::from(atoms);
             if self.cells > MAX_CELLS {
                 let span = self.rounds.uses.first().map_or(Span::NONE, |u| u.span);
-                let d =
-                    Diagnostic::error("E040", format!("too large to check: more than {MAX_CELLS} places"))
-                        .primary(
-                            span,
-                            format!("{} ranks with {} atoms each", self.rounds.ranks(), self.rounds.atoms),
-                        )
-                        .help("check it on fewer ranks");
+                let d = Diagnostic::error(
+                    "E040",
+                    format!("the algorithm is too large to check: more than {MAX_CELLS} places"),
+                )
+                .primary(span, format!("{} ranks with {} atoms each", self.rounds.ranks(), self.rounds.atoms))
+                .help("check it on fewer ranks");
                 return Err(d.into());
             }
         }
@@ -180,17 +179,17 @@ impl<'a> Run<'a> {
                 let (who, place) = (rounds.rank_name(rank), rounds.place_name(part.buffer, start, len));
                 let d = Diagnostic::error(
                     "E102",
-                    format!("this {coll} starts from {place} on {who}, which holds nothing"),
+                    format!("this {coll} reads {place} on {who} as its input, and that place is empty"),
                 )
                 .primary(u.span, format!("before round {}", u.first + 1))
-                .secondary(self.lib.collective(u.coll).span, "the promise: see `start`");
+                .secondary(self.lib.collective(u.coll).span, "the contract: see `start`");
                 let at = Spot { rank, buffer: part.buffer, place: start };
                 let d = why_empty(self.lib, rounds, d, by, at, u.first, false);
                 let d = rounds.with_stack(d, rounds.uses[site as usize].parent);
                 self.reports.push(
                     u.first,
                     d.help(
-                        "what an earlier apply does not promise is lost: apply on the part it does promise",
+                        "an `apply` keeps only what its contract states: select a part that the contract of the earlier apply covers",
                     ),
                 );
             }
@@ -247,23 +246,20 @@ impl<'a> Run<'a> {
             if let Some((start, len, by)) = missing {
                 let who = self.rounds.rank_name(x.src);
                 let place = self.rounds.place_name(x.from.buffer, start, len);
-                let d = Diagnostic::error("E101", format!("{who} reads {place}, which holds nothing"))
-                    .primary(
-                        x.span,
-                        format!("in round {}, on the way to {}", t + 1, self.rounds.rank_name(x.dst)),
-                    );
+                let d = Diagnostic::error("E101", format!("{who} reads {place}, which is empty")).primary(
+                    x.span,
+                    format!("in round {}, on the way to {}", t + 1, self.rounds.rank_name(x.dst)),
+                );
                 let at = Spot { rank: x.src, buffer: x.from.buffer, place: start };
                 let d = why_empty(self.lib, self.rounds, d, by, at, t, false);
                 let d = match self.held(x.src, x.from.buffer) {
-                    Some(held) => d.note(format!("{who} holds {held} then")),
-                    None => d.note(format!("{who} holds nothing at all in that buffer then")),
+                    Some(held) => d.note(format!("{who} holds {held} at that time")),
+                    None => d.note(format!("the whole buffer of {who} is empty at that time")),
                 };
                 let d = self.rounds.with_stack(d, x.site);
                 self.reports.push(
                     t,
-                    d.help(
-                        "send what the rank has: its own contribution, or what arrived in an earlier round",
-                    ),
+                    d.help("a rank can send its own contribution, or data that arrived in an earlier round"),
                 );
             }
         }
@@ -330,25 +326,26 @@ impl<'a> Run<'a> {
                 Diagnostic::error("E103", format!("two writes to {place} of {who} in round {}", t + 1))
                     .primary(x.span, format!("{} from {from}", verb(x)));
             d = if y.span == x.span {
-                d.note(format!("the other one is the same statement, from {}", rounds.rank_name(y.src)))
+                d.note(format!("the other write is by the same statement, from {}", rounds.rank_name(y.src)))
             } else {
                 d.secondary(y.span, format!("{} from {}", verb(y), rounds.rank_name(y.src)))
             };
             let help = match (x.reduce, y.reduce) {
-                (false, false) => "one of them in another round, or to another place; or `reduce` in both",
-                _ => "`reduce` in both adds both; otherwise one of them in another round",
+                (false, false) => {
+                    "move one of them to another round or another place, or write `reduce` in both"
+                }
+                _ => "write `reduce` in both to add both, or move one of them to another round",
             };
             self.reports.push(t, rounds.with_stack(d, x.site).help(help));
         }
         if let Some((place, by)) = empty {
             let at = Spot { rank: x.dst, buffer, place };
             let place = rounds.place_name(buffer, place, 1);
-            let d =
-                Diagnostic::error("E104", format!("{from} adds into {place} of {who}, which holds nothing"))
-                    .primary(x.span, format!("in round {}", t + 1));
+            let d = Diagnostic::error("E104", format!("{from} adds into {place} of {who}, which is empty"))
+                .primary(x.span, format!("in round {}", t + 1));
             let d = why_empty(self.lib, rounds, d, by, at, t, true);
             let d = rounds.with_stack(d, x.site);
-            self.reports.push(t, d.help("write without `reduce` the first time"));
+            self.reports.push(t, d.help("the first write to a place must not have `reduce`"));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl<'a> NameCheck<'a> {
         match &e.kind {
             ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Error => {}
             ExprKind::Float(x) => self.found.push(
-                Diagnostic::error("E010", "a number with a fraction in an algorithm")
+                Diagnostic::error("E010", "algorithms compute with integers only")
                     .primary(e.span, format!("{x} is not an integer")),
             ),
             ExprKind::Name(n) => {

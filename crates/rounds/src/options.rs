@@ -91,7 +91,7 @@ pub fn option_value<V: Values>(
 fn bad(name: &Ident, span: Span, got: &str, wanted: &str) -> Fault {
     Box::new(
         Diagnostic::error("E006", format!("option `{}` cannot be {got}", name.node))
-            .primary(span, format!("wanted: {wanted}"))
+            .primary(span, format!("expected {wanted}"))
             .secondary(name.span, "this option"),
     )
 }

@@ -194,7 +194,7 @@ impl Places<'_, '_> {
         let v = self.evaluator.int(e, scope)?;
         u32::try_from(v).ok().filter(|&v| v < self.p).ok_or_else(|| {
             Box::new(
-                Diagnostic::error("E021", format!("the promise names {what} {v} of {}", self.p))
+                Diagnostic::error("E021", format!("the contract names {what} {v}, and there are {}", self.p))
                     .primary(e.span, format!("this is {v}"))
                     .help("guard the clause with `if`"),
             )
@@ -205,7 +205,7 @@ impl Places<'_, '_> {
         *self.terms += 1;
         if *self.terms > MAX_TERMS {
             return Err(Box::new(
-                Diagnostic::error("E040", format!("the promise has more than {MAX_TERMS} terms"))
+                Diagnostic::error("E040", format!("the contract has more than {MAX_TERMS} terms"))
                     .primary(span, format!("on {} ranks", self.p))
                     .help("check it on fewer ranks"),
             ));
@@ -250,11 +250,11 @@ pub fn check_collective(lib: &Library, id: CollId) -> Diagnostics {
             found.push(
                 Diagnostic::error(
                     "E003",
-                    format!("buffer `{}` has no shape a promise can have", b.name.node),
+                    format!("the shape of buffer `{}` is not allowed in a contract", b.name.node),
                 )
                 .primary(b.name.span, "declared here")
                 .help(format!(
-                    "write `{0}[n]` (one vector) or `{0}[{1}][n]` (a block a rank)",
+                    "write `{0}[n]` (one vector) or `{0}[{1}][n]` (one block per rank)",
                     b.name.node, size.node
                 )),
             );
@@ -265,9 +265,9 @@ pub fn check_collective(lib: &Library, id: CollId) -> Diagnostics {
     }
     if !decl.clauses.iter().any(|c| matches!(c, Clause::End { .. })) {
         found.push(
-            Diagnostic::error("E003", format!("collective `{}` promises nothing", decl.name.node))
-                .primary(decl.name.span, "no `end` clause")
-                .help("say what must be where: `end v[i] = ..`"),
+            Diagnostic::error("E003", format!("collective `{}` has no contract", decl.name.node))
+                .primary(decl.name.span, "it has no `end` clause")
+                .help("write what each place must hold at the end: `end v[i] = ..`"),
         );
     }
     found
@@ -288,9 +288,9 @@ fn check_clause(
     let Some(inner) = check_cell(decl, cell, found) else { return };
     if heads.iter().any(|h| h.0 == inner) {
         found.push(
-            Diagnostic::error("E003", format!("the last index of `{}` must be free", cell.buffer.node))
-                .primary(cell.buffer.span, format!("`{inner}` has a value"))
-                .help("a promise is the same for every chunk: write a name of its own, `v[i]`"),
+            Diagnostic::error("E003", format!("the last index of `{}` must be a new name", cell.buffer.node))
+                .primary(cell.buffer.span, format!("`{inner}` already has a value"))
+                .help("a contract is the same for every chunk, so the last index is a name that stands for all of them, such as `v[i]`"),
         );
         return;
     }
@@ -314,7 +314,7 @@ fn check_clause(
         if let Some(name) = check_cell(decl, from, found) {
             if name != inner {
                 found.push(
-                    Diagnostic::error("E003", "both sides of an `end` must run over the same chunks")
+                    Diagnostic::error("E003", "both sides of an `end` must use the same name for the chunk")
                         .primary(from.buffer.span, format!("`{name}` here"))
                         .secondary(cell.buffer.span, format!("`{inner}` here"))
                         .help(format!("write `{inner}` on both sides")),
@@ -350,7 +350,7 @@ fn check_cell(decl: &CollectiveDecl, cell: &Cell, found: &mut Diagnostics) -> Op
             found.push(
                 Diagnostic::error("E003", format!("the last index of `{}` must be a name", cell.buffer.node))
                     .primary(cell.index.last().map_or(cell.buffer.span, |e| e.span), "an expression here")
-                    .help("a promise is the same for every chunk: write a name of its own, `v[i]`"),
+                    .help("a contract is the same for every chunk, so the last index is a name that stands for all of them, such as `v[i]`"),
             );
             None
         }

@@ -57,9 +57,9 @@ pub fn advise(lib: &Library, call: &Call, found: &mut Diagnostics) {
     let told = search(lib, target, call, &shapes, &blamed);
     if let Some((best, _)) = told.split_first() {
         let ways: Vec<&str> = told.iter().map(|e| e.text.as_str()).collect();
-        d.help = Some(format!("{} (tried: right on {})", ways.join(", or "), range(&shapes)));
+        d.help = Some(format!("{} (tried: correct on {})", ways.join(", or "), range(&shapes)));
         if d.labels.iter().all(|l| l.span != best.span) {
-            *d = d.clone().secondary(best.span, "to repair: see help");
+            *d = d.clone().secondary(best.span, "the help changes this");
         }
         return;
     }
@@ -161,13 +161,12 @@ fn only_on(lib: &Library, call: &Call) -> Option<String> {
     }
     if good == [1, 2, 4, 8, 16] {
         return Some(
-            "it is right on 1, 2, 4, 8 and 16 ranks: say `where is_pow2(p)`, or add the ranks beyond the power of two to \
-             others first and serve them at the end (`recursive_doubling` of the library does)"
+            "the algorithm is correct on 1, 2, 4, 8 and 16 ranks: write `where is_pow2(p)`, or fold the ranks beyond the power of two into others first and send them the result at the end, as `recursive_doubling` of the library does"
                 .to_owned(),
         );
     }
     (good.len() > 1 && good.iter().all(|p| *p == 1 || p % 2 == 0) && good.len() >= 8)
-        .then(|| "it is right on even numbers of ranks only".to_owned())
+        .then(|| "the algorithm is correct on even numbers of ranks only".to_owned())
 }
 
 /// Checks whether a user wrote the algorithm, so that its text can be changed.

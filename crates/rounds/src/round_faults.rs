@@ -52,10 +52,12 @@ impl Reports {
         let last = self.found.len() - 1;
         for (i, (mut d, same)) in self.found.into_iter().enumerate() {
             if same > 0 {
-                d = d.note(format!("and {same} more like this in the same round, at other ranks or places"));
+                d = d.note(format!(
+                    "{same} more errors of this kind in the same round, at other ranks or places"
+                ));
             }
             if i == last && self.later > 0 {
-                d = d.note(format!("and {} more in later rounds, which may follow from this", self.later));
+                d = d.note(format!("{} more errors in later rounds, which this one may cause", self.later));
             }
             out.push(d);
         }
@@ -84,8 +86,10 @@ pub(crate) fn why_empty(
         && let Some(u) = rounds.uses.get(site as usize)
     {
         let coll = &lib.collective(u.coll).name.node;
-        return d
-            .secondary(u.span, format!("it held something until this {coll}, which does not promise it"));
+        return d.secondary(
+            u.span,
+            format!("this {coll} leaves the place undefined: its contract does not cover it"),
+        );
     }
     let place = rounds.place_name(at.buffer, at.place, 1);
     let who = rounds.rank_name(at.rank);
@@ -93,21 +97,21 @@ pub(crate) fn why_empty(
     let write = next_write(rounds, t, at).filter(|(_, x)| !x.reduce && !adds);
     match write {
         Some((later, x)) if later == t && x.src == at.rank => {
-            d.note(format!("it is the very place it writes to: {place} of {who}"))
+            d.note(format!("the statement reads the place that it writes: {place} of {who}"))
         }
         Some((later, x)) if later == t => d.note(format!(
-            "{} writes {place} of {who} in this very round: a round reads what was there before it",
+            "{} writes {place} of {who} in this same round: a transfer reads what the place held before the round",
             rounds.rank_name(x.src)
         )),
         Some((later, x)) => {
             let text = format!("{} writes {place} of {who} in round {}", rounds.rank_name(x.src), later + 1);
             if d.labels.iter().any(|l| l.span == x.span) {
-                d.note(format!("only later {text}, by the same statement"))
+                d.note(format!("only later, {text}, by the same statement"))
             } else {
                 d.secondary(x.span, format!("too late: {text}"))
             }
         }
-        None if adds => d.note(format!("nothing was written to {place} of {who} before")),
-        None => d.note(format!("nothing is ever written to {place} of {who}")),
+        None if adds => d.note(format!("no earlier transfer writes to {place} of {who}")),
+        None => d.note(format!("no transfer ever writes to {place} of {who}")),
     }
 }

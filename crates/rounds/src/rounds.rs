@@ -240,8 +240,8 @@ impl Rounds {
         {
             let span = self.uses.first().map_or(Span::NONE, |u| u.span);
             return Err(Box::new(
-                Diagnostic::error("E040", format!("too large to expand: {lanes} lanes"))
-                    .primary(span, format!("{longest} atoms and {transfers} transfers without them"))
+                Diagnostic::error("E040", format!("the algorithm is too large to expand: {lanes} lanes"))
+                    .primary(span, format!("one lane already has {longest} atoms and {transfers} transfers"))
                     .help("use fewer lanes or fewer ranks"),
             ));
         }

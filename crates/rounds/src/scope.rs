@@ -103,7 +103,7 @@ pub fn unknown(code: &'static str, what: &str, name: &str, span: Span, valid: &[
     sorted.dedup();
     let mut d = Diagnostic::error(code, format!("unknown {what} `{name}`")).primary(span, "not known here");
     d = if sorted.is_empty() {
-        d.note("nothing is declared here that it could be")
+        d.note(format!("no {what} is declared here"))
     } else {
         d.note(format!("valid: {}", sorted.join(", ")))
     };

@@ -34,16 +34,16 @@ impl<'a> Expander<'a> {
             };
             if k < 0 {
                 return Err(bad(
-                    format!("a run of {k} chunks"),
+                    format!("a run of {k} chunks, which is a negative length"),
                     format!("[{i}; {k} of {count}]"),
-                    "the length is at least 0",
+                    "the length must be at least 0",
                 ));
             }
             if (out.len() as i64).saturating_add(k) > count {
                 let n = (out.len() as i64).saturating_add(k);
                 return Err(bad(
-                    format!("{n} chunks selected of {count}"),
-                    "more than there are".into(),
+                    format!("{n} chunks are selected, and there are {count}"),
+                    "too many chunks".into(),
                     "a selection must not contain a chunk twice",
                 ));
             }

@@ -149,7 +149,7 @@ impl<'a> Domain<'a> for Expander<'a> {
                 let d =
                     Diagnostic::error("E026", "scratch must have the same number of chunks on every rank")
                         .primary(e.span, format!("{count} on {}, {k} on {}", f.name_of(first), f.name_of(m)))
-                        .help("a peer writes into it: use the largest, and leave the rest unused");
+                        .help("other ranks write into scratch, so its size must be the same everywhere: declare the largest size, and leave the rest unused");
                 return Err(self.at(f, m, at.round, Box::new(d)));
             }
         }
@@ -202,7 +202,7 @@ impl<'a> Domain<'a> for Expander<'a> {
                         "{}..{} on {}, {lo}..{hi} on {}",
                         bounds.0, bounds.1, f.name_of(first), f.name_of(m)
                     ))
-                    .help("rounds are common to all ranks: loop over the longest range and guard with `if`, or use `each`");
+                    .help("all ranks take part in the same rounds: loop over the longest range and guard the body with `if`, or use `each`");
                 return Err(self.at(f, m, at.round, Box::new(d)));
             }
         }
@@ -210,7 +210,10 @@ impl<'a> Domain<'a> for Expander<'a> {
         let turns = i128::from(bounds.1) - i128::from(bounds.0);
         let ranks = at.active.len();
         if turns.saturating_mul(ranks as i128) > i128::from(self.limits.steps) {
-            let what = format!("{turns} turns on {ranks} ranks, more than {} steps", self.limits.steps);
+            let what = format!(
+                "{turns} iterations on {ranks} ranks, which is more than {} steps",
+                self.limits.steps
+            );
             return Err(too_large(range.hi.span, what));
         }
         Ok(Turns::Values(bounds.0..bounds.1))
@@ -414,8 +417,8 @@ impl<'a> Expander<'a> {
             let total = f.buffers.first().map_or(1, |b| b.region.len);
             let (a, b) = (fraction(near.len, total), fraction(far.len, total));
             let d = Diagnostic::error("E026", "the two sides of a transfer differ in size")
-                .primary(span, format!("{a} of the whole here, {b} there"))
-                .help("select as much on both sides");
+                .primary(span, format!("{a} of the whole buffer here, {b} on the other side"))
+                .help("select the same amount on both sides");
             return Err(self.at(f, m, t, Box::new(d)));
         }
         if near.len == 0 {

@@ -51,7 +51,7 @@ impl<'a> Verifier<'a> {
             self.verify(&inner).map_err(|mut found| {
                 let name = &self.lib.algorithm(call.alg).name.node;
                 for d in &mut found.list {
-                    d.notes.push(format!("found while checking `{name}`, which applies it"));
+                    d.notes.push(format!("found while checking `{name}`, which applies this algorithm"));
                 }
                 found
             })?;

@@ -90,9 +90,10 @@ impl<'a> Expander<'a> {
         let total = shape.iter().try_fold(1i64, |n, &s| if s < 1 { None } else { n.checked_mul(s) });
         let total = total.filter(|&n| n <= f.members.len() as i64);
         let Some(total) = total else {
-            let d = Diagnostic::error("E030", format!("a group of {} ranks", join(&shape, " x ")))
-                .primary(span, format!("there are {} ranks here", f.members.len()))
-                .help("sizes at least 1, their product at most the number of ranks");
+            let d =
+                Diagnostic::error("E030", format!("invalid size of a group: {} ranks", join(&shape, " x ")))
+                    .primary(span, format!("{} ranks reach this statement", f.members.len()))
+                    .help("every size must be at least 1, and their product at most the number of ranks");
             return Err(self.at(f, m, t, Box::new(d)));
         };
         let mut members = vec![];
@@ -107,12 +108,12 @@ impl<'a> Expander<'a> {
             let v = self.evaluator.eval(rank, &scope).map_err(|d| self.at(f, m, t, d))?;
             let q = resolve(f, &v, rank.span, None).map_err(|d| self.at(f, m, t, d))?.0;
             if let Some(old) = members.iter().position(|&o| o == q) {
-                let d = Diagnostic::error("E030", format!("{} is twice in the group", f.name_of(q)))
+                let d = Diagnostic::error("E030", format!("{} occurs twice in the group", f.name_of(q)))
                     .primary(
                         span,
                         format!("as {} and as {}", tuple(&coordinates(&shape, old as i64)), tuple(&own)),
                     )
-                    .help("new coordinates must name different ranks");
+                    .help("each coordinate of the view must name another rank");
                 return Err(self.at(f, m, t, Box::new(d)));
             }
             members.push(q);
@@ -136,16 +137,22 @@ impl<'a> Expander<'a> {
             format!("{}{}", names.join(", "), if g.members.len() > 8 { ", .." } else { "" })
         };
         if !mine.view.members.contains(&m) {
-            let d = Diagnostic::error("E030", format!("{} is not in its own group", f.name_of(m)))
-                .primary(a.view.span, format!("the group is {}", all(&mine.view)))
-                .help("guard the `apply` with `if`, so that only members reach it");
+            let d = Diagnostic::error(
+                "E030",
+                format!("{} is not a member of the group that it computes", f.name_of(m)),
+            )
+            .primary(a.view.span, format!("the group is {}", all(&mine.view)))
+            .help("guard the `apply` with `if`, so that only members reach it");
             return Err(self.at(f, m, t, Box::new(d)));
         }
         for &q in &mine.view.members {
             let Some(theirs) = says.get(&q) else {
-                let d = Diagnostic::error("E031", format!("{} does not arrive at this apply", f.name_of(q)))
-                    .primary(a.view.span, format!("{} counts it in: {}", f.name_of(m), all(&mine.view)))
-                    .help("the guards around must hold for all members of a group or for none");
+                let d = Diagnostic::error(
+                    "E031",
+                    format!("{} does not execute this apply, and the group contains it", f.name_of(q)),
+                )
+                .primary(a.view.span, format!("the group of {}: {}", f.name_of(m), all(&mine.view)))
+                .help("the conditions around an `apply` must be true on all members of a group or on none");
                 return Err(self.at(f, m, t, Box::new(d)));
             };
             let differ = if theirs.view != mine.view {
@@ -176,9 +183,9 @@ impl<'a> Expander<'a> {
                 None
             };
             if let Some((what, span, x, y)) = differ {
-                let d = Diagnostic::error("E032", format!("members of a group disagree about {what}"))
+                let d = Diagnostic::error("E032", format!("the members of a group disagree about {what}"))
                     .primary(span, format!("{x} on {}; {y} on {}", f.name_of(m), f.name_of(q)))
-                    .help("it may only depend on what all members of a group have in common");
+                    .help("it may depend only on values that all members of the group have in common");
                 return Err(self.at(f, m, t, Box::new(d)));
             }
         }

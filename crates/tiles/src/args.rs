@@ -76,10 +76,12 @@ impl Status {
     /// Returns the message that the host prints in front of the detail.
     pub fn words(self) -> &'static str {
         match self {
-            Status::Ranks => "the domain has another number of ranks than the launch says",
-            Status::Wait => "a wait was given up on; byte offset of its counter in the window",
+            Status::Ranks => "the number of ranks of the domain differs from that of the launch",
+            Status::Wait => "a wait timed out; byte offset of its counter in the window",
             Status::Window => "the window is too small; bytes needed",
-            Status::Cores => "the launch has another number of blocks than the kernel has cores",
+            Status::Cores => {
+                "the number of blocks of the launch differs from the number of cores of the kernel"
+            }
         }
     }
 }
@@ -192,7 +194,7 @@ pub fn scalars(kernel: &Kernel) -> Vec<ScalarArg> {
 /// Returns E449: the kernel is not complete.
 pub fn incomplete(title: String) -> Diagnostic {
     Diagnostic::error("E449", title).note(
-        "kernels are printed after the passes layout, buffers, flags and fences, and after the verifier",
+        "a kernel is printed only after the passes layout, buffers, flags and fences, and after the verifier",
     )
 }
 
@@ -213,7 +215,7 @@ pub fn tables_tensor(k: &Kernel, nranks: u64) -> Result<Vec<i32>, Diagnostic> {
         let values = t.values.get(&nranks).ok_or_else(|| {
             let known: Vec<String> = t.values.keys().map(u64::to_string).collect();
             incomplete(format!(
-                "table @{} has no entries for {nranks} ranks, it has them for {}",
+                "table @{} has no entries for {nranks} ranks, only for {}",
                 t.name,
                 known.join(", ")
             ))

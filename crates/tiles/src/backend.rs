@@ -34,7 +34,7 @@ pub fn supported(word: &str, name: &str, all: &[Support]) -> Result<(), Diagnost
         Some(Support { unsupported_because: Some(why), .. }) => {
             Diagnostic::error("E458", format!("{word} {name} is not supported: {why}"))
         }
-        None => Diagnostic::error("E458", format!("there is no {word} `{name}`")),
+        None => Diagnostic::error("E458", format!("unknown {word} `{name}`")),
     };
     let d = d.note(format!("supported: {}", served.join(", ")));
     Err(match nearest(name, served) {

@@ -197,8 +197,8 @@ fn go(
     let program = Program::compile(&spelled)?;
     let mut setup = Setup::new(&program, topo, options)?;
     let mut why = match (&observer, options.every_rank) {
-        (_, true) => "as asked".to_owned(),
-        (Some(_), _) => "each is observed".to_owned(),
+        (_, true) => "as requested".to_owned(),
+        (Some(_), _) => "every rank is observed".to_owned(),
         _ => match orbits(&program, &setup) {
             Ok(orbits) => {
                 setup.orbits = Some(orbits);
@@ -226,10 +226,10 @@ fn fault(schedule: &Schedule, f: &Fault) -> Diagnostics {
 /// Returns the ranks that stand for each other on this machine, or the reason why there are none.
 fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.moves.is_some() {
-        return Err("data comes from memories of their own".into());
+        return Err("transfers go through separate memories".into());
     }
     if setup.cores.is_some() {
-        return Err("streams are cores of their own".into());
+        return Err("streams run on separate cores".into());
     }
     if setup.unordered {
         return Err("devices have two links to the same neighbour".into());
@@ -238,12 +238,12 @@ fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
         return Err("transfers wait for channels of their device".into());
     }
     if setup.queues.is_some() {
-        return Err("ranks take messages of queues in one after another".into());
+        return Err("ranks receive messages of queues one after another".into());
     }
     let calls = u64::from(setup.calls);
     let carries = |stride, size, xor| setup.topo.carries(stride, size, xor);
     Orbits::find(program, calls, carries).and_then(|o| match o.size() {
-        1 => Err("no rank stands for another".into()),
+        1 => Err("no rank can stand for another".into()),
         _ => Ok(o),
     })
 }
@@ -254,7 +254,7 @@ fn one_each(setup: &Setup<'_>) -> Result<Timing, String> {
     let marks = path::run(&mut engine);
     let state = &engine.state;
     if state.tied() {
-        return Err("messages of different ranks want a link at the same time".into());
+        return Err("messages of different ranks need a link at the same time".into());
     }
     let walked = Walked::Orbits(setup.places());
     let messages = state.delivered * setup.orbits.as_ref().map_or(1, Orbits::size);
@@ -263,7 +263,7 @@ fn one_each(setup: &Setup<'_>) -> Result<Timing, String> {
     }
     // Errors are reported by the simulation of every rank.
     let marks = marks.map_err(|f| f.text)?;
-    timing(setup, engine, marks, walked).map_err(|_| "something is wrong".into())
+    timing(setup, engine, marks, walked).map_err(|_| "the simulation failed".into())
 }
 
 /// Returns the report of a completed run.
@@ -280,8 +280,8 @@ fn timing<'p>(
     let (end, last) = engine.state.end();
     let end = end + setup.last_endpoint(&engine.state);
     if end >= clock::Time::LIMIT {
-        return Err(Diagnostic::error("E372", "the simulated time leaves 2^63 ns, which is 292 years")
-            .help("look at bandwidths, latencies and sizes; one of them is out of any range")
+        return Err(Diagnostic::error("E372", "the simulated time exceeds 2^63 ns (292 years)")
+            .help("check the bandwidths, latencies and sizes; one of them is unrealistic")
             .into());
     }
     let chain = match setup.path {
@@ -289,9 +289,12 @@ fn timing<'p>(
         false => Some(vec![]),
     };
     let Some(chain) = chain else {
-        return Err(Diagnostic::error("E372", "a message was under way for more than 2^32 steps of others")
-            .help("simulate without the critical path")
-            .into());
+        return Err(Diagnostic::error(
+            "E372",
+            "a message was in flight during more than 2^32 steps of other messages",
+        )
+        .help("simulate without the critical path")
+        .into());
     };
     Ok(report::timing(setup, &engine.state, end, &chain, walked))
 }

@@ -83,7 +83,7 @@ impl Draws {
                     return Err(Diagnostic::error("E465", format!("{} has no such rank", topo.shape()))
                         .primary(name.span, "this rank")
                         .help(format!(
-                            "it has ranks 0 to {}, or coordinates like {}",
+                            "write a rank from 0 to {}, or coordinates such as {}",
                             n - 1,
                             topo.name(DeviceId(n as u32 - 1))
                         )));
@@ -117,15 +117,13 @@ impl Draws {
         };
         let fault = |title: String| Err(Diagnostic::error("E465", title).primary(at, "here"));
         if count > n {
-            return fault(format!("the machine has {n} {what}, and {count} are to be perturbed"));
+            return fault(format!("{count} {what} cannot be perturbed: the machine has {n}"));
         }
         if count > MAX_OWN_LINKS {
-            return fault(format!(
-                "{count} {what} are more than {MAX_OWN_LINKS}, which is what can be perturbed"
-            ));
+            return fault(format!("{count} {what} cannot be perturbed (limit: {MAX_OWN_LINKS})"));
         }
         if n > 1 << 26 {
-            return fault(format!("{what} are chosen at random from up to 2^26, and the machine has {n}"));
+            return fault(format!("{what} cannot be chosen at random: the machine has {n} (limit: 2^26)"));
         }
         // `n` fits into 32 bits because of the check above.
         let mut keys: Vec<(u64, u32)> =

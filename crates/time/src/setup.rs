@@ -84,9 +84,9 @@ pub fn device_each(ranks: u64, topo: &Topology) -> Result<(), Diagnostic> {
     if ranks == devices {
         return Ok(());
     }
-    let text = format!("the mesh has {ranks} ranks, {} has {devices} devices", topo.shape());
+    let text = format!("the mesh has {ranks} ranks, and {} has {devices} devices", topo.shape());
     Err(Diagnostic::error("E371", text)
-        .help("rank i runs on device i of the machine's linear order, so there must be as many"))
+        .help("rank i runs on device i in the linear order of the machine, so the numbers must be equal"))
 }
 
 impl<'p> Setup<'p> {
@@ -109,13 +109,13 @@ impl<'p> Setup<'p> {
             send.drains = send.taken_in && rules.forward() == Forward::Drain;
         }
         if let Some(mark) = ops.iter().find(|o| o.name == MARK) {
-            return Err(Diagnostic::error("E370", "the schedule is not synchronised, so it has no time yet")
-                .primary(
-                    mark.span,
-                    "a point of a message that `synchronize` has not turned into signals and fences",
-                )
-                .help("run the pass `synchronize` first")
-                .into());
+            return Err(Diagnostic::error(
+                "E370",
+                "the schedule is not synchronized, so it cannot be timed yet",
+            )
+            .primary(mark.span, "`synchronize` has not replaced this by signals and fences yet")
+            .help("run the pass `synchronize` first")
+            .into());
         }
         // Four tallies of each queue to and from each rank.
         let queues = u64::from(program.queue_base.last().copied().unwrap_or(0));
@@ -127,7 +127,7 @@ impl<'p> Setup<'p> {
             return Err(Diagnostic::error(
                 "E373",
                 format!(
-                    "{ranks} ranks with {per_rank} counters, streams or events each are more than {MOST}"
+                    "{ranks} ranks with {per_rank} counters, streams or events each exceed the limit of {MOST}"
                 ),
             )
             .help("simulate fewer ranks, or use signals with fewer counters")

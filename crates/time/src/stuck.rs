@@ -12,6 +12,6 @@ use kbc_ir::walk::Program;
 pub(super) fn explain(program: &Program<'_>, calls: i64) -> Diagnostics {
     match failure::walked(program, calls) {
         Some(f) => f.diagnostics,
-        None => Diagnostic::error("E361", "deadlock: nothing can happen any more").into(),
+        None => Diagnostic::error("E361", "deadlock: no rank can proceed").into(),
     }
 }

@@ -193,7 +193,7 @@ fn kind(args: &Compare) -> Outcome<Kind> {
     };
     let (a, b) = (of(&args.a), of(&args.b));
     if a != b {
-        let title = format!("{} is one of {a:?}, {} one of {b:?}", args.a, args.b).to_lowercase();
+        let title = format!("cannot compare {} ({a:?}) with {} ({b:?})", args.a, args.b).to_lowercase();
         return Err(usage(
             wrong(title)
                 .help("compare two algorithms, two topologies, two programs or two files of rows (.csv)"),
@@ -201,17 +201,17 @@ fn kind(args: &Compare) -> Outcome<Kind> {
     }
     match (a, &args.of) {
         (Kind::Programs, Some(of)) => {
-            Err(usage(wrong(format!("two programs are compared by themselves, not on {of}"))))
+            Err(usage(wrong(format!("--of {of} does not apply to a comparison of two programs"))))
         }
         (Kind::Algorithms | Kind::Topologies, None) => {
-            let d = wrong("nothing is said to compare them on".into());
+            let d = wrong("the program on which to compare them is missing".into());
             Err(usage(d.help("name a program: --of specs/all_reduce.kb")))
         }
         (Kind::Topologies, _) if args.topology.is_some() => {
-            Err(usage(wrong("topologies are compared, and --topology names a third".into())))
+            Err(usage(wrong("--topology does not apply to a comparison of topologies".into())))
         }
         (Kind::Algorithms, _) if !args.using.is_empty() => {
-            Err(usage(wrong("algorithms are compared, and --using names a third".into())))
+            Err(usage(wrong("--using does not apply to a comparison of algorithms".into())))
         }
         _ => Ok(a),
     }
@@ -221,7 +221,7 @@ fn kind(args: &Compare) -> Outcome<Kind> {
 fn over(text: &str) -> Outcome<(String, Vec<u64>)> {
     let wrong = || {
         let d = Diagnostic::error("E413", format!("--over {text} is not NAME=VALUES"));
-        usage(d.help("write --over n=64..1048576, which doubles, or --over n=64,100,1000"))
+        usage(d.help("write --over n=64..1048576 (which doubles n), or --over n=64,100,1000"))
     };
     let (name, values) = text.split_once('=').ok_or_else(wrong)?;
     let number = |t: &str| t.trim().parse::<u64>().map_err(|_| wrong());
@@ -436,7 +436,7 @@ fn human(found: &Found, args: &Compare) -> String {
             out += match (wins('A'), wins('B')) {
                 (true, false) => "A is never slower\n",
                 (false, true) => "B is never slower\n",
-                (false, false) => "the same at every size\n",
+                (false, false) => "both take the same time at every size\n",
                 (true, true) => "no crossover between sizes that both have\n",
             };
         }
@@ -444,7 +444,7 @@ fn human(found: &Found, args: &Compare) -> String {
     }
     for w in &found.why {
         let place = w.value.map_or(String::new(), |v| format!(" at {over} = {v}"));
-        out += &format!("\nwhere {} gains most{place}, {:.2} x, the critical paths are\n", w.faster, w.gain);
+        out += &format!("\ncritical paths where {} gains most{place}, {:.2} x\n", w.faster, w.gain);
         out += &format!("  {:<18} {:>12} {:>12} {:>12}\n", "cause", "A", "B", "B - A");
         let sums = w.causes.iter().fold((0.0, 0.0), |s, c| (s.0 + c.1, s.1 + c.2));
         let signed = |d: f64| if d < 0.0 { format!("-{}", time(-d)) } else { time(d) };

@@ -52,7 +52,7 @@ type Rows = (Vec<String>, Vec<BTreeMap<String, String>>);
 
 fn usage(title: String) -> Failure {
     let d = Diagnostic::error("E588", title)
-        .help("both are written by `kbc sweep FILE -o ROWS.csv`, of one sweep");
+        .help("give two files of one sweep, written by `kbc sweep FILE -o ROWS.csv`");
     Failure::Usage(Diagnostics::from(d))
 }
 
@@ -61,13 +61,13 @@ fn read(session: &mut Session, path: &str) -> Outcome<Rows> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let columns: Vec<String> = match reader.headers() {
         Ok(h) => h.iter().map(str::to_owned).collect(),
-        Err(e) => return Err(usage(format!("{path} is no file of rows: {e}"))),
+        Err(e) => return Err(usage(format!("{path} is not a file of rows: {e}"))),
     };
     if let Some(missing) = ["row", "status", "time_ns"].iter().find(|c| !columns.iter().any(|h| h == *c)) {
-        return Err(usage(format!("{path} is no file of rows: it has no column `{missing}`")));
+        return Err(usage(format!("{path} is not a file of rows: it has no column `{missing}`")));
     }
     let rows = reader.deserialize().collect::<Result<Vec<_>, _>>();
-    Ok((columns, rows.map_err(|e| usage(format!("{path} is no file of rows: {e}")))?))
+    Ok((columns, rows.map_err(|e| usage(format!("{path} is not a file of rows: {e}")))?))
 }
 
 /// Compares row by row.
@@ -92,7 +92,7 @@ pub(super) fn run(session: &mut Session, args: &Compare) -> Outcome {
     let (_, b) = read(session, &args.b)?;
     if a.len() != b.len() || a.iter().zip(&b).any(|(a, b)| a["row"] != b["row"]) {
         return Err(usage(format!(
-            "{} has {} rows, {} has {}, or they are others",
+            "the rows of the two files differ: {} has {}, and {} has {}",
             args.a,
             a.len(),
             args.b,

@@ -29,7 +29,7 @@ pub fn all(session: &mut Session, shown: &str, bytes: &[u8]) -> Outcome<BTreeMap
                 }
                 Err(_) => {
                     d.severity = Severity::Warning;
-                    session.tell(&d.note(format!("the array `{key}` is left out")).into());
+                    session.tell(&d.note(format!("the array `{key}` is ignored")).into());
                 }
             },
             Err(d) => return Err(d.into()),
@@ -92,9 +92,9 @@ pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
         other => other.ours(),
     };
     let Some(dtype) = stored else { return Ok(None) };
-    let data = Data::of_bytes(dtype, &w.bytes).ok_or("a weight of another size")?;
+    let data = Data::of_bytes(dtype, &w.bytes).ok_or("the weight has another size")?;
     let shape: Vec<u64> = w.sizes.iter().map(|n| *n as u64).collect();
-    Tensor::new(shape, data).map(Some).ok_or_else(|| "a weight of another size".into())
+    Tensor::new(shape, data).map(Some).ok_or_else(|| "the weight has another size".into())
 }
 
 /// A constant of a program as an array.
@@ -102,7 +102,7 @@ pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
 /// # Errors
 /// E991: it has no elements.
 pub fn constant(c: &Const) -> Result<Tensor, Diagnostic> {
-    let wrong = || Diagnostic::error("E991", "a constant that has no elements");
+    let wrong = || Diagnostic::error("E991", "the constant has no elements");
     let list = c.elements().map_err(|_| wrong())?;
     let data = match c.dtype.ours().filter(|d| d.is_float()) {
         Some(dtype) => Data::of_f64(dtype, &list),
@@ -120,14 +120,14 @@ pub fn converted(t: &Tensor, to: Theirs) -> Result<Tensor, String> {
     if theirs(t.dtype()) == to {
         return Ok(t.clone());
     }
-    let whole = |x: &i64| i32::try_from(*x).map_err(|_| format!("{x} is out of the range of i32"));
+    let whole = |x: &i64| i32::try_from(*x).map_err(|_| format!("{x} is outside the range of i32"));
     let float = to.ours().filter(|d| d.is_float());
     let data = match (to, t.data().to_i64()) {
         (Theirs::I32, Some(list)) => Data::I32(list.iter().map(whole).collect::<Result<_, _>>()?),
         (_, None) if let Some(d) = float => Data::of_f64(d, &t.data().to_f64()),
-        _ => return Err(format!("{} does not become {}", t.dtype(), to.name())),
+        _ => return Err(format!("{} cannot be converted to {}", t.dtype(), to.name())),
     };
-    Tensor::new(t.shape().to_vec(), data).ok_or_else(|| "another size".into())
+    Tensor::new(t.shape().to_vec(), data).ok_or_else(|| "its size differs".into())
 }
 
 /// A data file of that ending.
@@ -175,17 +175,17 @@ pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, Str
                     sum.iter_mut().zip(t.data().to_f64()).for_each(|(a, b)| *a += b);
                 }
                 let data = Data::F32(sum.iter().map(|x| *x as f32).collect());
-                let t = Tensor::new(of[0].shape().to_vec(), data).ok_or("other sizes")?;
+                let t = Tensor::new(of[0].shape().to_vec(), data).ok_or("the sizes differ")?;
                 converted(&t, theirs(of[0].dtype()))
             }
-            Place::Partial(op) => Err(format!("parts of a {op} are not stored")),
-            Place::Within(..) | Place::Unknown => Err("where its parts are is not known".into()),
+            Place::Partial(op) => Err(format!("parts of a {op} cannot be stored")),
+            Place::Within(..) | Place::Unknown => Err("the placement of its parts is not known".into()),
         });
         parts = groups.collect::<Result<_, String>>()?;
     }
     match &parts[..] {
         [one] => Ok(one.clone()),
-        _ => Err("the mesh has other sizes".into()),
+        _ => Err("the sizes of the mesh differ".into()),
     }
 }
 
@@ -195,7 +195,7 @@ fn side_by_side(parts: &[Tensor], d: usize) -> Result<Tensor, String> {
     let rest =
         |t: &Tensor| t.shape().iter().enumerate().filter(|s| s.0 != d).map(|s| *s.1).collect::<Vec<_>>();
     if d >= shape.len() || parts.iter().any(|t| rest(t) != rest(&parts[0]) || t.dtype() != parts[0].dtype()) {
-        return Err("parts of other sizes".into());
+        return Err("the sizes of the parts differ".into());
     }
     shape[d] = parts.iter().map(|t| t.shape()[d]).sum();
     let outer: usize = shape[..d].iter().product::<u64>() as usize;
@@ -205,12 +205,12 @@ fn side_by_side(parts: &[Tensor], d: usize) -> Result<Tensor, String> {
     for o in 0..outer {
         for t in parts {
             if !data.copy_from(at, t.data(), o * run(t), run(t)) {
-                return Err("parts of other types".into());
+                return Err("the element types of the parts differ".into());
             }
             at += run(t);
         }
     }
-    Tensor::new(shape, data).ok_or_else(|| "other sizes".into())
+    Tensor::new(shape, data).ok_or_else(|| "the sizes differ".into())
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl<'a> Said<'a> {
         let mut sizes = BTreeMap::new();
         for (name, value) in defines(define)? {
             let n = value.parse().map_err(|_| {
-                Diagnostic::error("E560", format!("-D {name}={value} is no size of a PyTorch program"))
+                Diagnostic::error("E560", format!("-D {name}={value} is not a size of a PyTorch program"))
                     .help("write -D s77=16, with the name of a symbol of its sizes")
             })?;
             sizes.insert(name, n);
@@ -140,8 +140,8 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
         }
     }
     if by.is_empty() {
-        return Err(Diagnostic::error("E416", format!("{path} has no exported program"))
-            .help("rank0.model.json, rank0.pt2, rank0.ep.txt or rank0.readable.py, and so for every rank (docs/torch.md)")
+        return Err(Diagnostic::error("E416", format!("{path} contains no exported program"))
+            .help("name the files rank0.model.json, rank0.pt2, rank0.ep.txt or rank0.readable.py, likewise for every rank (docs/torch.md)")
             .into());
     }
     Ok(by.into_values().map(|ranks| ranks.into_values().collect()).collect())
@@ -160,8 +160,8 @@ pub fn sets(paths: &[String]) -> Outcome<Vec<Vec<File>>> {
     let mut set = vec![];
     for path in paths {
         let f = File::of(Path::new(path), true).ok_or_else(|| {
-            Diagnostic::error("E416", format!("{path} is no exported program"))
-                .help("a .json, .pt2, .txt or .py file, or a folder of them")
+            Diagnostic::error("E416", format!("{path} is not an exported program"))
+                .help("give a .json, .pt2, .txt or .py file, or a folder of them")
         })?;
         set.push(f);
     }
@@ -233,8 +233,9 @@ fn bound(session: &mut Session, f: &File, w: &mut Written, said: &Said<'_>) -> O
             }
         }
     }
-    let mut known = bound_by(w, &sizes)
-        .map_err(|why| wrong(why).help("inputs of one run have one size where the program has one symbol"))?;
+    let mut known = bound_by(w, &sizes).map_err(|why| {
+        wrong(why).help("the inputs of a run must have the same size where the program has the same symbol")
+    })?;
     known.extend(said.sizes.iter().map(|(n, v)| (n.clone(), *v)));
     if w.unvalued && known.is_empty() {
         // nobody said anything, and the program cannot be read so
@@ -267,9 +268,9 @@ fn load(session: &mut Session, f: &File, rank: u64, said: &Said<'_>) -> Outcome<
         Some(Weights::Pickled(why)) => {
             let d = Diagnostic::warning(
                 "E538",
-                format!("{path}: its weights are a pickle that kbc does not read: {why}"),
+                format!("{path}: kbc cannot read the pickle of its weights: {why}"),
             );
-            let how = "export again with PyTorch 2.10 or later, which writes them as bytes, or give them by the names of the model: --weights FILE, an .npz or .safetensors";
+            let how = "export again with PyTorch 2.10 or later, which writes weights as bytes, or give an .npz or .safetensors file with the names of the model: --weights FILE";
             session.tell(&d.help(how).into());
             Some("pickled")
         }
@@ -340,8 +341,8 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
     let named = set.iter().filter(|f| f.rank.is_some()).count();
     if named != 0 && named != set.len() {
         let without = set.iter().find(|f| f.rank.is_none()).map_or(Path::new(""), |f| &f.path);
-        return Err(Diagnostic::error("E535", format!("of which rank is {}?", without.display()))
-            .help("a part of its name says it, rank0 in rank0.model.json")
+        return Err(Diagnostic::error("E535", format!("the rank of {} is not known", without.display()))
+            .help("put the rank into the file name, such as rank0 in rank0.model.json")
             .into());
     }
     let mut found = Diagnostics::new();
@@ -370,12 +371,9 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
     let from = said.groups.weights.clone();
     if ranks.iter().any(|r| !r.0.written.placements.is_empty()) {
         let [_] = &ranks[..] else {
-            return Err(Diagnostic::error(
-                "E535",
-                "a graph of DTensors is the program of all ranks together",
-            )
-            .help("give it alone")
-            .into());
+            return Err(Diagnostic::error("E535", "a graph of DTensors is already the program of all ranks")
+                .help("give only this file")
+                .into());
         };
         let (p, table) = ranks.remove(0);
         let table = table.map(|t| t.1).unwrap_or_default();
@@ -398,7 +396,7 @@ fn mesh(p: &Program, table: &Table) -> Result<Vec<(String, u64)>, Diagnostic> {
     match (&table.mesh[..], table.world) {
         ([], Some(world)) if dims == 1 => Ok(vec![("tp".into(), world)]),
         ([], _) => Err(Diagnostic::error("E529", format!("the sizes of the mesh of {} are not known", p.file))
-            .help("groups.json beside it says them: {\"mesh\": {\"shape\": [2, 2], \"dim_names\": [\"dp\", \"tp\"]}, \"groups\": {}}")),
+            .help("write a groups.json beside it: {\"mesh\": {\"shape\": [2, 2], \"dim_names\": [\"dp\", \"tp\"]}, \"groups\": {}}")),
         (mesh, _) => Ok(mesh.to_vec()),
     }
 }

@@ -24,7 +24,7 @@ use std::path::{Component, Path, PathBuf};
 /// What is wrong with the programs, or cannot be expressed; nothing is written then.
 pub fn run(session: &mut Session, args: &Import) -> Outcome {
     let reference = args.groups.reference.is_some();
-    kbc_compiler::load::refuse(&[("--reference", reference)], "an import, which compares nothing")?;
+    kbc_compiler::load::refuse(&[("--reference", reference)], "an import, which does not compare")?;
     let mut worlds = sets(&args.paths)?;
     if let Some(tag) = &args.tag {
         worlds.retain(|set| set[0].tag == *tag);
@@ -33,19 +33,24 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
         [one] => one,
         [] => {
             let tag = args.tag.as_deref().unwrap_or("");
-            return Err(Diagnostic::error("E416", format!("there are no programs of the tag `{tag}`")).into());
+            return Err(
+                Diagnostic::error("E416", format!("there are no programs with the tag `{tag}`")).into()
+            );
         }
         more => {
             let tags: Vec<&str> = more.iter().map(|s| s[0].tag.as_str()).collect();
-            return Err(Diagnostic::error("E416", format!("{} has programs of several tags", args.paths[0]))
-                .help(format!("one file is made of one of them: --tag {}", tags.join(", --tag ")))
-                .into());
+            return Err(Diagnostic::error(
+                "E416",
+                format!("{} has programs with several tags", args.paths[0]),
+            )
+            .help(format!("choose one of them with --tag {}", tags.join(", --tag ")))
+            .into());
         }
     };
     let to_stdout = args.out == "-";
     if !to_stdout && !args.out.ends_with(".kb") {
-        return Err(Diagnostic::error("E416", format!("{} is no name of a program", args.out))
-            .help("programs end in .kb")
+        return Err(Diagnostic::error("E416", format!("{} is not a file name of a program", args.out))
+            .help("give a name that ends in .kb")
             .into());
     }
     let it = checked(session, set, &Said::new(&args.groups, &args.define)?, false)?;
@@ -60,7 +65,7 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
             let names: Vec<&str> = made.files.iter().map(|f| f.0.as_str()).collect();
             return Err(Diagnostic::error("E416", "this program needs data files beside it")
                 .note(names.join(", "))
-                .help("name a file: -o model.kb")
+                .help("write to a file: -o model.kb")
                 .into());
         }
         session.artefact(&made.text);
@@ -87,8 +92,8 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     let worlds = with_others(given)?;
     let [set] = &worlds[..] else {
         let tags: Vec<String> = worlds.iter().map(|s| s[0].path.display().to_string()).collect();
-        return Err(Diagnostic::error("E416", format!("{given} has programs of several tags"))
-            .help(format!("one of them is compiled: {}", tags.join(", ")))
+        return Err(Diagnostic::error("E416", format!("{given} has programs with several tags"))
+            .help(format!("choose one of them: {}", tags.join(", ")))
             .into());
     };
     let it = checked(session, set, &Said::new(&args.groups, &args.source.of.define)?, false)?;
@@ -144,8 +149,9 @@ pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path, lift
         let ranks = 0..it.world.programs.len();
         let parts = ranks.map(|at| data.array(it, w, at)).collect::<Result<Vec<_>, Diagnostic>>()?;
         let by = w.joined.as_ref().map_or(&[][..], |j| &j.by);
-        let whole = joined(parts, by)
-            .map_err(|why| Diagnostic::error("E553", format!("`{}` cannot be put together: {why}", w.key)))?;
+        let whole = joined(parts, by).map_err(|why| {
+            Diagnostic::error("E553", format!("`{}` cannot be assembled from its parts: {why}", w.key))
+        })?;
         list.push((w.key.clone(), whole));
     }
     if !list.is_empty() {
@@ -187,7 +193,7 @@ impl Stored {
             .note(file.display().to_string())
         })?;
         converted(&t, w.dtype).map_err(|why| {
-            Diagnostic::error("E552", format!("`{}` cannot be kept: {why}", w.key))
+            Diagnostic::error("E552", format!("`{}` cannot be stored: {why}", w.key))
                 .note(file.display().to_string())
         })
     }
@@ -294,7 +300,7 @@ fn named(
         if !there && !beside.is_some_and(|a| a.contains_key(&format!("in__{input}"))) {
             let d = Diagnostic::error("E561", format!("{shown} has no weight `{w}`"));
             let some = keys.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
-            found.push(d.note(format!("it has {some}")));
+            found.push(d.note(format!("the weights are {some}")));
         }
     }
     if found.has_errors() { Err(found.into()) } else { Ok(()) }

@@ -61,7 +61,7 @@ pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome
         (Err(_), Some(d)) => return Err(d.into()),
         (agreed, _) => agreed?,
     };
-    let words = ["the inputs beside the programs", "the inputs beside the model", "made inputs"];
+    let words = ["the inputs beside the programs", "the inputs beside the model", "generated inputs"];
     let from: Vec<&str> = words.iter().zip(agreed.from).filter(|w| w.1).map(|w| *w.0).collect();
     out.reference = Some(format!(
         "compared with the unsharded model {path}, both evaluated in f64 on {}: all {} of {} agree (largest difference {:.1e} of the largest element)",
@@ -80,7 +80,7 @@ fn zeros(given: &Given) -> bool {
 
 /// What no placement explains, where numbers say that it is right.
 fn unexplained(d: &Diagnostic) -> String {
-    let why = d.title.split_once("no parts of one program: ").map_or(&*d.title, |t| t.1);
+    let why = d.title.split_once("not compute parts of one program: ").map_or(&*d.title, |t| t.1);
     format!("no placement explains the programs: {why}")
 }
 
@@ -93,13 +93,13 @@ fn model(session: &mut Session, path: &str, it: &Checked) -> Outcome<Checked> {
     }
     let [set] = &worlds[..] else {
         let tags: Vec<&str> = worlds.iter().map(|s| s[0].tag.as_str()).collect();
-        return Err(Diagnostic::error("E416", format!("{path} has programs of several tags"))
-            .help(format!("name the file of one of them: {}", tags.join(", ")))
+        return Err(Diagnostic::error("E416", format!("{path} has programs with several tags"))
+            .help(format!("give the file of one of them: {}", tags.join(", ")))
             .into());
     };
     let groups = Groups::default();
     let wrong = |why: &str| {
-        Diagnostic::error("E416", format!("{path} is no unsharded model: {why}"))
+        Diagnostic::error("E416", format!("{path} is not an unsharded model: {why}"))
             .help("export the model of one rank, without collectives")
     };
     if set.len() > 1 {

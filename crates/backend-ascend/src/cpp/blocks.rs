@@ -24,7 +24,9 @@ impl Body<'_> {
                     VecOp::Add => "TROWSUM",
                     VecOp::Max => "TROWMAX",
                     VecOp::Min => "TROWMIN",
-                    _ => return Err(no_instruction(format!("rows are not combined by `{}`", which.name()))),
+                    _ => {
+                        return Err(no_instruction(format!("rows cannot be combined by `{}`", which.name())));
+                    }
                 };
                 let (d, s, w) = (self.tile(*dst)?, self.tile(*src)?, self.tile(*work)?);
                 out.push((0, format!("{name}({d}, {s}, {w});")));

@@ -214,7 +214,7 @@ impl<'k> Body<'k> {
                 }
                 Stmt::If { cond, then, other } => out.extend(self.branch(cond, then, other)?),
                 Stmt::Task { name, .. } => {
-                    return Err(refuse(format!("task {name} in a kernel for one core")));
+                    return Err(refuse(format!("a kernel for one core contains task {name}")));
                 }
                 Stmt::Op(op) => self.operation(op, &mut out)?,
             }
@@ -308,7 +308,7 @@ impl<'k> Body<'k> {
 
     pub(super) fn tile_info(&self, id: TileId) -> R<&'k Tile> {
         let k = self.k;
-        k.tiles.get(id.0 as usize).ok_or_else(|| refuse(format!("there is no tile number {}", id.0)))
+        k.tiles.get(id.0 as usize).ok_or_else(|| refuse(format!("tile number {} does not exist", id.0)))
     }
 
     /// Returns the object of a tile with a variable length.
@@ -336,7 +336,7 @@ impl<'k> Body<'k> {
     }
 
     pub(super) fn gm(&mut self, g: &Gm) -> R<String> {
-        let none = |what: &str, id: u32| refuse(format!("there is no {what} number {id}"));
+        let none = |what: &str, id: u32| refuse(format!("{what} number {id} does not exist"));
         let mut place = match g.object {
             Object::Tensor(t) => {
                 let i = t.0 as usize;
@@ -376,7 +376,7 @@ impl<'k> Body<'k> {
     fn counter(&mut self, id: SignalsId, index: &Expr) -> R<String> {
         let i = id.0 as usize;
         let name = self.names.signals.get(i).cloned();
-        let name = name.ok_or_else(|| refuse(format!("there is no array of signals number {i}")))?;
+        let name = name.ok_or_else(|| refuse(format!("array of signals number {i} does not exist")))?;
         self.uses.signals.insert(i);
         Ok(match constant(index) {
             Some(0) => name,
@@ -423,7 +423,7 @@ impl<'k> Body<'k> {
                 let (to, from) = (self.tile_info(*dst)?, self.tile_info(*src)?);
                 if to.elements != from.elements {
                     return Err(no_instruction(format!(
-                        "${} and ${} are converted as a whole and differ in length",
+                        "a conversion applies to whole tiles, and ${} and ${} differ in length",
                         to.name, from.name
                     )));
                 }
@@ -455,7 +455,9 @@ impl<'k> Body<'k> {
                 line(format!("WaitFor({counter}, {value}, window, error, detail);"));
             }
             Op::Release | Op::Acquire | Op::Complete => {
-                return Err(refuse("a fence of the schedule is left: pass `fences` has not run".into()));
+                return Err(refuse(
+                    "the kernel still contains a fence of the schedule: run pass `fences`".into(),
+                ));
             }
             Op::Barrier(Barrier::All) => line("pipe_barrier(PIPE_ALL);".into()),
             Op::Barrier(Barrier::Pipe(p)) => line(format!("pipe_barrier(PIPE_{});", DIALECT.pipe(*p))),
@@ -484,7 +486,7 @@ impl<'k> Body<'k> {
     fn vector(&mut self, op: VecOp, dst: TileId, args: &[VArg]) -> R<String> {
         let dtype = self.tile_info(dst)?.dtype;
         let d = self.tile(dst)?;
-        let shape = || no_instruction(format!("`{}` has other operands than it takes", op.name()));
+        let shape = || no_instruction(format!("`{}` has the wrong operands", op.name()));
         let name = match op {
             VecOp::Add => "TADD",
             VecOp::Sub => "TSUB",
@@ -534,7 +536,7 @@ impl<'k> Body<'k> {
         let Some(bits) = m.elements.checked_sub(MASK_SCRATCH).filter(|b| *b > 0 && m.dtype == DType::U8)
         else {
             return Err(no_instruction(format!(
-                "${} is no mask: u8, and {MASK_SCRATCH} bytes behind the bits",
+                "${} is not a mask: a mask is u8, with {MASK_SCRATCH} bytes after the bits",
                 m.name
             )));
         };

@@ -71,7 +71,7 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
 }
 
 fn task(tasks: &[Task], at: usize, text: &KernelText) -> Result<String, Diagnostic> {
-    let k = &tasks.get(at).ok_or_else(|| refuse("a program without a task".into()))?.kernel;
+    let k = &tasks.get(at).ok_or_else(|| refuse("the program has no task".into()))?.kernel;
     let list = task_tensors(k, tasks, at);
     if !k.scalars.iter().any(|s| s == CALL) {
         return Err(refuse(format!("kernel @{} has no scalar `{CALL}`", k.name)));

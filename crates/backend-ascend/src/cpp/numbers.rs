@@ -50,7 +50,7 @@ pub(super) fn number(d: DType, v: f64) -> Result<String, Diagnostic> {
         }
         DType::I32 => Err(no_instruction(format!("{v:?} is not a number of i32"))),
         _ => Err(no_instruction(format!(
-            "a vector instruction has the number {v:?}, and tiles of {d} have none"
+            "a vector instruction has the number {v:?}, which tiles of {d} do not support"
         ))),
     }
 }

@@ -67,7 +67,7 @@ impl Build<'_> {
 
     pub(super) fn vector(&mut self, op: VecOp, args: &[Val]) -> R<Val> {
         if self.nodes.len() > 2 * LONGEST {
-            return Err(self.refused("it becomes too many instructions", "compute it in several steps"));
+            return Err(self.refused("it becomes too many instructions", "split it into several kernels"));
         }
         let args = args
             .iter()
@@ -85,7 +85,7 @@ impl Build<'_> {
             Val::Id(i) => Ok(i),
             Val::Num(_) => match self.vector(VecOp::Fill, &[v])? {
                 Val::Id(i) => Ok(i),
-                Val::Num(_) => Err(self.refused("a number that is no register", "")),
+                Val::Num(_) => Err(self.refused("a number is used as a register", "")),
             },
         }
     }
@@ -126,13 +126,13 @@ impl Build<'_> {
             return Ok(Val::Num(n));
         }
         Err(self
-            .refused(format!("{v:?} is no i32"), "write a whole number of range, or convert the operands"))
+            .refused(format!("{v:?} is not an i32"), "write an integer in range, or convert the operands"))
     }
 
     /// Adds `a op b`. A number becomes the last operand if such a form gives the same bits.
     pub(super) fn bin(&mut self, op: ScalarBin, a: Val, b: Val) -> R<Val> {
         if op == ScalarBin::Div && !self.float() {
-            return Err(self.refused("the core does not divide integers", "convert to f32 first"));
+            return Err(self.refused("the core cannot divide integers", "convert to f32 first"));
         }
         if let (Val::Num(x), Val::Num(y)) = (a, b) {
             return Ok(Val::Num(self.fold(op, x, y)));
@@ -215,7 +215,7 @@ impl Build<'_> {
                 self.bin(ScalarBin::Max, a, other)
             }
             (_, false) => {
-                let why = format!("there is no {} of integers", op.name());
+                let why = format!("the core has no {} of integers", op.name());
                 Err(self.refused(why, "convert to f32 first"))
             }
             (ScalarUn::Sqrt, _) => self.function(VecOp::Sqrt, a),
@@ -247,7 +247,7 @@ impl Build<'_> {
             return Ok(if holds(cmp, a, b) { x } else { y });
         }
         if !self.float() {
-            return Err(self.refused("the core compares integers for equality alone", "convert to f32 first"));
+            return Err(self.refused("the core compares integers only for equality", "convert to f32 first"));
         }
         let ids = [self.id(a)?, self.id(b)?, self.id(x)?, self.id(y)?];
         let which = COMPARISONS.iter().position(|c| *c == cmp).unwrap_or(0) as u8;

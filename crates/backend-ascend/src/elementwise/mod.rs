@@ -36,7 +36,7 @@ pub fn chain(func: &ScalarFn, dtype: DType) -> Result<Chain, Diagnostic> {
 fn make(func: &ScalarFn, dtype: DType) -> R<Chain> {
     let mut b = Build { func, dtype, nodes: vec![], known: BTreeMap::new(), inexact: vec![] };
     if !dtype.reduces() {
-        return Err(b.refused(format!("{dtype} only moves"), "convert the operands first"));
+        return Err(b.refused(format!("kbc can only move {dtype}"), "convert the operands first"));
     }
     (0..func.params.len()).for_each(|i| {
         b.node(Node::Param(i));
@@ -44,8 +44,8 @@ fn make(func: &ScalarFn, dtype: DType) -> R<Chain> {
     let value = b.expr(&func.body)?;
     let result = b.id(value)?;
     if b.nodes.len() > LONGEST {
-        let why = format!("it becomes {} instructions; {LONGEST} are the most", b.nodes.len());
-        return Err(b.refused(why, "compute it in several steps"));
+        let why = format!("it needs {} instructions (limit: {LONGEST})", b.nodes.len());
+        return Err(b.refused(why, "split it into several kernels"));
     }
     let compute = if dtype.is_float() { DType::F32 } else { dtype };
     let (steps, result, registers) = allocate(&b.nodes, func.params.len(), result);

@@ -10,7 +10,7 @@ use kbc_tiles::backend::{Support, supported};
 
 /// Platforms of the runtime that have no profile, each with the reason.
 pub const UNDESCRIBED: [(&str, &str); 1] =
-    [("a5", "its instructions and its memory rules are not described in a target profile")];
+    [("a5", "there is no target profile for its instructions and memory rules")];
 
 /// Returns all platforms of the runtime.
 pub fn platforms() -> Vec<Support> {

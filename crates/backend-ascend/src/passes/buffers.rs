@@ -23,7 +23,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
             let title = format!("the tiles of {} need {at} bytes of {name}", kernel.name);
             return Err(Diagnostic::error("E450", title)
                 .note(format!("{} gives a kernel {most} bytes", profile.name))
-                .help("make the tiles smaller, or have fewer of them in use together")
+                .help("make the tiles smaller, or use fewer of them at the same time")
                 .into());
         }
     }

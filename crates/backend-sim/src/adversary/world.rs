@@ -415,7 +415,9 @@ impl<'p> World<'p> {
             let Some(Postponed { effect, born: _, call }) = self.postponed[t].pop_front() else { break };
             self.carried[t] += 1;
             if effect.bytes(self.program.schedule) > MAX_BYTES {
-                return Err(too_large(MAX_BYTES).primary(effect.span, "this result alone is too large"));
+                return Err(
+                    too_large(MAX_BYTES).primary(effect.span, "the result of this operation is too large")
+                );
             }
             let rank = self.flow.threads[t].rank;
             let mut data = vec![];
@@ -458,7 +460,7 @@ impl<'p> World<'p> {
     fn read(&mut self, t: usize, rank: u64, run: Run, span: Span) -> Result<Data, Diagnostic> {
         self.look(t, rank, run).map_err(|i| {
             nothing_there(self.program.schedule, rank, run.mem, i)
-                .primary(span, format!("read by {}, which may see it as it was", self.flow.place(t)))
+                .primary(span, format!("read by {}, which may still see the old data", self.flow.place(t)))
         })
     }
 

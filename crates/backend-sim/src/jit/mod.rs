@@ -170,13 +170,10 @@ impl Compiled<'_> {
             Some(result) => Ok(result),
             None => match interp::attempt(self.schedule, inputs, options) {
                 Err(why) => Err(why),
-                Ok(_) => Err(Diagnostic::error(
-                    "E992",
-                    "compiled code met a fault where the interpreter meets none",
-                )
-                .note("numbers of addresses beyond 63 bits are such a case")
-                .help("run it with `--engine interp`, and report this")
-                .into()),
+                Ok(_) => Err(Diagnostic::error("E992", "compiled code fails where the interpreter succeeds")
+                    .note("addresses beyond 63 bits are such a case")
+                    .help("run it with `--engine interp`, and report this")
+                    .into()),
             },
         }
     }

@@ -288,7 +288,10 @@ impl Builder<'_, '_, '_> {
                 let value = self.e.expr(value);
                 let s = &self.e.program.schedule.signals[*signal as usize];
                 if !s.form.fresh() {
-                    return Err(format!("nobody says what @{} holds when it is waited for", s.name));
+                    return Err(format!(
+                        "the initial value of @{} is unknown when a rank waits for it",
+                        s.name
+                    ));
                 }
                 self.wait(s.form, counter, value);
             }

@@ -224,39 +224,46 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.report.push(code, span, declared, || match why {
             Blank::Forgotten => Diagnostic::error(
                 "E349",
-                format!("{place} is read in call {call} when its rank may be in the next"),
+                format!("{place} is read in call {call} while its rank may already be in the next call"),
             )
             .primary(span, format!("read here, in call {call}"))
-            .secondary(declared, "holds nothing at the start of a call")
-            .help("let the rank wait, before its call ends, until everybody has read it"),
+            .secondary(declared, "this is empty at the start of every call")
+            .help("let the rank wait before the end of its call until all ranks have read it"),
             Blank::Nothing if matches!(mem, Mem::Slot(..)) => {
-                Diagnostic::error("E344", format!("{place} holds nothing"))
-                    .primary(span, "read here, and never written before")
-                    .help("fill the slot first, or declare the window `zero`")
+                Diagnostic::error("E344", format!("{place} is empty"))
+                    .primary(span, "read here, and no operation has written it before")
+                    .help("write the slot first, or declare the window `zero`")
             }
-            Blank::Nothing => Diagnostic::error("E344", format!("{place} holds nothing in call {call}"))
-                .primary(span, "read here, and not written before in this call")
-                .help("buffers but inputs hold nothing at the start of a call"),
-            Blank::Left(r) => Diagnostic::error("E344", format!("{place} holds what no contract speaks of"))
-                .primary(span, format!("read here, in call {call}"))
-                .secondary(region(r).span, format!("region {} left it there", region(r).name))
-                .note("a region's contract says what its `end` clauses name, and nothing of other elements")
-                .help("read what the contract names, or name these elements in an `end` clause"),
-            Blank::Unfinished(r) => {
-                Diagnostic::error("E344", format!("{place} is read before its region has finished it"))
-                    .primary(span, format!("read here, in call {call}"))
-                    .secondary(region(r).span, format!("region {} is still at work here", region(r).name))
-                    .help("read it after the region is over on this rank")
-            }
+            Blank::Nothing => Diagnostic::error("E344", format!("{place} is empty in call {call}"))
+                .primary(span, "read here, and no operation of this call has written it before")
+                .help("at the start of a call all buffers except inputs are empty"),
+            Blank::Left(r) => Diagnostic::error(
+                "E344",
+                format!("{place} is not covered by the contract of the region that last wrote it"),
+            )
+            .primary(span, format!("read here, in call {call}"))
+            .secondary(region(r).span, format!("region {} wrote it", region(r).name))
+            .note("after a region, only elements that its `end` clauses name have a known value")
+            .help("read only elements that the contract names, or add an `end` clause for these elements"),
+            Blank::Unfinished(r) => Diagnostic::error(
+                "E344",
+                format!("{place} is read before the region that writes it has ended"),
+            )
+            .primary(span, format!("read here, in call {call}"))
+            .secondary(region(r).span, format!("region {} is still running", region(r).name))
+            .help("read it after the region has ended on this rank"),
             Blank::Later(r) => {
                 let name = &region(r).name;
                 Diagnostic::error(
                     "E344",
-                    format!("{place} holds what region {name} writes, which stands later"),
+                    format!("{place} is written by region {name}, which comes later in the schedule"),
                 )
                 .primary(span, format!("read here, in call {call}"))
-                .secondary(region(r).span, "a region reads what the host and the regions above it write")
-                .help("put the region that writes before the region that reads")
+                .secondary(
+                    region(r).span,
+                    "a region can read only data that the host or earlier regions write",
+                )
+                .help("move the region that writes before the region that reads")
             }
         });
     }
@@ -320,11 +327,11 @@ impl<'p, C: Contents> Engine<'p, C> {
         };
         self.report.push("E336", span, r.span, || {
             let name = &r.operands[operand as usize].name;
-            let text = format!("{by} writes {name} of rank {rank} while region {} works on it", r.name);
+            let text = format!("{by} writes {name} of rank {rank} while region {} uses it", r.name);
             Diagnostic::error("E336", text)
                 .primary(span, format!("written here, in call {call}"))
-                .secondary(r.span, "this region's contract speaks of what is there")
-                .help("write it before the region begins on that rank, or after it is over there")
+                .secondary(r.span, "the contract of this region describes this data")
+                .help("write it before the region begins on that rank or after the region has ended there")
         });
     }
 
@@ -479,7 +486,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.report.push("E363", span, Span::NONE, || {
                 Diagnostic::error("E363", why)
                     .primary(span, format!("on rank {}", setup.rank(rank)))
-                    .help("parts are numbered from 0, and sizes of both sides agree on every rank")
+                    .help("parts are numbered from 0, and the sizes of both sides must agree on every rank")
             });
             return;
         }

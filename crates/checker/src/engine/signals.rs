@@ -214,16 +214,16 @@ impl<'p, C: Contents> Engine<'p, C> {
         let rank = |stream: u32| setup.rank(u64::from(stream) / setup.width as u64);
         let (name, rank, missing) = (self.counter_name(rep, counter), rank(by), missing.map(|m| rank(m.0)));
         self.report.push("E358", span, wait, || {
-            let here = format!("rank {rank} counts here, and nothing says that the wait is over");
+            let here = format!("rank {rank} notifies here, and nothing ensures that the wait has ended");
             match missing {
-                None => Diagnostic::error("E358", format!("rank {rank} may be one notify ahead of {name}"))
+                None => Diagnostic::error("E358", format!("rank {rank} may notify {name} twice before the waiting rank sees the first notify"))
                     .primary(span, here)
-                    .secondary(wait, "this wait then finds the sense that it had before, and misses the one it is for")
-                    .help("let the waiting rank answer before the next notify, take two sets of counters in turn, or wait for an epoch"),
-                Some(m) => Diagnostic::error("E358", format!("a notify may stand in for another in {name}"))
+                    .secondary(wait, "this wait then finds the old sense and misses the notify that it expects")
+                    .help("let the waiting rank acknowledge before the next notify, alternate between two sets of counters, or wait for an epoch"),
+                Some(m) => Diagnostic::error("E358", format!("a wait for {name} may take the notify of another rank"))
                     .primary(span, here)
-                    .secondary(wait, format!("this wait may take it for that of rank {m}, which is still to come"))
-                    .help("let those who wait answer before anybody counts again, or use a counter for each writer"),
+                    .secondary(wait, format!("this wait may take it for the notify of rank {m}, which has not been sent yet"))
+                    .help("let the waiting ranks acknowledge before the next notify, or use a separate counter per writer"),
             }
         });
     }
@@ -234,9 +234,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         let rank = |stream: u32| setup.rank((stream / setup.width as u32) as u64);
         self.report.push("E351", now.1, first.1, || {
             Diagnostic::error("E351", format!("{name} has two writers"))
-                .primary(now.1, format!("rank {} counts here", rank(now.0)))
-                .secondary(first.1, format!("rank {} counts here", rank(first.0)))
-                .help("use a counter for each writing stream")
+                .primary(now.1, format!("rank {} notifies here", rank(now.0)))
+                .secondary(first.1, format!("rank {} notifies here", rank(first.0)))
+                .help("use a separate counter per writing stream")
         });
     }
 
@@ -249,7 +249,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             Diagnostic::error("E351", format!("two streams wait for {name}"))
                 .primary(now, "here")
                 .secondary(first, "and here")
-                .help("let one of them wait, and the other `await` an event of it")
+                .help("let one stream wait, and let the other `await` an event of that stream")
         });
     }
 }
@@ -258,8 +258,8 @@ impl<'p, C: Contents> Engine<'p, C> {
 fn stale(setup: &super::Setup, counter: u32, form: Form, span: Span) -> Diagnostic {
     let signal = setup.schedule.signal(setup.program.counter_name(counter).0);
     let name = &signal.name;
-    Diagnostic::error("E367", format!("nothing says what @{name} holds at first"))
-        .primary(span, "this wait goes by what it finds there")
-        .secondary(signal.span, format!("{} counter counts from nothing else", form.article()))
-        .help(format!("if the allocation is zeroed before any rank runs, say so: `{} fresh`", form.name()))
+    Diagnostic::error("E367", format!("the initial value of @{name} is unknown"))
+        .primary(span, "this wait depends on the initial value")
+        .secondary(signal.span, format!("{} counter has no other starting point", form.article()))
+        .help(format!("if the counter is zeroed before any rank runs, declare it: `{} fresh`", form.name()))
 }

@@ -78,11 +78,11 @@ impl<C: Contents> Meaning<'_, C> {
         Trouble {
             code: "E343",
             text: format!(
-                "{} is not a run of whole parts of what {} was filled with",
+                "{} does not consist of whole parts of the data in {}",
                 self.chunk(at, a),
                 self.name(at, a.operand)
             ),
-            help: "cut a scratch operand the same way throughout the region",
+            help: "divide a scratch operand into the same parts throughout the region",
         }
     }
 
@@ -166,7 +166,7 @@ impl<C: Contents> Meaning<'_, C> {
             let from = inner(p.operand, p.lo);
             if from.is_none() || from != inner(operand, lo) {
                 return Err(format!(
-                    "in region {} several chunks that move with the rank, or differ in length, change their places at once",
+                    "in region {} several chunks that depend on the rank or differ in length change their places at once",
                     setup.schedule.regions[at.region as usize].name
                 ));
             }

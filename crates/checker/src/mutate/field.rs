@@ -79,7 +79,7 @@ impl Change {
             Change::Zero => "zero".into(),
             Change::One => "one".into(),
             Change::Doubled => "twice as much".into(),
-            Change::Reversed => "from the other end".into(),
+            Change::Reversed => "counted from the other end".into(),
             Change::Even => "rounded down to an even number".into(),
             Change::Fewer => "one fewer of them".into(),
             Change::Call => "plus the number of the call".into(),
@@ -91,7 +91,7 @@ impl Change {
             Change::Own(i) => format!("coordinate {i} of the rank itself"),
             Change::Moved(i) => format!("with coordinate {i} one more"),
             Change::Wider(i) => format!("also where coordinate {i} is 0"),
-            Change::Not => "turned round".into(),
+            Change::Not => "negated".into(),
             Change::Always => "always true".into(),
             Change::Operator => "with a similar operator".into(),
             Change::Unwrapped => "without its `mod`".into(),
@@ -113,7 +113,7 @@ impl Change {
             Change::Zero => "zero",
             Change::One => "one",
             Change::Doubled => "twice as much",
-            Change::Reversed => "from the other end",
+            Change::Reversed => "counted from the other end",
             Change::Even => "rounded down to an even number",
             Change::Fewer => "one fewer of them",
             Change::Call => "plus `call`",
@@ -125,7 +125,7 @@ impl Change {
             Change::Own(_) => "the rank's own coordinate",
             Change::Moved(_) => "as the next rank has it",
             Change::Wider(_) => "also on coordinate 0",
-            Change::Not => "turned round",
+            Change::Not => "negated",
             Change::Always => "always true",
             Change::Operator => "a similar operator",
             Change::Unwrapped => "without `mod`",
@@ -229,15 +229,13 @@ pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
     match field {
         Field::Hint(what, _) => match *what {
             "rank" | "size" | "variable" => None,
-            "collective" => Some("the name of a collective is for people, its clauses are what counts"),
-            _ => {
-                Some("things are named by number in a schedule, their names are for people and for the text")
-            }
+            "collective" => Some("the name of a collective has no effect; its clauses have"),
+            _ => Some("a schedule refers to things by number; their names have no effect"),
         },
-        Field::Label(_) => Some("labels are for reports"),
-        Field::SignalUse(_) => Some("what a signal is for is documentation, which nobody believes"),
+        Field::Label(_) => Some("labels appear only in reports"),
+        Field::SignalUse(_) => Some("the use of a signal is documentation that nothing relies on"),
         Field::Body(_) => Some(
-            "its statements have mutants of their own: left out, done twice, moved; those of a host have only their fields",
+            "its statements have their own mutants: removed, duplicated, moved; host statements have only their fields",
         ),
         Field::Expr(..)
         | Field::Ref(..)

@@ -180,7 +180,7 @@ pub fn against<'a>(
     };
     if ns == 0.0 {
         let moved = timing.links.iter().any(|l| l.messages > 0);
-        bottleneck = if moved { "nothing limits what moves" } else { "nothing to move" }.to_owned();
+        bottleneck = if moved { "no link limits the transfers" } else { "no data to move" }.to_owned();
     }
     if timing.ns < ns * (1.0 - 1e-9) {
         return Err(below(schedule, &schedule.name, timing.ns, ns));
@@ -206,7 +206,7 @@ fn whole(
 ) -> Result<(f64, String), Diagnostics> {
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled)?;
-    let mut best = (0.0, "nothing to move".to_owned());
+    let mut best = (0.0, "no data to move".to_owned());
     let mut offer = |ns: f64, what: &dyn Fn() -> String| {
         // Of rows that differ only in the last bits, the first is kept.
         if ns > best.0 * (1.0 + 1e-12) {
@@ -221,7 +221,7 @@ fn whole(
     let (ns, what) = together(topology, &pairs);
     offer(ns, &|| what.clone());
     offer(chain::longest(schedule, &program, topology, needs)?, &|| {
-        "latency of one collective after another".to_owned()
+        "latency of the chain of collectives".to_owned()
     });
     for (ns, what) in work::rows(schedule, &program, topology, &groups, (runs, pieces))? {
         offer(ns, &|| what.to_owned());
@@ -321,8 +321,8 @@ fn below(schedule: &Schedule, what: &str, time: f64, bound: f64) -> Diagnostics 
     if let Err(own) = analyse::proof(schedule) {
         return own;
     }
-    Diagnostic::error("E990", format!("{what} takes {time} ns, below its bound of {bound} ns"))
-        .note("one of the two is wrong: an error of kbc, not of the program")
+    Diagnostic::error("E990", format!("{what} takes {time} ns, which is below its bound of {bound} ns"))
+        .note("one of the two is wrong; this is an error of kbc, not of the program")
         .help("please report it with the program")
         .into()
 }

@@ -92,7 +92,7 @@ pub(super) fn named(region: &Region, problem: &Problem) -> String {
         kind if kind == name => name.to_owned(),
         "all_to_all" => name.to_owned(),
         "all_gather" if name == "barrier" => name.to_owned(),
-        kind => format!("{name} (a {kind} at least)"),
+        kind => format!("{name} (at least a {kind})"),
     }
 }
 

@@ -55,7 +55,7 @@ pub fn target(name: &str) -> Outcome<Option<&'static dyn Target>> {
         return Ok(None);
     }
     let usage = |d: Diagnostic| {
-        let d = d.note(format!("target {SIM} proves and executes schedules here"));
+        let d = d.note(format!("target {SIM} proves and executes schedules on this computer"));
         let d = match nearest(name, [SIM]) {
             Some(near) => d.help(format!("did you mean `{near}`?")),
             None => d,
@@ -86,7 +86,7 @@ pub fn kernel(
     target: &str,
 ) -> Outcome<Emitted> {
     let Some(profile) = self::target(target)? else {
-        return Err(Diagnostic::error("E416", format!("nothing is emitted for target {target}")).into());
+        return Err(Diagnostic::error("E416", format!("there is no emitted code for target {target}")).into());
     };
     for_profile(workspace, built, schedule, profile, &mut Unwatched)
 }
@@ -105,7 +105,7 @@ pub fn for_profile(
     workspace.stage(Stage::Emit);
     watch.begins();
     let family = family(workspace, built, schedule, profile)?;
-    watch.ends("other sizes, made and proven");
+    watch.ends("other sizes, built and proven");
     let kernel = complete(&family.kernel, profile, watch)?;
     Ok(Emitted { family, kernel, profile })
 }
@@ -287,9 +287,9 @@ fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagn
     let own = family.samples.first().map_or(0, |m| m.instance.count);
     if let Some((r, b)) = family.ranks.iter().map(|r| (r, window(*r, own))).find(|(_, b)| *b > LARGEST_WINDOW)
     {
-        let needed = format!("on {r} ranks a rank's window has {b} bytes");
-        return Err(Diagnostic::error("E472", format!("{needed}; {LARGEST_WINDOW} is the most"))
-            .help("use fewer elements, or an algorithm with fewer or smaller slots (kbc explain window)")
+        let needed = format!("on {r} ranks the window of a rank has {b} bytes");
+        return Err(Diagnostic::error("E472", format!("{needed} (limit: {LARGEST_WINDOW})"))
+            .help("use fewer elements, or an algorithm with fewer or smaller slots (see kbc explain window)")
             .into());
     }
     let count = family.count.as_ref().map(|parameter| {
@@ -322,7 +322,7 @@ fn evidence(emitted: &Emitted, report: &Report, claim: &Claim) -> Vec<Evidence> 
         Some(c) => say(
             "proven",
             format!(
-                "schedules of {} (ranks x {}), at which all chunk boundaries are distinct; other counts by monotone cuts",
+                "schedules of {} (ranks x {}), at which all chunk boundaries are distinct; other counts follow because boundaries grow with the count",
                 sizes.join(", "),
                 c.parameter
             ),
@@ -330,7 +330,7 @@ fn evidence(emitted: &Emitted, report: &Report, claim: &Claim) -> Vec<Evidence> 
         None if sizes.is_empty() => say("proven", format!("the schedule of {} ranks", own.join(" x "))),
         None => say("proven", format!("schedules of {} ranks", sizes.join(", "))),
     }
-    say("traced", "at these sizes every rank's instructions are those of the proven schedule".into());
+    say("traced", "at these sizes the instructions of every rank equal those of the proven schedule".into());
     say("verified", "tile level: memory, types, flags, fences, limits".into());
     if let Some(c) = &report.compare {
         let worst = c.max_err.map_or_else(|| "not finite".to_owned(), |e| e.to_string());

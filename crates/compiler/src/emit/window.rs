@@ -34,7 +34,7 @@ pub fn text(
     out += &window_text(&emitted.kernel, ranks, elements.unwrap_or(0))?;
     let walked = count(verified.calls_walked, "call");
     let calls = if verified.calls == "any" { "any number of calls" } else { "the first call" };
-    out += &format!("proven of the schedule, at these sizes: safe for {calls} ({walked} walked)");
+    out += &format!("proven for the schedule at these sizes: safe for {calls} ({walked} checked)");
     if let Some(range) = verified.counter_range {
         out += &format!("; no 32-bit counter overflows in {range} calls");
     }

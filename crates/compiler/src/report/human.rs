@@ -98,19 +98,15 @@ pub fn human(r: &Report) -> String {
         line("collectives: none".into());
     }
     if let Some(v) = &r.verified {
-        let calls = if v.calls == "any" {
-            "on the first call and on any later one at any skew"
-        } else {
-            "on the first call"
-        };
+        let calls = if v.calls == "any" { "for every call at any skew" } else { "for the first call" };
         let what = if r.torch.is_empty() {
             v.shown.as_str()
         } else {
             // Whether the ranks together compute one program is reported separately.
-            "race-free, deadlock-free, and every collective gives what it says"
+            "race-free, deadlock-free, and every collective keeps its contract"
         };
         line(format!(
-            "verified: {what}, {calls} ({} and {} walked; meaning: {})",
+            "verified: {what} {calls} ({} and {} checked; meaning: {})",
             count(v.ranks_walked, "rank"),
             count(v.calls_walked, "call"),
             v.meaning
@@ -126,8 +122,9 @@ pub fn human(r: &Report) -> String {
             a.elements,
             match (&a.failure, &r.compare) {
                 (Some(f), _) => f.as_str(),
-                (None, Some(c)) if !crate::analyse::passes(c) => "all as in peace, which is wrong",
-                (None, _) => "all as in peace",
+                (None, Some(c)) if !crate::analyse::passes(c) =>
+                    "all equal to the undisturbed run, which is wrong",
+                (None, _) => "all equal to the undisturbed run",
             }
         ));
     }
@@ -149,10 +146,10 @@ pub fn human(r: &Report) -> String {
             line(format!("  communication: {}, {} of it exposed", time(all), time(exposed)));
         }
         if !r.chosen.is_empty() {
-            line(format!("  chosen for this machine, not published: {}", r.chosen.join("; ")));
+            line(format!("  estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
         }
         if !r.unlimited.is_empty() {
-            line(format!("  not limited on this machine: {}", r.unlimited.join(", ")));
+            line(format!("  assumed infinitely fast: {}", r.unlimited.join(", ")));
         }
         if let Some(simulated) = r.simulated.as_ref().filter(|_| ranks(r) > SMALL) {
             line(format!("  simulated: {simulated}"));
@@ -170,7 +167,7 @@ pub fn human(r: &Report) -> String {
             _ => String::new(),
         };
         line(format!("emitted {} for {}: {}", e.kernel, e.target, e.out));
-        line(format!("  serves {} ranks{counts}", ranks.join(", ")));
+        line(format!("  for {} ranks{counts}", ranks.join(", ")));
         line(format!(
             "  {}, {}, {} PIPE_ALL ({} in loops over tiles), {} dsb",
             count(e.files.len() as u64, "file"),
@@ -194,7 +191,7 @@ pub fn human(r: &Report) -> String {
     for a in &r.algorithms {
         let words: Vec<&str> = a.costs.iter().filter_map(|c| c.split(' ').next()).collect();
         line(format!(
-            "{} {}{}: right on {} up to {}{}, {} proven{}{}",
+            "{} {}{}: correct on {} up to {}{}, {} proven{}{}",
             a.collective,
             a.algorithm,
             if a.variants == 0 { String::new() } else { format!(" (and {})", count(a.variants, "variant")) },
@@ -225,7 +222,7 @@ pub fn human(r: &Report) -> String {
     let shown = r.torch.iter().all(|t| t.placements.shown || t.placements.reference.is_some());
     // A check is ok if everything was proven, a run if its comparisons passed.
     if !shown && (r.ok || r.command == "check") {
-        line("nothing wrong was found, and not everything is shown".into());
+        line("no error was found, but not everything was proven".into());
     } else if r.ok {
         line("ok".into());
     } else if r.unchecked.is_empty() || wrong(r) {
@@ -253,7 +250,7 @@ fn perturb(p: &PerturbReport, line: &mut impl FnMut(String)) {
         time(p.max_ns)
     ));
     line(format!(
-        "  worst: seed {}, {} and {} perturbed; bound of that machine {}",
+        "  worst: seed {}, {} and {} perturbed; bound on that machine {}",
         p.worst_seed,
         count(p.ranks, "rank"),
         count(p.links, "link"),
@@ -268,7 +265,7 @@ fn perturb(p: &PerturbReport, line: &mut impl FnMut(String)) {
         ));
     }
     if p.blame.is_empty() {
-        line("  nothing that is perturbed lies on its critical path".into());
+        line("  no perturbed rank or link is on its critical path".into());
     }
 }
 
@@ -332,19 +329,16 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
     }
     let terms = c.terms_err.map(|e| if e == 0.0 { "0".to_owned() } else { format!("{e:.1e}") });
     if c.beyond > 0 {
-        let most = terms.map_or_else(|| "the largest infinite".into(), |t| format!("the largest {t}"));
+        let most = terms.map_or_else(|| "the largest is infinite".into(), |t| format!("the largest is {t}"));
         line(format!(
-            "  {} of them are further off than {OUTER:e} of the sum of their absolute terms: {most}",
+            "  {} of them differ by more than {OUTER:e} of the sum of their absolute terms: {most}",
             c.beyond
         ));
     } else if let Some(terms) = terms {
         line(format!("  largest error {terms} of the sum of its absolute terms (limit {OUTER:e})"));
     }
     if c.unbounded > 0 {
-        line(format!(
-            "  nothing is said of {} of them: no bound of their rounding errors is known",
-            c.unbounded
-        ));
+        line(format!("  {} of them are not judged: no bound of their rounding errors is known", c.unbounded));
     }
     if let (Some(w), true) = (&c.worst, c.mismatches > 0) {
         let index: Vec<String> = w.index.iter().map(u64::to_string).collect();
@@ -382,12 +376,15 @@ fn imported(i: &super::ImportReport, line: &mut impl FnMut(String)) {
     }
     line(match i.postcondition {
         "not checked" => {
-            format!("  postcondition: not checked, `{}` has none; --post FILE gives one", i.collective)
+            format!(
+                "  postcondition: not checked, because `{}` has none; give one with --post FILE",
+                i.collective
+            )
         }
         other => format!("  postcondition: {other}"),
     });
     if i.uninitialised > 0 {
-        line(format!("  reads of memory that holds nothing: {}", i.uninitialised));
+        line(format!("  reads of empty memory: {}", i.uninitialised));
     }
     if i.races > 0 {
         line(format!("  races: {}", i.races));

@@ -150,7 +150,7 @@ pub fn links(r: &Report, line: &mut impl FnMut(String)) {
     let idle = total - used.min(total);
     let share = 100.0 * idle as f64 / total as f64;
     let queueing = match r.queue_ns {
-        Some(ns) if ns > 0.0 => format!("; queueing {} in all", time(ns)),
+        Some(ns) if ns > 0.0 => format!("; total queueing {}", time(ns)),
         _ => String::new(),
     };
     line(format!(
@@ -161,7 +161,7 @@ pub fn links(r: &Report, line: &mut impl FnMut(String)) {
     let waited: f64 = r.memories.iter().map(|m| m.queue_ns).sum();
     if let Some(m) = r.memories.first() {
         let queueing =
-            if waited > 0.0 { format!("; queueing {} in all", time(waited)) } else { String::new() };
+            if waited > 0.0 { format!("; total queueing {}", time(waited)) } else { String::new() };
         line(format!("memories: busiest {} {}{queueing}", m.memory, time(m.busy_ns)));
     }
 }

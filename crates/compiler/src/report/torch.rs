@@ -115,7 +115,7 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
     let tag = if t.tag.is_empty() { String::new() } else { format!(" {}", t.tag) };
     let part = match t.ranks.len() as u64 == t.world {
         true => String::new(),
-        false => format!(" (rank {} alone: collectives are not matched with other ranks)", list(&t.ranks)),
+        false => format!(" (only rank {}: collectives are not matched with other ranks)", list(&t.ranks)),
     };
     let version = if t.version.is_empty() { String::new() } else { format!(" {}", t.version) };
     line(format!("{file}: torch{version}{tag}, {}{part}", count(t.world, "rank")));
@@ -130,7 +130,7 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
         line(format!("  group {}: ranks {}{from}", g.name, list(&g.ranks)));
     }
     let all = t.operations.iter().map(|o| o.count).sum();
-    let more = if t.alike { "" } else { " on the first rank; other ranks have others" };
+    let more = if t.alike { "" } else { " on the first rank; other ranks have other groups" };
     line(format!("operations: {}{more}", count(all, "node")));
     let mut spaces: Vec<(&str, Vec<String>)> = vec![];
     for o in &t.operations {
@@ -148,7 +148,7 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
         t.operations.iter().filter(|o| o.operation.contains("redistribute")).map(|o| o.count).sum();
     line(match t.collectives.is_empty() {
         true if changes > 0 => {
-            format!("collectives: those of {}, which `kbc compile` shows", count(changes, "redistribute"))
+            format!("collectives: those of {}; `kbc compile` lists them", count(changes, "redistribute"))
         }
         true => "collectives: none".into(),
         false => "collectives".into(),
@@ -171,13 +171,13 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
 /// Formats the placements, and what was not shown about them.
 pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
     if p.said {
-        line("placements: those that the graph of DTensors says".into());
+        line("placements: those of the graph of DTensors".into());
         return;
     }
     line(match (p.shown, &p.axes[..]) {
-        (true, []) => "placements: one rank has everything".into(),
+        (true, []) => "placements: one rank holds everything".into(),
         (true, axes) => format!(
-            "placements over {}: the ranks compute parts of one program, by the data of their inputs, or what groups.json says of these, and by the collectives",
+            "placements over {}: the ranks compute parts of one program, according to the data of their inputs (or groups.json) and the collectives",
             axes.join(", ")
         ),
         (false, _) => "placements: not shown".into(),
@@ -210,7 +210,7 @@ pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
         (Some(how), _) => how.clone(),
         (None, Some(why)) => why.clone(),
         (None, None) => {
-            "not compared with an unsharded model (--reference FOLDER): stored results are the programs' own"
+            "not compared with an unsharded model (give one with --reference FOLDER): the stored results come from these programs themselves"
                 .into()
         }
     });

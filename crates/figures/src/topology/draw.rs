@@ -316,12 +316,12 @@ impl Drawing<'_> {
         if self.t.nodes.iter().any(|n| n.switch) {
             shapes.push("square: switch, holds no rank".into());
         }
-        shapes.push("traffic keeps to the right of its link".into());
+        shapes.push("traffic is drawn on the right of its link".into());
         if self.stubs {
-            shapes.push("stubs at the edge: links around, from one end of a row to the other".into());
+            shapes.push("stubs at the edge: wrap-around links from one end of a row to the other".into());
         }
         if hidden > 0 {
-            shapes.push(format!("{hidden} names have no room"));
+            shapes.push(format!("{hidden} names are hidden for lack of space"));
         }
         lines.push(shapes.join(" · "));
         for line in lines {

@@ -92,7 +92,7 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
         .nodes
         .iter()
         .map(|node| {
-            let wrong = || Fault::new(format!("{} is no place on {} axes", node.name, axes.len()));
+            let wrong = || Fault::new(format!("{} is not a position on {} axes", node.name, axes.len()));
             if node.at.len() != axes.len() {
                 return Err(wrong());
             }

@@ -112,9 +112,7 @@ impl Topology {
         }
         for (count, most, what) in [(n, MAX_NODES, "nodes"), (self.links.len(), MAX_LINKS, "links")] {
             if count > most {
-                return Err(Fault::new(format!(
-                    "{count} {what} are more than the {most} that can be told apart"
-                )));
+                return Err(Fault::new(format!("{count} {what} cannot be distinguished (limit: {most})")));
             }
         }
         for l in &self.links {

@@ -39,8 +39,8 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
     if same(text, &out) {
         return Ok(out);
     }
-    Err(Diagnostic::error("E995", "the formatted text would not be the same program")
-        .primary(Span::new(file, 0, 0), "this file is left as it is")
+    Err(Diagnostic::error("E995", "formatting would change the meaning of this program")
+        .primary(Span::new(file, 0, 0), "this file was not changed")
         .into())
 }
 

@@ -98,17 +98,22 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
         match cx.params.extra(name)? {
             None => Ok(0),
             Some(Number::Int(i)) if i >= 0 => Ok(i as u64),
-            Some(v) => Err(Diagnostic::error("E221", format!("{name} = {v} where a count is wanted"))
-                .help(format!("give -D {name}= an integer that is not below zero"))
-                .into()),
+            Some(v) => {
+                Err(Diagnostic::error("E221", format!("invalid value {name} = {v}: expected a count"))
+                    .help(format!("give -D {name}=N with an integer N of at least 0"))
+                    .into())
+            }
         }
     };
     let (n, root) = (count("n")?, count("root")?);
     let axis = cx.mesh.axes.first().cloned().unwrap_or(Axis { name: "tp".into(), size: 1, parts: vec![] });
     if rooted && root >= axis.size {
-        return Err(Diagnostic::error("E221", format!("root = {root} is no rank of {}", axis.size))
-            .help(format!("ranks are 0..{}", axis.size))
-            .into());
+        return Err(Diagnostic::error(
+            "E221",
+            format!("root = {root} is not one of the {} ranks", axis.size),
+        )
+        .help(format!("valid ranks: 0..{}", axis.size))
+        .into());
     }
     let cut = Cut { axes: vec![axis.name.clone()], rule: CutRule::Even };
     let whole = TensorType::replicated(DType::F32, &[n]);

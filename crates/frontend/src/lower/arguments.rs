@@ -50,14 +50,14 @@ impl<'c> Arguments<'c> {
 
 /// Returns the message for an argument with an invalid value.
 pub(super) fn cannot(named: &Named, wanted: &str) -> Diagnostic {
-    Diagnostic::error("E006", format!("`{}:` cannot be this", named.name.node))
-        .primary(named.span, format!("wanted: {wanted}"))
+    Diagnostic::error("E006", format!("invalid value of argument `{}`", named.name.node))
+        .primary(named.span, format!("expected {wanted}"))
 }
 
 /// Returns the message for a required argument that is missing.
 pub(super) fn missing(call: &Call, name: &str, form: &str) -> Diagnostic {
     Diagnostic::error("E006", format!("`{}` needs `{name}:`", call.name.node))
-        .primary(call.name.span, "not given")
+        .primary(call.name.span, "this argument is missing")
         .help(format!("write {form}"))
 }
 
@@ -65,7 +65,9 @@ pub(super) fn missing(call: &Call, name: &str, form: &str) -> Diagnostic {
 fn expr(named: &Named) -> Result<&Expr, Diagnostic> {
     match &named.value {
         OptionValue::Expr(e) => Ok(e),
-        OptionValue::Use(..) | OptionValue::List(_) | OptionValue::Rows(_) => Err(cannot(named, "one value")),
+        OptionValue::Use(..) | OptionValue::List(_) | OptionValue::Rows(_) => {
+            Err(cannot(named, "a single value"))
+        }
     }
 }
 
@@ -107,10 +109,11 @@ impl Cx<'_> {
         let from_last = usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
         let at = rank.and_then(|rank| rank.checked_sub(from_last));
         if at.is_none() {
-            let of = rank.map_or_else(|| "a value whose dimensions are not known here".into(), dimensions);
+            let of = rank
+                .map_or_else(|| "a value whose number of dimensions is not known here".into(), dimensions);
             found.push(
-                Diagnostic::error("E221", format!("`{}: {n}` of {of}", named.name.node))
-                    .primary(named.span, "below zero a dimension counts from the last one, which is -1"),
+                Diagnostic::error("E221", format!("`{}: {n}` is out of range for {of}", named.name.node))
+                    .primary(named.span, "dimensions count from 0; negative numbers count from the end, where -1 is the last one"),
             );
         }
         at
@@ -147,8 +150,8 @@ impl Cx<'_> {
             OptionValue::Expr(Expr { kind: ExprKind::Tuple(_), span }) => {
                 found.push(super::later(
                     *span,
-                    "a collective over several axes at once is",
-                    "write one collective after another, or join the axes in the mesh: sys[tp]",
+                    "a collective over several axes is",
+                    "write one collective per axis, or join the axes in the mesh: sys[tp]",
                 ));
                 None
             }

@@ -147,9 +147,9 @@ impl Lowering<'_> {
         }
         if !told {
             self.found.push(
-                Diagnostic::error("E231", "the sizes of this value are not known before placements are")
-                    .primary(at, "its collective may change them")
-                    .help("give it a type: `let y: f32[25, 384] = ..`"),
+                Diagnostic::error("E231", "the sizes of this value are not known yet: they depend on placements that kbc still has to choose")
+                    .primary(at, "the collective may change its sizes")
+                    .help("give the value a type: `let y: f32[25, 384] = ..`"),
             );
         }
         None
@@ -188,14 +188,14 @@ impl Lowering<'_> {
     ) -> Option<TensorType> {
         let have = TensorType::replicated(dtype, sizes);
         let misfit = |why: String, place: Span| {
-            Diagnostic::error("E230", format!("{what} is `{have}`, and its type says otherwise"))
+            Diagnostic::error("E230", format!("{what} is `{have}`, which differs from its declared type"))
                 .primary(at, format!("this is `{have}`"))
                 .secondary(place, why)
         };
         let Some(first) = leading(ty, sizes.len()) else {
             let least = if ty.any { "at least " } else { "" };
             let s = if ty.dims.len() == 1 { "" } else { "s" };
-            self.found.push(misfit(format!("{least}{} dimension{s} wanted", ty.dims.len()), ty.span));
+            self.found.push(misfit(format!("expected {least}{} dimension{s}", ty.dims.len()), ty.span));
             return None;
         };
         let want = self.cx.ty_behind(ty, &sizes[..first], &mut self.found)?;
@@ -203,7 +203,7 @@ impl Lowering<'_> {
         if want.dtype != dtype {
             let mut d = misfit(format!("{} wanted", want.dtype), ty.dtype.span);
             if let Some(place) = self.cx.locals.place(&ty.dtype.node).filter(|p| *p != ty.dtype.span) {
-                d = d.secondary(place, format!("`{}` is {} by this", ty.dtype.node, want.dtype));
+                d = d.secondary(place, format!("this sets `{}` to {}", ty.dtype.node, want.dtype));
             }
             self.found.push(d.help(format!("cast it: `{}(..)`", want.dtype)));
             sound = false;
@@ -213,12 +213,11 @@ impl Lowering<'_> {
             if wanted == *size {
                 continue;
             }
-            let mut d =
-                misfit(format!("dimension {} is {size} where {wanted} is wanted", first + i), dim.span);
+            let mut d = misfit(format!("dimension {} is {size}, expected {wanted}", first + i), dim.span);
             if let ExprKind::Name(n) = &dim.size.kind
                 && let Some(place) = self.cx.locals.place(n).filter(|p| *p != dim.size.span)
             {
-                d = d.secondary(place, format!("`{n}` is {wanted} by this"));
+                d = d.secondary(place, format!("this sets `{n}` to {wanted}"));
             }
             self.found.push(d);
             sound = false;

@@ -49,8 +49,10 @@ pub(super) const OPERATIONS: [&str; 26] = [
 ];
 
 /// Operations that a program does not have, with what to write instead.
-const LATER: [(&str, &str); 1] =
-    [("wait", "collectives of a program are values at once; `local program` has pending ones")];
+const LATER: [(&str, &str); 1] = [(
+    "wait",
+    "in a program, a collective's result can be used at once; only a `local program` has pending results",
+)];
 
 impl Lowering<'_> {
     /// Returns the value of a call, or None if errors were reported.
@@ -72,9 +74,12 @@ impl Lowering<'_> {
             Some(Callable::Local(decl)) => {
                 self.found.push(
                     Diagnostic::error("E548", format!("`{word}` is a local program, which cannot be called"))
-                        .primary(call.name.span, "its arguments and results differ from rank to rank")
+                        .primary(
+                            call.name.span,
+                            "in a local program, arguments and results differ from rank to rank",
+                        )
                         .secondary(decl.name.span, "declared here")
-                        .help("call a `program`: it is inlined, in local programs as in others"),
+                        .help("call a `program` instead: it is inlined"),
                 );
                 return None;
             }
@@ -216,7 +221,7 @@ impl Lowering<'_> {
                 self.found.push(missing(
                     call,
                     "dim",
-                    &format!("{word}(x, dim: 0), and one call for each dimension"),
+                    &format!("{word}(x, dim: 0), with one call per dimension"),
                 ));
                 None
             }
@@ -273,8 +278,8 @@ impl Lowering<'_> {
         };
         let Some((op, a, b)) = condition else {
             self.found.push(
-                Diagnostic::error("E227", "the condition of `select` is one comparison")
-                    .primary(c.span, "this is none")
+                Diagnostic::error("E227", "the condition of `select` must be one comparison")
+                    .primary(c.span, "this is not a comparison")
                     .help("write select(a < b, x, y)"),
             );
             return None;
@@ -300,7 +305,7 @@ impl Lowering<'_> {
         let [(x, at), (n, exponent)] = &values[..] else { return None };
         let Value::Number(n) = n else {
             self.found.push(
-                Diagnostic::error("E227", "the exponent of `pow_int` is an integer")
+                Diagnostic::error("E227", "the exponent of `pow_int` must be an integer")
                     .primary(*exponent, "this is a tensor"),
             );
             return None;

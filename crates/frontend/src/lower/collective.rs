@@ -136,8 +136,8 @@ impl Lowering<'_> {
     /// rows.
     pub(super) fn along_rows(&mut self, named: &Named) {
         self.found.push(
-            Diagnostic::error("E006", format!("`{}:` beside `counts:`", named.name.node))
-                .primary(named.span, "counts are of rows: dimension 0, before and after")
+            Diagnostic::error("E006", format!("`{}:` and `counts:` exclude each other", named.name.node))
+                .primary(named.span, "`counts:` always moves rows (dimension 0)")
                 .help("write all_to_all(x, counts: [[3, 0], [1, 2]], over: tp)"),
         );
     }
@@ -165,9 +165,9 @@ impl Lowering<'_> {
                 self.found.push(
                     Diagnostic::error(
                         "E006",
-                        format!("the second argument of `{}` is a reduction", kind.name()),
+                        format!("the second argument of `{}` must be a reduction", kind.name()),
                     )
-                    .primary(span, "wanted: sum, prod, min, max or avg")
+                    .primary(span, "expected sum, prod, min, max or avg")
                     .help(format!("write {}", form(kind))),
                 );
                 None
@@ -214,10 +214,10 @@ impl Lowering<'_> {
         match given {
             (Some(a), Some(b)) => {
                 self.found.push(
-                    Diagnostic::error("E006", format!("`{word}:` and `root:` are the same"))
+                    Diagnostic::error("E006", format!("`{word}:` and `root:` mean the same"))
                         .primary(b.span, "given here")
                         .secondary(a.span, "and here")
-                        .help("leave one out"),
+                        .help("remove one of them"),
                 );
                 None
             }
@@ -310,8 +310,8 @@ impl Cx<'_> {
                 ExprKind::Bool(b) => UsingArg::Name(if *b { "true" } else { "false" }.into()),
                 ExprKind::Name(n) => UsingArg::Name(Name::from(n)),
                 _ => {
-                    let d = Diagnostic::error("E006", format!("option `{}` cannot be this", name.node));
-                    return Err(Box::new(d.primary(value.span, "a word or a number is wanted")));
+                    let d = Diagnostic::error("E006", format!("invalid value of option `{}`", name.node));
+                    return Err(Box::new(d.primary(value.span, "expected a word or a number")));
                 }
             });
         }
@@ -335,8 +335,8 @@ impl Cx<'_> {
                 Err(unknown("E005", "algorithm", n, value.span, &library.algorithm_names(value.span.file)))
             }
             _ => Err(Box::new(
-                Diagnostic::error("E006", format!("parameter `{}` is an algorithm", name.node))
-                    .primary(value.span, "this is none")
+                Diagnostic::error("E006", format!("parameter `{}` must be an algorithm", name.node))
+                    .primary(value.span, "this is not an algorithm")
                     .secondary(decl.params[at].0.span, "the parameter"),
             )),
         }

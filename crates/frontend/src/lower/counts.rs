@@ -28,19 +28,22 @@ struct Listed {
 const PARTS: Listed = Listed {
     code: "E216",
     number: "a length",
-    parameters: "rank and ranks, fn f(r, p) = .., or of source, destination and ranks, whose rows are summed: fn f(s, d, p) = ..",
+    parameters: "the rank and the number of ranks, fn f(r, p) = .., or of the source, the destination and the number of ranks, fn f(s, d, p) = .., which is summed over the destinations",
 };
 const COUNTS: Listed = Listed {
     code: "E217",
     number: "a count",
-    parameters: "source, destination and ranks: fn f(s, d, p) = ..",
+    parameters: "the source, the destination and the number of ranks: fn f(s, d, p) = ..",
 };
 
 /// Returns the axis, if lengths may be listed for its number of ranks.
 fn listed_for<'a>(what: &Listed, axis: &'a Axis, span: Span, found: &mut Diagnostics) -> Option<&'a Axis> {
     if axis.size > MOST_RANKS {
-        let d = Diagnostic::error(what.code, format!("lengths listed for {} ranks", axis.size));
-        found.push(d.primary(span, format!("at most {MOST_RANKS}: every rank has parts of its own")));
+        let d = Diagnostic::error(
+            what.code,
+            format!("a list of lengths for {} ranks, which is too many", axis.size),
+        );
+        found.push(d.primary(span, format!("lengths per rank are limited to {MOST_RANKS} ranks, because every rank then has its own sizes")));
         return None;
     }
     Some(axis)
@@ -86,20 +89,20 @@ impl Cx<'_> {
                     "E216",
                     format!("{} lengths for the {} parts of `{}`", lengths.len(), axis.size, axis.name),
                 )
-                .primary(span, "one length for each coordinate of the axis"),
+                .primary(span, "write one length per coordinate of the axis"),
             );
             return None;
         }
         let sum = lengths.iter().try_fold(0u64, |n, l| n.checked_add(*l));
         let size = size?;
         if sum != Some(size) {
-            let sum = sum.map_or("more than 64 bits hold".to_owned(), |n| n.to_string());
+            let sum = sum.map_or("more than fits in 64 bits".to_owned(), |n| n.to_string());
             found.push(
                 Diagnostic::error(
                     "E216",
                     format!("the lengths add up to {sum}, and the dimension has {size}"),
                 )
-                .primary(span, "the parts are all of the dimension"),
+                .primary(span, "the parts must cover the whole dimension"),
             );
             return None;
         }
@@ -118,7 +121,7 @@ impl Cx<'_> {
             OptionValue::Rows(rows) => {
                 let wrong = |n: usize, what: &str, at: Span| {
                     Diagnostic::error("E217", format!("{n} {what} for the {p} ranks of `{}`", axis.name))
-                        .primary(at, "a row for each rank, in it a number for each rank")
+                        .primary(at, "write one row per rank, with one number per rank")
                 };
                 if rows.len() as u64 != p {
                     found.push(wrong(rows.len(), "rows of counts", named.span));
@@ -144,7 +147,7 @@ impl Cx<'_> {
             _ => {
                 found.push(cannot(
                     named,
-                    "a matrix, [[3, 0], [1, 2]], or the name of a function of source, destination and ranks",
+                    "a matrix, [[3, 0], [1, 2]], or the name of a function of the source, the destination and the number of ranks",
                 ));
                 return None;
             }
@@ -164,8 +167,8 @@ impl Cx<'_> {
         }
         let valid = self.loaded.library.function_names(name.span.file);
         let d = kbc_rounds::eval::unknown("E005", "function", &name.node, name.span, &valid);
-        let also = if what.code == "E216" { "; `ceil` cuts as PyTorch does" } else { "" };
-        found.push(d.note(format!("a name here is a function of {}{also}", what.parameters)));
+        let also = if what.code == "E216" { "; `ceil` divides as PyTorch does" } else { "" };
+        found.push(d.note(format!("a name here must be a function of {}{also}", what.parameters)));
         None
     }
 
@@ -189,7 +192,7 @@ impl Cx<'_> {
                 _ => format!("this is {v}"),
             };
             found.push(
-                Diagnostic::error(what.code, format!("{} below zero", what.number)).primary(e.span, of),
+                Diagnostic::error(what.code, format!("{} is negative", what.number)).primary(e.span, of),
             );
         }
         count

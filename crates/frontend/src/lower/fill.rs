@@ -49,8 +49,8 @@ impl Lowering<'_> {
         let TensorKind::List(items) = &arg.kind else {
             let word = form.split('(').next().unwrap_or(form);
             self.found.push(
-                Diagnostic::error("E006", format!("the first argument of `{word}` is a list of sizes"))
-                    .primary(arg.span, "this is none")
+                Diagnostic::error("E006", format!("the first argument of `{word}` must be a list of sizes"))
+                    .primary(arg.span, "this is not a list")
                     .help(format!("write {form}")),
             );
             return None;
@@ -65,9 +65,9 @@ impl Lowering<'_> {
             Value::Number(v) => Some(v),
             _ => {
                 self.found.push(
-                    Diagnostic::error("E226", "`full` fills with a number")
+                    Diagnostic::error("E226", "the value of `full` must be a number")
                         .primary(arg.span, "this is a tensor")
-                        .help("a tensor broadcasts to what it meets: `0 * x + y`"),
+                        .help("to repeat a tensor along another one, add them: `0 * x + y`"),
                 );
                 None
             }

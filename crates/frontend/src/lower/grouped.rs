@@ -39,8 +39,8 @@ impl Lowering<'_> {
         };
         let many = match many {
             Some(n) if n > MOST_RUNS => {
-                let d = Diagnostic::error("E571", format!("{n} runs of rows"));
-                self.found.push(d.primary(span, format!("at most {MOST_RUNS}")));
+                let d = Diagnostic::error("E571", format!("a grouped matmul with {n} groups of rows"));
+                self.found.push(d.primary(span, format!("the limit is {MOST_RUNS}")));
                 None
             }
             other => other,
@@ -72,9 +72,11 @@ impl Lowering<'_> {
         let list: Vec<Expr> = match &named.value {
             OptionValue::List(list) if list.len() as u64 == many => list.clone(),
             OptionValue::List(list) => {
-                let d =
-                    Diagnostic::error("E571", format!("a list of {} for {many} runs of rows", list.len()));
-                self.found.push(d.primary(named.span, "one for each run"));
+                let d = Diagnostic::error(
+                    "E571",
+                    format!("a list of {} counts for {many} groups of rows", list.len()),
+                );
+                self.found.push(d.primary(named.span, "write one count per group"));
                 return None;
             }
             OptionValue::Expr(Expr { kind: ExprKind::Name(f), span }) => {
@@ -82,7 +84,8 @@ impl Lowering<'_> {
                 if self.cx.loaded.library.function(&f).is_none() {
                     let valid = self.cx.loaded.library.function_names(span.file);
                     let d = kbc_rounds::eval::unknown("E005", "function", &f.node, *span, &valid);
-                    let note = "a name here is a function of a run and the number of runs: fn f(i, n) = ..";
+                    let note =
+                        "a name here must be a function of a group and the number of groups: fn f(i, n) = ..";
                     self.found.push(d.note(note));
                     return None;
                 }
@@ -93,7 +96,7 @@ impl Lowering<'_> {
             _ => {
                 self.found.push(cannot(
                     named,
-                    "a list, [3, 0, 2], or the name of a function of a run and their number",
+                    "a list, [3, 0, 2], or the name of a function of a group and the number of groups",
                 ));
                 return None;
             }

@@ -33,12 +33,14 @@ impl Lowering<'_> {
     /// Reports an error otherwise.
     fn hosts(&mut self, at: Span) -> bool {
         let (what, help) = match (&self.local, self.calls.is_empty()) {
-            (Some(_), _) => ("a local program", "what a rank waits for there is `wait(x)`"),
-            (None, false) => ("a called program", "write it in the program that calls this one"),
+            (Some(_), _) => {
+                ("a local program", "to wait for a collective in a local program, write `wait(x)`")
+            }
+            (None, false) => ("a called program", "write this statement in the program that calls this one"),
             (None, true) => return true,
         };
-        let d = Diagnostic::error("E234", format!("a statement of the host in {what}"));
-        let d = d.primary(at, "the host runs the program that is compiled").help(help);
+        let d = Diagnostic::error("E234", format!("a host statement is not allowed in {what}"));
+        let d = d.primary(at, "host statements belong to the program that is compiled").help(help);
         if !self.found.list.contains(&d) {
             self.found.push(d);
         }
@@ -49,11 +51,11 @@ impl Lowering<'_> {
         let word = &act.word.node[..];
         let Some(op) = HostOp::ALL.into_iter().find(|op| op.word() == word) else {
             let words = HostOp::ALL.map(HostOp::word);
-            let d = Diagnostic::error("E234", format!("the host does not `{word}`"));
-            let d = d.primary(act.word.span, "no statement of the host");
+            let d = Diagnostic::error("E234", format!("unknown host statement `{word}`"));
+            let d = d.primary(act.word.span, "not known here");
             let help = match nearest(word, words) {
                 Some(w) => format!("did you mean `host {w}`?"),
-                None => format!("it can: {}", words.join(", ")),
+                None => format!("host statements: {}", words.join(", ")),
             };
             self.found.push(d.help(help));
             return;
@@ -64,7 +66,7 @@ impl Lowering<'_> {
             HostOp::Drain => ("", act.value.is_none() && act.names.is_empty()),
         };
         if !fits {
-            let d = Diagnostic::error("E234", format!("a `host {word}` of another form"));
+            let d = Diagnostic::error("E234", format!("`host {word}` has the wrong arguments"));
             let form = format!("host {word} {form}");
             self.found.push(d.primary(act.span, "here").help(format!("write `{};`", form.trim_end())));
             return;
@@ -113,9 +115,12 @@ impl Lowering<'_> {
         if to != from {
             let show = |(dtype, sizes): &(DType, Vec<u64>)| TensorType::replicated(*dtype, sizes).to_string();
             self.found.push(
-                Diagnostic::error("E234", format!("`{}` is written with another tensor", name.node))
-                    .primary(act.span, format!("{} into {}", show(&from), show(&to)))
-                    .help("both have one element type and the same sizes"),
+                Diagnostic::error(
+                    "E234",
+                    format!("`{}` is overwritten with a tensor of another type or size", name.node),
+                )
+                .primary(act.span, format!("{} into {}", show(&from), show(&to)))
+                .help("the two tensors need the same element type and the same sizes"),
             );
             return;
         }
@@ -154,9 +159,11 @@ impl Lowering<'_> {
         for i in lo..hi {
             self.unrolled += f.body.len().max(1) as u64;
             if self.unrolled > MAX_STATEMENTS {
-                let text = format!("the loops of the host are more than {MAX_STATEMENTS} statements");
-                let d = Diagnostic::error("E234", text).primary(f.span, "the limit is passed here");
-                self.found.push(d.help("each turn of a loop is compiled: take fewer"));
+                let text = format!("the host loops unroll to more than {MAX_STATEMENTS} statements");
+                let d = Diagnostic::error("E234", text).primary(f.span, "the limit is exceeded here");
+                self.found.push(
+                    d.help("kbc compiles every iteration of a host loop separately: use fewer iterations"),
+                );
                 break;
             }
             let found = self.found.list.len();

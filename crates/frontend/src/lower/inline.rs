@@ -46,7 +46,7 @@ impl<'a> Lowering<'a> {
         if let Some(arg) = missing {
             self.found.push(
                 Diagnostic::error("E006", format!("`{}` needs `{}`", call.name.node, arg.name.node))
-                    .primary(call.name.span, "not given")
+                    .primary(call.name.span, "this argument is missing")
                     .secondary(arg.span, "declared here")
                     .help(form(decl)),
             );
@@ -184,9 +184,12 @@ impl<'a> Lowering<'a> {
                 },
                 (kind, None) => Err(self.not_given(decl, arg, at, word(kind))),
                 (_, Some(_)) => Err(Box::new(
-                    Diagnostic::error("E006", format!("the default of `{}` is no constant", arg.name.node))
-                        .primary(arg.span, "here")
-                        .help("write a number, true or false, or the name of an axis"),
+                    Diagnostic::error(
+                        "E006",
+                        format!("the default of `{}` is not a constant", arg.name.node),
+                    )
+                    .primary(arg.span, "here")
+                    .help("write a number, true or false, or the name of an axis"),
                 )),
             };
             match value {
@@ -205,8 +208,8 @@ impl<'a> Lowering<'a> {
         let (name, program) = (&arg.name.node, &decl.name.node);
         if self.calls.is_empty() {
             return Box::new(
-                Diagnostic::error("E231", format!("nothing says what `{name}` of `{program}` is"))
-                    .primary(arg.span, format!("{what} is wanted"))
+                Diagnostic::error("E231", format!("`{name}` of `{program}` has no value"))
+                    .primary(arg.span, format!("expected {what}"))
                     .help(match kind(arg) {
                         Kind::Int | Kind::Number => {
                             format!("give it with -D {name}=.., or give it a default")
@@ -217,7 +220,7 @@ impl<'a> Lowering<'a> {
         }
         Box::new(
             Diagnostic::error("E006", format!("`{program}` needs `{name}:`"))
-                .primary(at, format!("{what} is wanted"))
+                .primary(at, format!("expected {what}"))
                 .secondary(arg.span, "declared here")
                 .help(form(decl)),
         )
@@ -245,8 +248,8 @@ impl<'a> Lowering<'a> {
                     axis.map(Local::Axis).ok_or_else(|| found.list.pop().map_or_else(none, Box::new))
                 }
                 _ => Err(Box::new(
-                    Diagnostic::error("E006", "this is no axis")
-                        .primary(e.span, "the name of an axis of the mesh is wanted"),
+                    Diagnostic::error("E006", "this is not an axis")
+                        .primary(e.span, "expected the name of a mesh axis"),
                 )),
             },
         }
@@ -258,21 +261,23 @@ impl<'a> Lowering<'a> {
         if self.calls.contains(&decl.name.span) {
             self.found.push(
                 Diagnostic::error("E232", format!("`{name}` calls itself"))
-                    .primary(call.name.span, "called here inside itself")
+                    .primary(call.name.span, "called here from within itself")
                     .secondary(decl.name.span, "declared here")
-                    .help("a call is put in the place of the called program, so that it would never end"),
+                    .help("calls are inlined, so a recursive call would never end"),
             );
             return None;
         }
         let large = self.graph.order().len() > MAX_OPERATIONS;
         if large || self.calls.len() >= MAX_CALLS {
             let what = match large {
-                true => format!("a program of more than {MAX_OPERATIONS} operations"),
-                false => format!("calls of programs nested more than {MAX_CALLS} deep"),
+                true => {
+                    format!("the program has more than {MAX_OPERATIONS} operations after inlining its calls")
+                }
+                false => format!("calls of programs nest more than {MAX_CALLS} levels deep"),
             };
             let d = Diagnostic::error("E233", what).primary(call.name.span, "with this call");
             if !self.found.list.iter().any(|o| o.code == "E233") {
-                self.found.push(d.help("every call puts the operations of the called program in its place"));
+                self.found.push(d.help("every call inserts all operations of the called program"));
             }
             return None;
         }

@@ -100,7 +100,9 @@ pub fn instances(
     judge: &mut dyn FnMut(Lowered) -> Result<(), Diagnostics>,
 ) -> Result<Tried, Diagnostics> {
     let root = loaded.root.unwrap_or_default();
-    let Some(decl) = declared(loaded, root, name) else { return Ok(Tried::Not("it is no program".into())) };
+    let Some(decl) = declared(loaded, root, name) else {
+        return Ok(Tried::Not("it is not a program".into()));
+    };
     let variables = Variables::of(loaded, options, decl);
     let mut out = vec![];
     for mode in variables.modes() {
@@ -128,13 +130,13 @@ pub fn instances(
         let (with, lasting) = (variables.words(&mode), lasting(&d));
         if !lasting && !whole {
             let title = d.list.first().map_or("", |d| d.title.as_str());
-            return Ok(Tried::Not(format!("none of {tried} sets of small sizes fits{with}: {title}")));
+            return Ok(Tried::Not(format!(
+                "none of {tried} combinations of small sizes fits{with}: {title}"
+            )));
         }
         if !lasting && tried > 1 {
             for e in &mut d.list {
-                e.notes.push(format!(
-                    "no sizes fit, of {tried} sets of sizes from 1 to 8 that were tried{with}"
-                ));
+                e.notes.push(format!("kbc tried {tried} combinations of sizes from 1 to 8{with}; none fits"));
             }
         }
         return Err(d);
@@ -238,7 +240,7 @@ impl Variables {
         let mut list: Vec<String> =
             self.flags.iter().zip(&mode.flags).map(|(n, v)| format!("{n} = {v}")).collect();
         if self.optional && !mode.full {
-            list.push("without what may be left out".into());
+            list.push("without the optional arguments".into());
         }
         if list.is_empty() { String::new() } else { format!(", with {}", list.join(", ")) }
     }
@@ -433,7 +435,7 @@ impl Instance<'_> {
         out.extend(v.flags.iter().zip(&self.mode.flags).map(|(n, f)| format!("{n} = {f}")));
         out.extend(v.axes.iter().map(|(n, a)| format!("{n} = {a}")));
         if v.optional && !self.mode.full {
-            out.push("without what may be left out".into());
+            out.push("without the optional arguments".into());
         }
         out.join(", ")
     }

@@ -175,15 +175,15 @@ impl Body<'_, '_> {
 
     fn not_scalar(&mut self, e: &Expr) -> Option<Scalar> {
         let what = match &e.kind {
-            ExprKind::Binary(op, ..) if comparison(*op).is_some() => "a comparison is no number",
-            ExprKind::Bool(_) => "a truth value is no number",
-            ExprKind::Tuple(_) => "a tuple is no number",
-            _ => "this operator works on integers or truth values",
+            ExprKind::Binary(op, ..) if comparison(*op).is_some() => "a comparison is not a number",
+            ExprKind::Bool(_) => "a truth value is not a number",
+            ExprKind::Tuple(_) => "a tuple is not a number",
+            _ => "this operator needs integers or truth values",
         };
         self.fault(
             Diagnostic::error("E227", "a kernel cannot compute this")
                 .primary(e.span, what)
-                .help("kernels know + - * /, their functions, and `if a < b { x } else { y }`"),
+                .help("kernels support + - * /, the elementwise functions, and `if a < b { x } else { y }`"),
         )
     }
 
@@ -206,8 +206,8 @@ impl Body<'_, '_> {
 
     fn no_condition(&mut self, e: &Expr) {
         self.found.push(
-            Diagnostic::error("E227", "a condition of a kernel is one comparison")
-                .primary(e.span, "this is none")
+            Diagnostic::error("E227", "a condition in a kernel must be one comparison")
+                .primary(e.span, "this is not a comparison")
                 .help("write `a < b` (or <= > >= == !=); nest `if` for `and` and `or`"),
         );
     }
@@ -297,8 +297,8 @@ impl Body<'_, '_> {
             Some(Callable::Kernel(k)) => k,
             Some(other) => {
                 return self.fault(
-                    Diagnostic::error("E227", format!("`{}` is no elementwise kernel", name.node))
-                        .primary(name.span, "a kernel calls functions and elementwise kernels only")
+                    Diagnostic::error("E227", format!("`{}` is not an elementwise kernel", name.node))
+                        .primary(name.span, "a kernel can call only functions and elementwise kernels")
                         .secondary(other.name().span, "declared here"),
                 );
             }
@@ -318,9 +318,9 @@ impl Body<'_, '_> {
         if self.calls.contains(&decl.name.span) {
             return self.fault(
                 Diagnostic::error("E222", format!("kernel `{}` calls itself", decl.name.node))
-                    .primary(name.span, "called again here")
-                    .secondary(decl.name.span, "while it is computed")
-                    .help("kernels are put into one another: there is nothing that could end the recursion"),
+                    .primary(name.span, "called here")
+                    .secondary(decl.name.span, "from within this kernel")
+                    .help("kernels are inlined, so a recursive call would never end"),
             );
         }
         let Some(callee) = self.kernels.made.borrow().get(&decl.name.span).cloned() else {
@@ -344,11 +344,10 @@ impl Body<'_, '_> {
                 .primary(
                     self.decl.name.span,
                     format!(
-                        "with the kernels it calls it has more than {MAX_OPERATIONS} operations, or nests more than \
-                         {MAX_DEPTH} deep"
+                        "together with the kernels it calls it has more than {MAX_OPERATIONS} operations or nests more than {MAX_DEPTH} levels deep"
                     ),
                 )
-                .help("make two kernels of it and call one after the other in the program"),
+                .help("split it into two kernels and call them one after the other in the program"),
         )
     }
 }
@@ -379,9 +378,9 @@ fn callees<'e>(e: &'e Expr, out: &mut Vec<&'e Ident>) {
 pub(super) fn checked_exponent(n: i64, span: Span) -> Result<u32, Diagnostic> {
     match u32::try_from(n) {
         Ok(k) if n <= MAX_EXPONENT => Ok(k),
-        _ => Err(Diagnostic::error("E227", format!("`pow_int` with exponent {n}"))
-            .primary(span, format!("it multiplies 0 to {MAX_EXPONENT} times"))
-            .help("for other powers use exp and log")),
+        _ => Err(Diagnostic::error("E227", format!("the exponent {n} of `pow_int` is out of range"))
+            .primary(span, format!("exponents range from 0 to {MAX_EXPONENT}"))
+            .help("for other powers write exp(y * log(x))")),
     }
 }
 

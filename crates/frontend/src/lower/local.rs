@@ -101,9 +101,12 @@ fn over(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) {
         let form: Vec<String> =
             all.iter().map(|a| format!("{} of {a}", a.chars().next().unwrap_or('r'))).collect();
         found.push(
-            Diagnostic::error("E540", "a local program runs over all axes of the mesh, in its order")
-                .primary(span, "these are others")
-                .help(format!("write over ({})", form.join(", "))),
+            Diagnostic::error(
+                "E540",
+                "a local program must name all axes of the mesh, in the order of the mesh",
+            )
+            .primary(span, "these are not all axes of the mesh in its order")
+            .help(format!("write over ({})", form.join(", "))),
         );
     }
     for (i, (coord, _)) in decl.axes.iter().enumerate() {
@@ -132,8 +135,8 @@ fn groups(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) -> BTreeMap<St
         }
         if cx.mesh.axis(&g.name.node).is_some() {
             found.push(
-                Diagnostic::error("E004", format!("`{}` is an axis of the mesh", g.name.node))
-                    .primary(g.name.span, "and a group here")
+                Diagnostic::error("E004", format!("`{}` is already the name of a mesh axis", g.name.node))
+                    .primary(g.name.span, "here it is declared as a group")
                     .help("choose another name"),
             );
             continue;
@@ -150,7 +153,7 @@ fn group(cx: &Cx<'_>, g: &GroupDecl, found: &mut Diagnostics) -> Option<Group> {
     let ranks = ranks.into_iter().collect::<Option<Vec<u64>>>()?;
     let all = cx.mesh.ranks();
     if let Some((r, e)) = ranks.iter().zip(&g.ranks).find(|(r, _)| **r >= all) {
-        let d = Diagnostic::error("E540", format!("there is no rank {r}"));
+        let d = Diagnostic::error("E540", format!("rank {r} does not exist"));
         found.push(d.primary(e.span, format!("the mesh has ranks 0..{all}")));
         return None;
     }
@@ -163,15 +166,15 @@ fn group(cx: &Cx<'_>, g: &GroupDecl, found: &mut Diagnostics) -> Option<Group> {
     sorted.sort_unstable();
     let help = match Groups::axes_of(cx.mesh, &sorted) {
         Some(axes) if sorted != ranks => {
-            format!("in the order of the mesh, {sorted:?}, it is the group of {}", shown(&axes))
+            format!("in the order of the mesh, {sorted:?}, these ranks are the group of {}", shown(&axes))
         }
-        _ => "choose a mesh of which the group is an axis: sys[dp: 2, tp: 4]".into(),
+        _ => "choose a mesh in which the group is an axis: sys[dp: 2, tp: 4]".into(),
     };
     found.push(
-        Diagnostic::error("E546", format!("`{}` is no group of the mesh's axes", g.name.node))
+        Diagnostic::error("E546", format!("the ranks of `{}` are not a group along axes of the mesh", g.name.node))
             .primary(g.span, format!("ranks {ranks:?}"))
             .note(format!(
-                "collectives run over axes ({}): a group is the ranks that differ in one axis, or in axes beside each other",
+                "a collective runs over mesh axes ({}): its group is the ranks that differ only in one axis, or only in several adjacent axes",
                 sizes.join(", ")
             ))
             .help(help),
@@ -200,10 +203,8 @@ fn ranks(cx: &Cx<'_>, part: &RanksPart, found: &mut Diagnostics) -> Vec<u64> {
         let (Some(lo), Some(hi)) = bounds else { continue };
         let span = range.lo.span.to(range.hi.span);
         if hi > all || lo >= hi {
-            let d = Diagnostic::error("E540", format!("`{lo}..{hi}` is no range of ranks"));
-            found.push(
-                d.primary(span, format!("the mesh has ranks 0..{all}, from the first to before the last")),
-            );
+            let d = Diagnostic::error("E540", format!("`{lo}..{hi}` is not a valid range of ranks"));
+            found.push(d.primary(span, format!("the mesh has ranks 0..{all}, and a range excludes its end")));
             continue;
         }
         out.extend(lo..hi);
@@ -253,9 +254,12 @@ fn plain_types(part: &RanksPart, found: &mut Diagnostics) {
         let cut = ty.dims.iter().find_map(|d| d.cut.as_ref()).map(|c| c.span);
         if let Some(span) = cut.or_else(|| ty.places.first().map(|p| p.span)) {
             found.push(
-                Diagnostic::error("E540", "a placement in a type of a local program")
-                    .primary(span, "these are a rank's own sizes, of which nothing is anywhere else")
-                    .help(format!("write the sizes that a rank has: {}", without(ty))),
+                Diagnostic::error("E540", "a type in a local program has a placement")
+                    .primary(
+                        span,
+                        "a type in a local program states the sizes on one rank, so it has no placement",
+                    )
+                    .help(format!("write the sizes on one rank: {}", without(ty))),
             );
         }
     }
@@ -287,13 +291,16 @@ impl Lowering<'_> {
                 if !own && !["shift", "permute", "send_recv"].contains(&word) {
                     return None;
                 }
-                self.no_local(call, "moves parts of one tensor, which ranks of a local program do not have");
+                self.no_local(
+                    call,
+                    "it moves parts of one global tensor, and a local program has no global tensors",
+                );
                 None
             }
             Some(CollKind::Reduce | CollKind::Gather | CollKind::Scatter) => {
                 self.no_local(
                     call,
-                    "gives ranks of a group different things, which their common type cannot say",
+                    "its result differs between the ranks of a group, and one type cannot describe that",
                 );
                 None
             }
@@ -303,9 +310,9 @@ impl Lowering<'_> {
 
     fn no_local(&mut self, call: &Call, why: &str) {
         self.found.push(
-            Diagnostic::error("E548", format!("`{}` in a local program", call.name.node))
+            Diagnostic::error("E548", format!("`{}` is not available in a local program", call.name.node))
                 .primary(call.name.span, why)
-                .help("local programs have all_reduce, all_gather, reduce_scatter, all_to_all, broadcast and barrier"),
+                .help("local programs support all_reduce, all_gather, reduce_scatter, all_to_all, broadcast and barrier"),
         );
     }
 
@@ -320,9 +327,9 @@ impl Lowering<'_> {
             Value::Pending(id, share) => self.waited(id, share, span),
             _ => {
                 self.found.push(
-                    Diagnostic::error("E541", "nothing to wait for")
-                        .primary(span, "this is no result of a collective")
-                        .help("use the value as it is"),
+                    Diagnostic::error("E541", "this value is not pending, so there is nothing to wait for")
+                        .primary(span, "this is not the result of a collective")
+                        .help("remove `wait` and use the value itself"),
                 );
                 None
             }
@@ -449,7 +456,7 @@ impl Lowering<'_> {
             if let [only] = &self.cx.mesh.axes[..] {
                 return Some(vec![only.name.clone()]);
             }
-            self.found.push(missing(call, "over", "`over:` and an axis, several, or a group"));
+            self.found.push(missing(call, "over", "`over:` with one axis, several axes, or a group"));
             return None;
         };
         let names: Vec<Ident> = match &named.value {
@@ -467,7 +474,7 @@ impl Lowering<'_> {
         let scope = self.local.as_ref()?;
         match &names[..] {
             [] => {
-                self.found.push(cannot(named, "an axis of the mesh, several in parentheses, or a group"));
+                self.found.push(cannot(named, "a mesh axis, several axes in parentheses, or a group"));
                 None
             }
             [one] => {
@@ -475,10 +482,10 @@ impl Lowering<'_> {
                     if let Some(r) = scope.ranks.iter().find(|r| !group.ranks.contains(r)) {
                         self.found.push(
                             Diagnostic::error("E546", format!("rank {r} is not in group `{}`", one.node))
-                                .primary(one.span, format!("this part is for rank {r}, too"))
+                                .primary(one.span, format!("this part also runs on rank {r}"))
                                 .secondary(group.span, format!("ranks {:?}", group.ranks))
                                 .help(format!(
-                                    "over: {} is the same group on every rank",
+                                    "write over: {}, which names the corresponding group on every rank",
                                     shown(&group.axes)
                                 )),
                         );
@@ -506,12 +513,12 @@ impl Lowering<'_> {
                 let axes = self.cx.axes(many, &mut self.found)?;
                 if !neighbours(&self.cx, &axes) {
                     self.found.push(
-                        Diagnostic::error("E546", format!("{} are no neighbours in the mesh", shown(&axes)))
+                        Diagnostic::error("E546", format!("{} are not adjacent in the mesh", shown(&axes)))
                             .primary(
                                 named.span,
-                                "axes are joined that stand beside each other, in the mesh's order",
+                                "a collective over several axes needs adjacent axes, in the order of the mesh",
                             )
-                            .help("write one collective after another"),
+                            .help("write one collective per axis, one after another"),
                     );
                     return None;
                 }

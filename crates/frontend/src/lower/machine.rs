@@ -86,9 +86,9 @@ pub(super) fn topology<'a>(
             let Some(file) = loaded.machine(path.span) else { return Err(Diagnostics::new()) };
             if replaced.shape.is_none() && file.shape.is_none() {
                 return Err(Diagnostic::error("E463", "the machine file has no `shape`")
-                    .primary(path.span, "used here as a whole machine")
-                    .secondary(d.name.span, "the topology")
-                    .help("add `shape: ring(8)` to the file, or give a shape by --topology")
+                    .primary(path.span, "this mesh needs the shape of the machine")
+                    .secondary(d.name.span, "this topology")
+                    .help("add a line such as `shape: ring(8)` to the file, or give a shape with --topology")
                     .into());
             }
             let parts = Parts::of(file);
@@ -343,9 +343,9 @@ impl Machine<'_> {
         }
         let machine: Vec<&str> = axes.iter().map(|a| a.0).collect();
         let asked: Vec<&str> = decl.axes.iter().map(|a| a.name.node.as_str()).collect();
-        let title = format!("the axes of {} are not {}", self.topology.shape(), asked.join(", "));
+        let title = format!("the axes of {} do not match {}", self.topology.shape(), asked.join(", "));
         Err(self.does_not_fit(decl, title).help(format!(
-            "write {0}[{1}] for the machine's own axes, {0}[a] to join them, or sizes: {0}[a: 2, b: ..]",
+            "write {0}[{1}] to use the machine's own axes, {0}[a] to join them into one, or give sizes: {0}[a: 2, b: ..]",
             decl.topology.node,
             machine.join(", ")
         )))
@@ -365,7 +365,7 @@ impl Machine<'_> {
                             "E223",
                             format!("axis `{}` has size {n}", a.name.node),
                         )
-                        .primary(e.span, "an axis has at least one coordinate")
+                        .primary(e.span, "the size of an axis must be at least 1")
                         .into());
                     }
                 },
@@ -374,8 +374,8 @@ impl Machine<'_> {
         }
         let open = sizes.iter().filter(|s| s.is_none()).count();
         if open > 1 {
-            let title = format!("{open} axes of the mesh have no size");
-            return Err(self.does_not_fit(decl, title).help("give a size to all of them but one").into());
+            let title = format!("{open} axes of the mesh have no size, and kbc can derive only one");
+            return Err(self.does_not_fit(decl, title).help("give a size to all axes but one").into());
         }
         let devices = self.devices();
         let asked = sizes.iter().flatten().try_fold(1u64, |n, s| n.checked_mul(*s));
@@ -388,19 +388,19 @@ impl Machine<'_> {
                 .map(|(a, s)| s.map_or(a.name.node.clone(), |s| format!("{}: {s}", a.name.node)))
                 .collect();
             let wants = match (asked, open) {
-                (Some(n), 0) => format!("asks for {n} devices"),
-                (Some(n), _) => format!("asks for a multiple of {n} devices"),
-                (None, _) => "asks for more than 2^64 devices".into(),
+                (Some(n), 0) => format!("needs {n} devices"),
+                (Some(n), _) => format!("needs a multiple of {n} devices"),
+                (None, _) => "needs more than 2^64 devices".into(),
             };
             let title = format!(
-                "the mesh `{}` ({}) {wants}, {} has {devices}",
+                "the mesh `{}` ({}) {wants}, and {} has {devices}",
                 decl.name.node,
                 list.join(", "),
                 self.topology.shape()
             );
             return Err(self
                 .does_not_fit(decl, title)
-                .help("the sizes of a mesh multiply to the number of devices of its machine")
+                .help("the product of the mesh sizes must equal the number of devices of the machine")
                 .into());
         };
         let sizes: Vec<u64> = sizes.into_iter().map(|s| s.unwrap_or(devices / asked)).collect();

@@ -303,14 +303,14 @@ pub fn operations() -> Vec<&'static str> {
 
 /// Returns an error for a construct that kbc does not support yet.
 fn later(span: kbc_diag::Span, what: &str, help: &str) -> Diagnostic {
-    Diagnostic::error("E290", format!("{what} not there yet")).primary(span, "here").help(help)
+    Diagnostic::error("E290", format!("{what} not supported yet")).primary(span, "here").help(help)
 }
 
 /// Returns the program or algorithm to compile.
 fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Result<Target<'a>, Diagnostics> {
     if options.program.is_some() && options.algorithm.is_some() {
         return Err(Diagnostic::error("E224", "both --program and --algorithm are given")
-            .help("leave one of them out")
+            .help("remove one of them")
             .into());
     }
     if let Some(name) = &options.algorithm {
@@ -387,12 +387,12 @@ pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<Alg
         }
         _ => {
             let which: Vec<String> = hits.iter().map(|&a| full(a)).collect();
-            let title = format!("`{}` is an algorithm of several collectives", name.node);
+            let title = format!("several collectives have an algorithm `{}`", name.node);
             let d = Diagnostic::error("E224", title);
             let place = library.algorithm(hits[0]).name.span;
             let placed = match name.span.is_none() {
-                true => d.primary(place, "of one of them"),
-                false => d.primary(name.span, "asked for here"),
+                true => d.primary(place, "one of them"),
+                false => d.primary(name.span, "named here"),
             };
             Err(placed.help(format!("name one: --algorithm {}", which.join(" or "))).into())
         }
@@ -421,7 +421,7 @@ fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> R
             Err(Diagnostic::error("E224", "the file has no program and several algorithms")
                 .primary(library.algorithm(all[0]).name.span, "the first of them")
                 .note(format!("they are {}", names.join(", ")))
-                .help("choose one with --algorithm NAME")
+                .help("choose an algorithm with --algorithm NAME")
                 .into())
         }
     }

@@ -55,10 +55,10 @@ impl Lowering<'_> {
                 reduction(&Ident::new(n.clone(), at), &mut self.found).map(Some)
             }
             Some((_, at)) => {
-                let what = format!("the second argument of `{}` is a reduction", decl.name.node);
+                let what = format!("the second argument of `{}` must be a reduction", decl.name.node);
                 self.found.push(
                     Diagnostic::error("E006", what)
-                        .primary(at, "wanted: sum, prod, min or max")
+                        .primary(at, "expected sum, prod, min or max")
                         .help(format!("write {}", form(decl))),
                 );
                 None
@@ -196,8 +196,8 @@ impl Lowering<'_> {
         let rank = u64::try_from(v).ok().filter(|v| *v < ranks);
         if rank.is_none() {
             self.found.push(
-                Diagnostic::error("E205", format!("there is no rank {v} among {ranks}"))
-                    .primary(span, format!("ranks are 0..{ranks}")),
+                Diagnostic::error("E205", format!("rank {v} is not one of the {ranks} ranks"))
+                    .primary(span, format!("valid ranks: 0..{ranks}")),
             );
         }
         rank
@@ -207,7 +207,7 @@ impl Lowering<'_> {
     /// of its first rank to its second.
     fn pairs(&mut self, named: &Named, ranks: u64) -> Option<Vec<u64>> {
         let OptionValue::List(list) = &named.value else {
-            self.found.push(cannot(named, "pairs of ranks, from and to: [(0, 1), (1, 0)]"));
+            self.found.push(cannot(named, "a list of pairs (from, to), such as [(0, 1), (1, 0)]"));
             return None;
         };
         let mut all = vec![];
@@ -235,9 +235,9 @@ impl Lowering<'_> {
         if ranks > MAX_PAIRED {
             let span = pairs.first().map_or(Span::NONE, |p| p.1);
             self.found.push(
-                Diagnostic::error("E215", format!("pairs among {ranks} ranks"))
-                    .primary(span, format!("at most {MAX_PAIRED}"))
-                    .help("use shift, or an algorithm of your own collective"),
+                Diagnostic::error("E215", format!("a list of pairs for {ranks} ranks, which is too many"))
+                    .primary(span, format!("the limit is {MAX_PAIRED} ranks"))
+                    .help("use `shift`, or declare a collective of your own with an algorithm"),
             );
             return None;
         }
@@ -246,15 +246,15 @@ impl Lowering<'_> {
             let clash = pairs[..i].iter().find(|((f, t), _)| f == from || t == to);
             if let Some(((f, _), first)) = clash {
                 let what = if f == from {
-                    format!("rank {from} sends its part to two")
+                    format!("rank {from} sends its part to two ranks")
                 } else {
-                    format!("rank {to} gets the parts of two")
+                    format!("rank {to} receives the parts of two ranks")
                 };
                 self.found.push(
                     Diagnostic::error("E227", what)
                         .primary(*span, "here")
                         .secondary(*first, "and here")
-                        .help("in a permutation each rank sends one part at most, and gets one at most"),
+                        .help("in a permutation, each rank sends at most one part and receives at most one"),
                 );
                 return None;
             }
@@ -267,7 +267,7 @@ impl Lowering<'_> {
 }
 
 fn pair_wanted(e: &Expr) -> Diagnostic {
-    Diagnostic::error("E006", "`pairs:` is a list of pairs of ranks")
-        .primary(e.span, "this is no pair")
-        .help("write pairs: [(0, 1), (1, 0)], from and to")
+    Diagnostic::error("E006", "`pairs:` must be a list of pairs of ranks")
+        .primary(e.span, "this is not a pair")
+        .help("write pairs (from, to), such as pairs: [(0, 1), (1, 0)]")
 }

@@ -133,7 +133,8 @@ impl<'a> Params<'a> {
         if let (Some(Number::Int(_)), Number::Float(_)) = (wanted, value) {
             let place = decl.map_or(Span::NONE, |p| p.name.span);
             return Err(Box::new(
-                not_a_value(name, text, "the parameter is an integer").secondary(place, "declared here"),
+                not_a_value(name, text, &format!("{name} must be an integer; {text} is a float"))
+                    .secondary(place, "declared here"),
             ));
         }
         if let Some(i) = extra {
@@ -170,10 +171,10 @@ impl<'a> Params<'a> {
             return Err(Box::new(
                 Diagnostic::error("E422", format!("-D {name}={given} and --topology '{machine}' disagree"))
                     .note(format!(
-                        "`{name}` is a size of the topology that is replaced: {machine} makes it {size}"
+                        "`{name}` is a size of the topology that --topology replaces, and {machine} sets it to {size}"
                     ))
-                    .secondary(decl.name.span, "the parameter")
-                    .help(format!("leave out -D {name}, or name a topology of that size")),
+                    .secondary(decl.name.span, "this parameter")
+                    .help(format!("remove -D {name}, or give a topology of that size")),
             ));
         }
         self.bound.insert(decl.name.span, value);
@@ -212,8 +213,11 @@ impl<'a> Params<'a> {
             Some(Some(v)) => return v.clone(),
             Some(None) => {
                 return Err(Box::new(
-                    Diagnostic::error("E010", format!("parameter `{}` is defined by itself", decl.name.node))
-                        .primary(decl.value.span, "this leads back to it"),
+                    Diagnostic::error(
+                        "E010",
+                        format!("the definition of parameter `{}` depends on itself", decl.name.node),
+                    )
+                    .primary(decl.value.span, "this depends on the parameter"),
                 ));
             }
             None => {}
@@ -222,7 +226,9 @@ impl<'a> Params<'a> {
             return Err(Box::new(
                 Diagnostic::error(
                     "E010",
-                    format!("parameters lead to one another more than {MAX_CHAIN} deep"),
+                    format!(
+                        "definitions of parameters depend on one another more than {MAX_CHAIN} levels deep"
+                    ),
                 )
                 .primary(decl.name.span, "here"),
             ));
@@ -260,9 +266,9 @@ impl<'a> Params<'a> {
         match Evaluator::new(&self.loaded.library).eval(e, &self.visible(e, locals)?)? {
             kbc_rounds::eval::Value::Bool(b) => Ok(b),
             other => Err(Box::new(
-                Diagnostic::error("E010", format!("{other} where a truth value is wanted"))
-                    .primary(e.span, "this one")
-                    .help("write true, false or a comparison"),
+                Diagnostic::error("E010", format!("expected a truth value, found {other}"))
+                    .primary(e.span, "here")
+                    .help("write `true`, `false` or a comparison"),
             )),
         }
     }
@@ -307,8 +313,8 @@ impl<'a> Params<'a> {
         match self.number_in(e, locals)? {
             Number::Int(i) => Ok(i),
             Number::Float(x) => Err(Box::new(
-                Diagnostic::error("E010", format!("{x:?} where an integer is wanted"))
-                    .primary(e.span, "a number with a fraction"),
+                Diagnostic::error("E010", format!("expected an integer, found {x:?}"))
+                    .primary(e.span, "this is not an integer"),
             )),
         }
     }
@@ -354,8 +360,8 @@ fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
 }
 
 fn not_a_value(name: &str, text: &str, why: &str) -> Diagnostic {
-    Diagnostic::error("E421", format!("-D {name}={text} is no value: {why}"))
-        .help(format!("write an integer or a number: -D {name}=8"))
+    Diagnostic::error("E421", format!("-D {name}={text} is not a valid value: {why}"))
+        .help(format!("write a number, such as -D {name}=8"))
 }
 
 /// A scope whose names may also have values with a fraction.
@@ -429,8 +435,8 @@ fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Resul
         return match evaluator.eval(e, scope)? {
             Value::Int(i) => Ok(Number::Int(i)),
             other => Err(Box::new(
-                Diagnostic::error("E010", format!("{other} where a number is wanted"))
-                    .primary(e.span, "this one"),
+                Diagnostic::error("E010", format!("expected a number, found {other}"))
+                    .primary(e.span, "here"),
             )),
         };
     }
@@ -453,8 +459,8 @@ fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Resul
         }
         _ => {
             return Err(Box::new(
-                Diagnostic::error("E010", "numbers with a fraction know + - * / only")
-                    .primary(e.span, "one takes part here"),
+                Diagnostic::error("E010", "floating-point numbers support only + - * /")
+                    .primary(e.span, "an operand is a floating-point number"),
             ));
         }
     };
@@ -462,7 +468,7 @@ fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Resul
         Ok(Number::Float(value))
     } else {
         Err(Box::new(
-            Diagnostic::error("E010", "a number out of range").primary(e.span, format!("this is {value}")),
+            Diagnostic::error("E010", "a number is out of range").primary(e.span, format!("this is {value}")),
         ))
     }
 }

@@ -208,9 +208,9 @@ impl Lowering<'_> {
             },
             DataKind::Value(e) => {
                 return Err(Box::new(
-                    Diagnostic::error("E226", "a number where data is wanted")
-                        .primary(e.span, "no tensor")
-                        .help("name a file, or a generator: ones()"),
+                    Diagnostic::error("E226", "expected data, found a number")
+                        .primary(e.span, "this is not a tensor")
+                        .help("give a file or a generator, such as ones()"),
                 ));
             }
         })
@@ -267,9 +267,9 @@ impl Lowering<'_> {
             names => {
                 if let Some(ty) = &item.ty {
                     self.found.push(
-                        Diagnostic::error("E225", "one type for several values")
-                            .primary(ty.span, "which of them is it of?")
-                            .help("give each value a `let` of its own"),
+                        Diagnostic::error("E225", "a `let` with several names cannot have a type")
+                            .primary(ty.span, "this type cannot belong to several values")
+                            .help("write a `let` per value"),
                     );
                 }
                 let mut parts: Vec<Option<Value>> = match value {
@@ -314,12 +314,9 @@ impl Lowering<'_> {
     fn counts_differ(&mut self, have: Span, n: usize, want: Span, wanted: usize) {
         let values = |n: usize| if n == 1 { "1 value".to_owned() } else { format!("{n} values") };
         self.found.push(
-            Diagnostic::error(
-                "E225",
-                format!("{} where {wanted} {} wanted", values(n), if wanted == 1 { "is" } else { "are" }),
-            )
-            .primary(have, values(n))
-            .secondary(want, format!("{wanted} here")),
+            Diagnostic::error("E225", format!("expected {}, found {n}", values(wanted)))
+                .primary(have, values(n))
+                .secondary(want, format!("{wanted} expected here")),
         );
     }
 
@@ -377,8 +374,8 @@ impl Lowering<'_> {
             if !self.used.contains(&name.node) && !name.node.starts_with('_') {
                 self.found.push(
                     Diagnostic::warning("E229", format!("nothing uses `{}`", name.node))
-                        .primary(name.span, "computed and not used")
-                        .help(format!("remove it, or call it `_{}` to keep it", name.node)),
+                        .primary(name.span, "computed but not used")
+                        .help(format!("remove it, or rename it to `_{}` to keep it", name.node)),
                 );
             }
         }

@@ -75,7 +75,7 @@ impl Lowering<'_> {
                 if call.args.is_empty() || call.args.len() > MAX_OPERANDS {
                     let wanted = if call.args.is_empty() { 1 } else { MAX_OPERANDS };
                     let d = super::kernel::wrong_count(&call.name, wanted, call.args.len(), Span::NONE);
-                    self.found.push(d.help("concatenate many values in several steps"));
+                    self.found.push(d.help("concatenate the values in several steps"));
                     return None;
                 }
                 let operands = operands.into_iter().collect::<Option<Vec<_>>>()?;
@@ -122,9 +122,9 @@ impl Lowering<'_> {
                 self.found.push(
                     Diagnostic::error(
                         "E006",
-                        format!("the second argument of `{}` is a list", call.name.node),
+                        format!("the second argument of `{}` must be a list", call.name.node),
                     )
-                    .primary(at, "this is none")
+                    .primary(at, "this is not a list")
                     .help(format!("write {form}")),
                 );
                 None

@@ -45,10 +45,11 @@ impl Lowering<'_> {
     /// Reports expressions that are nested too deeply. This only happens to programs that call one
     /// another, because the parser limits each program.
     fn too_deep(&mut self, span: Span) -> Option<Value> {
-        let what = format!("expressions of programs that call one another nest more than {MAX_NESTING} deep");
+        let what =
+            format!("expressions of programs that call one another nest more than {MAX_NESTING} levels deep");
         if !self.found.list.iter().any(|d| d.code == "E233") {
-            let d = Diagnostic::error("E233", what).primary(span, "the limit is passed here");
-            self.found.push(d.help("use `let` for parts of them"));
+            let d = Diagnostic::error("E233", what).primary(span, "the limit is exceeded here");
+            self.found.push(d.help("use `let` for parts of the expressions"));
         }
         None
     }
@@ -64,9 +65,9 @@ impl Lowering<'_> {
             }
             TensorKind::List(_) => {
                 self.found.push(
-                    Diagnostic::error("E226", "a list where a tensor is wanted")
-                        .primary(t.span, "a shape or a permutation")
-                        .help("lists are arguments: transpose(x, [1, 0]), reshape(x, [25, 12, 32])"),
+                    Diagnostic::error("E226", "expected a tensor, found a list")
+                        .primary(t.span, "this is a list")
+                        .help("a list can only be an argument, as in transpose(x, [1, 0]) or reshape(x, [25, 12, 32])"),
                 );
                 None
             }
@@ -100,10 +101,10 @@ impl Lowering<'_> {
         match self.cx.locals.get(name) {
             Some(Local::Number(v)) => return Some(Value::Number(v.as_f64())),
             Some(Local::Flag(_) | Local::Axis(_)) => {
-                let d = Diagnostic::error("E226", format!("`{name}` is no tensor and no number"))
-                    .primary(span, "an argument by name")
-                    .secondary(self.cx.locals.place(name).unwrap_or(Span::NONE), "this one");
-                self.found.push(d.help("a flag decides: `if causal { a } else { b }`"));
+                let d = Diagnostic::error("E226", format!("`{name}` is neither a tensor nor a number"))
+                    .primary(span, "used here as a value")
+                    .secondary(self.cx.locals.place(name).unwrap_or(Span::NONE), "declared here");
+                self.found.push(d.help("to choose by a flag, write `if causal { a } else { b }`"));
                 return None;
             }
             Some(Local::Unbound(fault)) => {
@@ -134,12 +135,12 @@ impl Lowering<'_> {
                 self.found.push(super::later(
                     span,
                     "comparisons as values are",
-                    "compare inside `select(a < b, x, y)`, or write a kernel: kernel f(a, b) = if a < b { .. } else { .. }",
+                    "write the comparison in `select(a < b, x, y)`, or in a kernel: kernel f(a, b) = if a < b { .. } else { .. }",
                 ));
             } else {
                 self.found.push(
-                    Diagnostic::error("E227", "tensors do not have this operator")
-                        .primary(span, "tensors have + - * / and comparisons"),
+                    Diagnostic::error("E227", "this operator is not defined for tensors")
+                        .primary(span, "tensors support + - * / and comparisons"),
                 );
             }
             return None;
@@ -155,7 +156,8 @@ impl Lowering<'_> {
             };
             if !z.is_finite() {
                 self.found.push(
-                    Diagnostic::error("E010", "a number out of range").primary(span, format!("this is {z}")),
+                    Diagnostic::error("E010", "a number is out of range")
+                        .primary(span, format!("this is {z}")),
                 );
                 return None;
             }
@@ -196,9 +198,12 @@ impl Lowering<'_> {
         }
         if operands.is_empty() {
             self.found.push(
-                Diagnostic::error("E226", format!("`{}` of numbers alone", f.name))
-                    .primary(span, "no operand is a tensor")
-                    .help("write its value as a number"),
+                Diagnostic::error(
+                    "E226",
+                    format!("`{}` needs a tensor operand, and all operands are numbers", f.name),
+                )
+                .primary(span, "here")
+                .help("write the result as a number"),
             );
             return None;
         }
@@ -214,14 +219,20 @@ impl Lowering<'_> {
 
     /// Returns the value as a tensor. If it is something else, reports an error and returns None.
     pub(super) fn tensor(&mut self, value: Value, span: Span) -> Option<OpId> {
-        let what = match value {
+        let d = match value {
             Value::Tensor(id) => return Some(id),
-            Value::Number(x) => format!("the number {x} where a tensor is wanted"),
-            Value::Tuple(parts) => format!("{} values where one is wanted", parts.len()),
+            Value::Number(x) => Diagnostic::error("E226", format!("expected a tensor, found the number {x}"))
+                .primary(span, "a number alone has no shape and no element type")
+                .help("combine the number with a tensor, which gives it both: `0 * x + 1`"),
+            Value::Tuple(parts) => {
+                Diagnostic::error("E226", format!("expected one tensor, found {} values", parts.len()))
+                    .primary(span, "this has several values")
+                    .help("give each value a name: `let (a, b) = ..`")
+            }
             Value::Pending(id, _) => {
                 let (name, at) = (self.graph.op(id).name.clone(), self.graph.op(id).span);
                 self.found.push(
-                    Diagnostic::error("E541", format!("`{name}` is used before it is there"))
+                    Diagnostic::error("E541", format!("`{name}` is used while its collective is pending"))
                         .primary(span, "used here")
                         .secondary(at, "pending from here on")
                         .help(format!("wait for it: wait({name})")),
@@ -229,11 +240,7 @@ impl Lowering<'_> {
                 return None;
             }
         };
-        self.found.push(
-            Diagnostic::error("E226", what)
-                .primary(span, "this has no shape and no element type")
-                .help("a number takes both from a tensor it meets: `0 * x + 1`"),
-        );
+        self.found.push(d);
         None
     }
 

@@ -108,9 +108,9 @@ impl<'a> Lowering<'a> {
         for z in zeros.iter().filter(|z| z.index.is_none()) {
             let index = dimensions_of(&kernel, z);
             let Some(index) = index else {
-                let d = Diagnostic::error("E581", "nothing says which dimensions these zeros have")
-                    .primary(z.span, "no tile of these sizes is added to it");
-                self.found.push(d.help("name variables of loops: `zeros(f32[i, j])`"));
+                let d = Diagnostic::error("E581", "the dimensions of these zeros cannot be derived")
+                    .primary(z.span, "no tile of these sizes is added to this value");
+                self.found.push(d.help("name the loop variables: `zeros(f32[i, j])`"));
                 return None;
             };
             fill(&mut kernel.body, z.value, &index);
@@ -133,14 +133,14 @@ impl<'a> Lowering<'a> {
         let any = ty.any.then_some(ty.span);
         let fault = match (place, data, any) {
             (Some(at), ..) => {
-                Some((at, "a placement", "a kernel runs on what a rank has: placements follow"))
+                Some((at, "a placement", "a kernel computes on one rank, so its types have no placement"))
             }
-            (_, Some(at), _) => Some((at, "data", "feed inputs of a program")),
-            (.., Some(at)) => Some((at, "any number of dimensions", "name each dimension")),
+            (_, Some(at), _) => Some((at, "data", "give data to the inputs of a program instead")),
+            (.., Some(at)) => Some((at, "any number of dimensions", "give each dimension a name")),
             _ => None,
         };
         if let Some((at, what, help)) = fault {
-            let d = Diagnostic::error("E582", format!("{what} in the type of a tile kernel"));
+            let d = Diagnostic::error("E582", format!("{what} is not allowed in a type of a tile kernel"));
             self.found.push(d.primary(at, "here").help(help));
         }
         fault.is_none()
@@ -264,9 +264,12 @@ impl<'a> Body<'_, 'a> {
             }
             TileStmtKind::Store(name, index, e) => {
                 if name.node != self.decl.result.0.node {
-                    let d = Diagnostic::error("E005", format!("`{}` is not the result", name.node));
-                    let d = d.primary(name.span, "only the result is stored to");
-                    return self.fault(d.secondary(self.decl.result.0.span, "this one"));
+                    let d = Diagnostic::error(
+                        "E005",
+                        format!("`{}` is not the result of this kernel", name.node),
+                    );
+                    let d = d.primary(name.span, "`store` can write only the result");
+                    return self.fault(d.secondary(self.decl.result.0.span, "this is the result"));
                 }
                 let ty = &self.decl.result.1;
                 let index = self.index(index, ty, name);
@@ -293,7 +296,7 @@ impl<'a> Body<'_, 'a> {
             self.l.twice(name, first);
             return None;
         }
-        self.l.cx.count(&l.extent, "what a loop runs over", &mut self.l.found)?;
+        self.l.cx.count(&l.extent, "the extent of a loop", &mut self.l.found)?;
         let tile = self.l.cx.count(&l.tile, "the length of a tile", &mut self.l.found)?;
         let number = self.kernel.vars.len() as u32;
         self.kernel.vars.push(Var { name: Name::from(&name.node), tile });
@@ -359,7 +362,7 @@ impl<'a> Body<'_, 'a> {
     fn index(&mut self, index: &'a [Expr], ty: &'a Type, tensor: &Ident) -> Option<Vec<Index>> {
         if index.len() != ty.dims.len() {
             let (have, want) = (index.len(), ty.dims.len());
-            let what = format!("`{}` has {want} dimensions, {have} are indexed", tensor.node);
+            let what = format!("`{}` has {want} dimensions, and {have} are indexed", tensor.node);
             let d = Diagnostic::error("E582", what).primary(tensor.span, "index every dimension");
             return self.fault(d.secondary(ty.span, "declared here"));
         }
@@ -385,23 +388,27 @@ impl<'a> Body<'_, 'a> {
             }
             let at = self.l.cx.count(e, "an index", &mut self.l.found)?;
             if at >= n {
-                let d = Diagnostic::error("E582", format!("index {at} of a dimension of {n}"));
-                let d = d.primary(e.span, "there is no such element").secondary(size.span, "of this one");
-                return self.fault(d.help("a tile is indexed by the variable of a loop: load a[i, k]"));
+                let d = Diagnostic::error("E582", format!("index {at} is outside a dimension of size {n}"));
+                let d = d.primary(e.span, "out of range").secondary(size.span, "this dimension");
+                return self.fault(d.help("index tiles with loop variables: load a[i, k]"));
             }
             return Some(Index::At(at));
         };
-        let over = self.l.cx.count(&l.extent, "what a loop runs over", &mut self.l.found)?;
+        let over = self.l.cx.count(&l.extent, "the extent of a loop", &mut self.l.found)?;
         let differ = match (&l.extent.kind, &size.kind) {
             (ExprKind::Name(a), ExprKind::Name(b)) => a != b,
             _ => false,
         };
         if differ || over != n {
-            let d = Diagnostic::error("E582", format!("`{}` runs over another dimension", l.var.node))
-                .primary(e.span, format!("a dimension of {n}"))
-                .secondary(l.extent.span, format!("it runs over {over}"))
-                .secondary(size.span, "this one is indexed");
-            return self.fault(d.help("a loop runs over the size of the dimension that it indexes"));
+            let d = Diagnostic::error(
+                "E582",
+                format!("the loop of `{}` has another extent than the dimension that it indexes", l.var.node),
+            )
+            .primary(e.span, format!("this dimension has size {n}"))
+            .secondary(l.extent.span, format!("the extent of the loop is {over}"))
+            .secondary(size.span, "this dimension is indexed");
+            return self
+                .fault(d.help("the extent of a loop must be the size of the dimension that it indexes"));
         }
         Some(Index::Var(var))
     }
@@ -420,10 +427,10 @@ impl<'a> Body<'_, 'a> {
                 Some(Tile::Dot(Box::new(a?), Box::new(b?)))
             }
             TileExprKind::Zeros(_) => {
-                let d = Diagnostic::error("E581", "zeros that have no name").primary(e.span, "here");
-                self.fault(
-                    d.help("they are what is added to: `let acc = zeros(f32[32, 32])`, then `acc += ..`"),
-                )
+                let d = Diagnostic::error("E581", "`zeros` needs a name").primary(e.span, "here");
+                self.fault(d.help(
+                    "`zeros` makes an accumulator: write `let acc = zeros(f32[32, 32])`, then `acc += ..`",
+                ))
             }
             TileExprKind::Name(n) if self.values.iter().any(|v| v.0.node == *n) => {
                 Some(Tile::Value(self.value(&Ident::new(n.clone(), e.span))?))
@@ -474,8 +481,9 @@ impl<'a> Body<'_, 'a> {
             TileExprKind::Binary(op, a, b) => {
                 let Some(op) = arithmetic(*op) else {
                     let d = Diagnostic::error("E227", "a kernel cannot compute this");
-                    let d = d.primary(e.span, "a comparison is no number");
-                    return self.fault(d.help("compare in `if a < b { x } else { y }`"));
+                    let d = d.primary(e.span, "a comparison is not a number");
+                    return self
+                        .fault(d.help("write comparisons only as conditions: `if a < b { x } else { y }`"));
                 };
                 let (a, b) = (self.scalar(a, args), self.scalar(b, args));
                 Some(Scalar::bin(op, a?, b?))
@@ -497,16 +505,20 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn too_large<T>(&mut self, span: Span) -> Option<T> {
-        let d = Diagnostic::error("E228", "an expression of too many operations");
-        let d = d.primary(span, format!("more than {MAX_OPERATIONS} with those of the kernels it calls"));
+        let d = Diagnostic::error("E228", "the expression has too many operations");
+        let d = d.primary(
+            span,
+            format!("more than {MAX_OPERATIONS}, including those of the kernels that it calls"),
+        );
         self.fault(d.help("use `let` for parts of it"))
     }
 
     fn number(&mut self, name: &str, span: Span) -> Option<Scalar> {
         if self.decl.args.iter().any(|a| a.name.node == name) {
             let d = Diagnostic::error("E581", format!("`{name}` is a tensor, not a tile"));
-            return self
-                .fault(d.primary(span, "here").help(format!("load a tile of it: `load {name}[i, j]`")));
+            return self.fault(
+                d.primary(span, "here").help(format!("load a tile of the tensor: `load {name}[i, j]`")),
+            );
         }
         let e = Expr { kind: ExprKind::Name(name.to_owned()), span };
         match self.l.cx.number(&e) {
@@ -527,8 +539,8 @@ impl<'a> Body<'_, 'a> {
             let (a, b) = (self.scalar(a, args), self.scalar(b, args));
             return Some(Compare { op, a: a?, b: b? });
         }
-        let d = Diagnostic::error("E227", "a condition of a kernel is one comparison")
-            .primary(e.span, "this is none");
+        let d = Diagnostic::error("E227", "a condition in a kernel must be one comparison")
+            .primary(e.span, "this is not a comparison");
         self.fault(d.help("write `a < b` (or <= > >= == !=); nest `if` for `and` and `or`"))
     }
 
@@ -547,8 +559,8 @@ impl<'a> Body<'_, 'a> {
             let [x, n] = list else { return self.fault(wrong_count(name, 2, list.len(), Span::NONE)) };
             let x = self.scalar(x, args);
             let TileExprKind::Int(n) = n.kind else {
-                let d = Diagnostic::error("E227", "the exponent of `pow_int` is an integer");
-                return self.fault(d.primary(n.span, "this is none"));
+                let d = Diagnostic::error("E227", "the exponent of `pow_int` must be an integer");
+                return self.fault(d.primary(n.span, "this is not an integer"));
             };
             return match checked_exponent(n, name.span) {
                 Ok(n) => Some(Scalar::Pow(Box::new(x?), n)),
@@ -585,8 +597,8 @@ impl<'a> Body<'_, 'a> {
                 Some(f.body.subst(&values))
             }
             Some(other) => {
-                let d = Diagnostic::error("E227", format!("`{word}` is no elementwise kernel"))
-                    .primary(name.span, "a kernel calls functions and elementwise kernels only")
+                let d = Diagnostic::error("E227", format!("`{word}` is not an elementwise kernel"))
+                    .primary(name.span, "a kernel can call only functions and elementwise kernels")
                     .secondary(other.name().span, "declared here");
                 self.fault(d)
             }

@@ -18,9 +18,9 @@ impl Cx<'_> {
     pub(super) fn ty(&self, ty: &ast::Type, found: &mut Diagnostics) -> Option<TensorType> {
         if ty.any {
             found.push(
-                Diagnostic::error("E231", "nothing says what `..` stands for")
-                    .primary(ty.span, "any dimensions")
-                    .help("only types of a called program begin with `..`: there the caller's value says it"),
+                Diagnostic::error("E231", "the dimensions that `..` stands for are unknown")
+                    .primary(ty.span, "`..` stands for any dimensions")
+                    .help("only types of a called program can begin with `..`, because the caller's value then defines the dimensions"),
             );
             return None;
         }
@@ -48,7 +48,7 @@ impl Cx<'_> {
                     Diagnostic::error("E221", format!("`{word}` is given twice"))
                         .primary(place.span, "again here")
                         .secondary(at, "first here")
-                        .help("several axes stand in one: partial(sum@(dp, tp))"),
+                        .help("write several axes in one pair of parentheses: partial(sum@(dp, tp))"),
                 );
                 sound = false;
                 continue;
@@ -123,15 +123,15 @@ impl Cx<'_> {
         }
         let mut known: Vec<String> = self.locals.names();
         known.extend(self.loaded.params(span.file).map(|p| p.name.node.clone()));
-        let d = Diagnostic::error("E231", format!("nothing says how large `{name}` is"))
-            .primary(span, "no parameter, and no size that is known here");
+        let d = Diagnostic::error("E231", format!("the size `{name}` has no value"))
+            .primary(span, "neither a parameter nor a size known here");
         let alone = matches!(e.kind, ExprKind::Name(_));
         let help = match kbc_diag::nearest::nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None if alone && !self.called => format!(
-                "give it: -D {name}=25; or feed an input whose type names it from a file; or declare `param {name} = 25`"
+                "give the size with -D {name}=25, or read an input whose type contains it from a file, or declare `param {name} = 25`"
             ),
-            None => format!("a size binds where it is a dimension by itself: f32[{name}]"),
+            None => format!("an argument defines a size where the size is a whole dimension: f32[{name}]"),
         };
         Some(d.help(help))
     }
@@ -164,7 +164,7 @@ impl Cx<'_> {
                 let count = u64::try_from(n).ok();
                 if count.is_none() {
                     found.push(
-                        Diagnostic::error("E221", format!("{what} below zero"))
+                        Diagnostic::error("E221", format!("{what} is negative"))
                             .primary(e.span, format!("this is {n}")),
                     );
                 }
@@ -200,9 +200,9 @@ pub(super) fn reduction(name: &Ident, found: &mut Diagnostics) -> Option<ReduceO
     if op.is_none() {
         if matches!(name.node.as_str(), "avg" | "mean") {
             found.push(
-                Diagnostic::error("E227", format!("nothing is left to do with `{}`", name.node))
-                    .primary(name.span, "an average is a sum and one division of the complete sum")
-                    .help("the operand is `partial(sum@..)`; average it where it is reduced: all_reduce(x, avg, over: ..)"),
+                Diagnostic::error("E227", format!("a partial value cannot be pending for `{}`", name.node))
+                    .primary(name.span, "an average is computed as a sum, and one division at the end")
+                    .help("give the operand the type `partial(sum@..)`, and average in the reduction: all_reduce(x, avg, over: ..)"),
             );
         } else {
             let valid = ["sum", "prod", "min", "max"].map(str::to_owned);

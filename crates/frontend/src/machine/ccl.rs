@@ -140,8 +140,8 @@ impl Asked {
             let valid: Vec<&str> = KEYS.iter().map(|k| k.0).collect();
             let near = nearest(&name.node, valid.iter().copied());
             let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
-            return Err(Diagnostic::error("E413", format!("a ccl.yaml has no key `{}`", name.node))
-                .primary(name.span, "not known")
+            return Err(Diagnostic::error("E413", format!("unknown key `{}` of a ccl.yaml", name.node))
+                .primary(name.span, "not known here")
                 .help(format!("{near}The keys are {}", valid.join(", "))));
         };
         match takes.read(&value.node) {
@@ -246,10 +246,10 @@ pub fn read(text: &str, file: FileId) -> Result<CclFile, Diagnostics> {
     if kernbench::is_one(keys) && !keys.iter().any(|(k, _)| k.name == "algorithms") {
         return Err(Diagnostic::error(
             "E464",
-            "this describes a machine, and is read as a file about collectives",
+            "expected a file about collectives (`ccl.yaml`), found a machine file",
         )
         .primary(root, "this file")
-        .help("a file about collectives has `defaults` and `algorithms`")
+        .help("a file about collectives has the keys `defaults` and `algorithms`")
         .into());
     }
     let mut out =
@@ -282,8 +282,8 @@ fn unknown(reader: &Reader<'_>, key: &Key, name: &str, valid: &[&str]) -> Diagno
         .or_else(|| valid.iter().copied().min_by_key(|v| kbc_diag::nearest::distance(name, v)));
     let help = near
         .map_or(String::new(), |n| format!("the nearest key is `{n}`; the keys are {}", valid.join(", ")));
-    Diagnostic::warning("E466", format!("`{name}` is kept and not used"))
-        .primary(reader.0.span(key.number), "not known")
+    Diagnostic::warning("E466", format!("kbc ignores `{name}`"))
+        .primary(reader.0.span(key.number), "not known here")
         .help(help)
 }
 
@@ -338,19 +338,21 @@ fn section(
 fn ill(name: &str, takes: Takes, is: &str, word: &str, span: Span) -> Diagnostic {
     let wanted = match takes {
         Takes::Word => "a name".to_owned(),
-        Takes::Count => "a whole number from 1 on".to_owned(),
+        Takes::Count => "an integer of at least 1".to_owned(),
         Takes::OneOf(list) => format!("one of {}", list.join(", ")),
-        Takes::Place => "a number or two coordinates like `[2, 2]`".to_owned(),
+        Takes::Place => "a number or two coordinates, such as `[2, 2]`".to_owned(),
     };
     let near = match takes {
         Takes::OneOf(list) => nearest(word, list.iter().copied()),
         _ => None,
     };
-    let d =
-        Diagnostic::error("E462", format!("`{name}` is {wanted}, and this is {is}")).primary(span, "here");
-    d.help(near.map_or("docs/machine.md lists the keys with what they take".into(), |n| {
-        format!("did you mean `{n}`?")
-    }))
+    let d = Diagnostic::error("E462", format!("`{name}` must be {wanted}, and this is {is}"))
+        .primary(span, "here");
+    d.help(
+        near.map_or("docs/machine.md lists the keys and their values".into(), |n| {
+            format!("did you mean `{n}`?")
+        }),
+    )
 }
 
 impl CclFile {
@@ -373,7 +375,7 @@ impl CclFile {
         let names: Vec<&str> = self.algorithms().collect();
         let asked = &asked.0;
         let Some(chosen) = asked.get("algorithm").or(self.defaults.get("algorithm")) else {
-            return Err(Diagnostic::error("E463", "`defaults` names no `algorithm`")
+            return Err(Diagnostic::error("E463", "`defaults` has no `algorithm`")
                 .primary(self.root, "this file")
                 .help(format!("add `algorithm: ..` to `defaults`; the entries are {}", names.join(", "))));
         };
@@ -408,18 +410,22 @@ impl CclFile {
             let at = get("world_size").map_or(self.root, |v| v.span);
             let help = match ranks {
                 RunRanks::Sip => {
-                    format!("with `ranks: sip` every SIP is a rank: `world_size: {most}`, or `ranks: pe`")
+                    format!(
+                        "with `ranks: sip` every SIP is a rank: write `world_size: {most}`, or `ranks: pe`"
+                    )
                 }
                 RunRanks::Pe => format!(
-                    "ranks that are PEs are those of SIP 0: at most {most}, or `world_size: {sips}` for the SIPs"
+                    "with `ranks: pe` the ranks are the PEs of SIP 0: write `world_size` of at most {most}, or `world_size: {sips}` for the SIPs"
                 ),
             };
-            return Err(Diagnostic::error("E467", title).primary(at, format!("from {origin}")).help(help));
+            return Err(Diagnostic::error("E467", title)
+                .primary(at, format!("this comes from {origin}"))
+                .help(help));
         }
         let mut notes = vec![];
         if ranks == RunRanks::Pe && said.is_none() {
             notes.push(format!(
-                "world size {world_size} (from {origin}) is not the number of SIPs, {sips}: ranks are PEs of SIP 0"
+                "the world size {world_size} (from {origin}) differs from the number of SIPs, {sips}, so the ranks are PEs of SIP 0"
             ));
         }
         let kind = word("buffer_kind").and_then(MemKind::parse).unwrap_or(MemKind::Tcm);

@@ -119,11 +119,11 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
         if let Some((key, _)) =
             keys.iter().find(|(k, _)| ["shape", "devices", "relays"].contains(&k.name.as_str()))
         {
-            let title = format!("`{}` in a file that describes packages", key.name);
+            let title = format!("`{}` is not allowed in a file that describes packages", key.name);
             found.push(
                 Diagnostic::error("E461", title)
-                    .primary(reader.0.span(key.number), "not here")
-                    .help("`system`, `sip` and `cube` say which shape it is"),
+                    .primary(reader.0.span(key.number), "not allowed here")
+                    .help("`system`, `sip` and `cube` already define the shape"),
             );
             return Err(found.finish());
         }
@@ -138,12 +138,12 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
         }
         ([Some(_), _], Some(shape)) => {
             let d = Diagnostic::error("E461", "`devices` and `shape` exclude each other").help(
-                "`devices` and `relays` say that the machine is the list `links`; a shape makes its own",
+                "`devices` and `relays` describe a machine by a list of `links`; `shape` generates the links",
             );
             found.push(
                 key("devices")
                     .into_iter()
-                    .fold(d, |d, at| d.primary(at, "a list of links"))
+                    .fold(d, |d, at| d.primary(at, "this describes a list of links"))
                     .secondary(shape.span, "a shape"),
             );
         }
@@ -181,11 +181,11 @@ const FOREIGN: [&str; 2] = ["defaults", "algorithms"];
 /// Returns E464 for a file about collectives.
 fn foreign(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<(), Diagnostic> {
     let Some((key, _)) = keys.iter().find(|(k, _)| FOREIGN.contains(&k.name.as_str())) else { return Ok(()) };
-    let title = format!("`{}` belongs to a file about collectives, and this is read as a machine", key.name);
+    let title = format!("expected a machine file, and `{}` belongs to a file about collectives", key.name);
     Err(Diagnostic::error("E464", title)
         .primary(reader.0.span(key.number), "this key")
-        .note("such a file (`ccl.yaml`) says which collective runs, with how many ranks and which queues")
-        .help("give the machine here: `topology.yaml`, or a file with `shape` and rates"))
+        .note("a file about collectives (`ccl.yaml`) states which collective runs, with how many ranks and which queues")
+        .help("give a machine file instead: a `topology.yaml`, or a file with `shape` and rates"))
 }
 
 /// A document, with the functions that all keys share.
@@ -196,7 +196,7 @@ impl<'t> Reader<'t> {
         match &node.kind {
             Kind::Map(keys) => Some(keys),
             _ => {
-                found.push(self.kind(node, &format!("{what} is a mapping")));
+                found.push(self.kind(node, &format!("{what} must be a mapping")));
                 None
             }
         }
@@ -210,13 +210,13 @@ impl<'t> Reader<'t> {
         };
         Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
             .primary(self.0.span(node.number), "here")
-            .help("docs/machine.md lists the keys with what they take")
+            .help("docs/machine.md lists the keys and their values")
     }
 
     /// Returns E463 for a missing key.
     fn missing(&self, node: &Node, key: &str, what: &str) -> Diagnostic {
         Diagnostic::error("E463", format!("{what} has no `{key}`"))
-            .primary(self.0.span(node.number), "this one")
+            .primary(self.0.span(node.number), "here")
             .help(format!("add `{key}: ..`"))
     }
 
@@ -228,14 +228,14 @@ impl<'t> Reader<'t> {
             None => format!("the keys are {list}"),
         };
         Diagnostic::error("E461", format!("unknown key `{}`", key.name))
-            .primary(self.0.span(key.number), "not known")
+            .primary(self.0.span(key.number), "not known here")
             .help(help)
     }
 
     /// Returns a single value as a piece of text with its place.
     fn fragment<'n>(&self, node: &'n Node) -> Result<Fragment<'n>, Diagnostic> {
         let Kind::Scalar(text) = &node.kind else {
-            return Err(self.kind(node, "this key takes a single value, like `50 GB/s, 500 ns`"));
+            return Err(self.kind(node, "this key needs a single value, such as `50 GB/s, 500 ns`"));
         };
         // If the source text of a value differs from the value (escapes, numbers in other forms),
         // errors are located relative to the beginning of the whole value.
@@ -262,7 +262,7 @@ impl<'t> Reader<'t> {
     /// Reads a number of nodes. There must be at least one device; there may be no relays.
     fn size(&self, key: &str, node: &Node) -> Result<u32, Diagnostic> {
         let least = u32::from(key == "devices");
-        let wanted = || format!("`{key}` is a whole number from {least} to {MAX_NODES}");
+        let wanted = || format!("`{key}` must be an integer from {least} to {MAX_NODES}");
         let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, &wanted())) };
         text.parse().ok().filter(|n| (least..=MAX_NODES).contains(n)).ok_or_else(|| {
             Diagnostic::error("E462", format!("{}, and this is {text}", wanted()))

@@ -45,9 +45,9 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
     }
     let dimensions = columns[0].len();
     for (key, column) in KEYS.into_iter().zip(&columns).filter(|(_, c)| c.len() != dimensions) {
-        let title = format!("`{key}` has {} values, and `topology` {dimensions}", column.len());
+        let title = format!("`{key}` has {} values, and `topology` has {dimensions}", column.len());
         let at = keys.iter().find(|(k, _)| k.name == key).map(|(k, _)| reader.0.span(k.number));
-        let d = Diagnostic::error("E462", title).help("every dimension has one of each");
+        let d = Diagnostic::error("E462", title).help("give one value per dimension");
         found.push(at.into_iter().fold(d, |d, at| d.primary(at, "this key")));
     }
     let mut shapes = vec![];
@@ -59,7 +59,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         }
         if count.is_none() {
             found.push(
-                Diagnostic::error("E462", format!("{} is no number of devices", size.node))
+                Diagnostic::error("E462", format!("{} is not a valid number of devices", size.node))
                     .primary(size.span, format!("1 to {MAX_DEVICES}")),
             );
         }
@@ -70,8 +70,8 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         let number = |v: &Spanned<String>, least: f64, unit: &str| {
             let n = v.node.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= least);
             n.ok_or_else(|| {
-                let title = format!("{} is not in {unit}", v.node);
-                Diagnostic::error("E462", title).primary(v.span, "a number is wanted here")
+                let title = format!("{} is not a value in {unit}", v.node);
+                Diagnostic::error("E462", title).primary(v.span, "expected a number")
             })
         };
         match (number(bandwidth, f64::MIN_POSITIVE, "GB/s"), number(latency, 0.0, "ns")) {
@@ -87,7 +87,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         _ => Shape::Hierarchy(shapes),
     };
     let Some(first) = rates.first() else {
-        return Err(reader.kind(&reader.0.root, "a network has at least one dimension").into());
+        return Err(reader.kind(&reader.0.root, "a network needs at least one dimension").into());
     };
     let mut text = format!("{shape} {{ link: {first}; forward: store_and_forward; round: 1 ns");
     // The innermost dimension is the last axis.
@@ -114,11 +114,11 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
 fn unknown(name: &Spanned<String>) -> Diagnostic {
     let names = SHAPES.map(|s| s.0);
     let help = match nearest(&name.node, names) {
-        Some(near) => format!("did you mean `{near}`? There are {}", names.join(", ")),
-        None => format!("there are {}", names.join(", ")),
+        Some(near) => format!("did you mean `{near}`? The topologies are {}", names.join(", ")),
+        None => format!("the topologies are {}", names.join(", ")),
     };
     Diagnostic::error("E462", format!("unknown topology `{}` of a dimension", name.node))
-        .primary(name.span, "not known")
+        .primary(name.span, "not known here")
         .help(help)
 }
 
@@ -127,7 +127,7 @@ impl Reader<'_> {
     fn column(&self, key: &str, node: &Node, found: &mut Diagnostics) -> Vec<Spanned<String>> {
         let one = |node: &Node| match &node.kind {
             Kind::Scalar(text) => Ok(Spanned::new(text.clone(), self.0.span(node.number))),
-            _ => Err(self.kind(node, &format!("`{key}` has a single value for each dimension"))),
+            _ => Err(self.kind(node, &format!("`{key}` needs a single value per dimension"))),
         };
         let list = match &node.kind {
             Kind::List(list) => list.iter().collect(),

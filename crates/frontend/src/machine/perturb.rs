@@ -49,7 +49,7 @@ fn each(
     mut entry: impl FnMut(&Node) -> Result<(), Diagnostic>,
 ) -> Result<(), Diagnostic> {
     let Kind::List(list) = &node.kind else {
-        return Err(reader.kind(node, "this key takes a list of entries"));
+        return Err(reader.kind(node, "this key needs a list of entries"));
     };
     list.iter().filter_map(|e| entry(e).err()).for_each(|d| found.push(d));
     Ok(())
@@ -66,7 +66,7 @@ impl Reader<'_> {
     /// Returns the keys of an entry, or an error if one of them is unknown.
     fn entry<'n>(&self, node: &'n Node, what: &str, valid: &[&str]) -> Result<&'n [(Key, Node)], Diagnostic> {
         let Kind::Map(keys) = &node.kind else {
-            return Err(self.kind(node, &format!("{what} is a mapping")));
+            return Err(self.kind(node, &format!("{what} must be a mapping")));
         };
         match keys.iter().find(|(k, _)| !valid.contains(&k.name.as_str())) {
             Some((key, _)) => Err(self.unknown(key, valid)),
@@ -76,24 +76,24 @@ impl Reader<'_> {
 
     fn whole(&self, node: &Node, least: u64, most: u64) -> Result<u64, Diagnostic> {
         let fault = || {
-            Diagnostic::error("E465", format!("this is no whole number from {least} to {most}"))
+            Diagnostic::error("E465", format!("expected an integer from {least} to {most}"))
                 .primary(self.0.span(node.number), "here")
         };
         match &node.kind {
             Kind::Scalar(text) => text.parse().ok().filter(|n| (least..=most).contains(n)).ok_or_else(fault),
-            _ => Err(self.kind(node, "this key takes a whole number")),
+            _ => Err(self.kind(node, "this key needs an integer")),
         }
     }
 
     /// Reads a share: `5%` or `0.05`.
     fn share(&self, node: &Node) -> Result<f64, Diagnostic> {
-        let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, "`share` takes a number")) };
+        let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, "`share` needs a number")) };
         let value = match text.strip_suffix('%') {
             Some(percent) => percent.trim().parse::<f64>().ok().map(|p| p / 100.0),
             None => text.parse().ok(),
         };
         value.filter(|s| *s > 0.0 && *s <= 1.0).ok_or_else(|| {
-            Diagnostic::error("E465", "this is no share above 0 and at most 1")
+            Diagnostic::error("E465", "expected a share above 0 and at most 1")
                 .primary(self.0.span(node.number), "here")
                 .help("write `share: 5%` or `share: 0.05`")
         })
@@ -124,9 +124,9 @@ impl Reader<'_> {
             },
             [] => Err(self
                 .missing(node, names, what)
-                .help(format!("say who is meant by one of `{names}`, `share` and `count`"))),
-            [_, (second, _), ..] => Err(Diagnostic::error("E463", format!("{what} says twice who is meant"))
-                .primary(self.0.span(second.number), "this key beside another")
+                .help(format!("select with one of `{names}`, `share` and `count`"))),
+            [_, (second, _), ..] => Err(Diagnostic::error("E463", format!("{what} selects in two ways"))
+                .primary(self.0.span(second.number), "this key is the second one")
                 .help(format!("keep one of `{names}`, `share` and `count`"))),
         }
     }
@@ -141,7 +141,7 @@ impl Reader<'_> {
 
     fn no_effect(&self, node: &Node, effects: &str, what: &str) -> Diagnostic {
         Diagnostic::error("E463", format!("{what} has no effect"))
-            .primary(self.0.span(node.number), "this one")
+            .primary(self.0.span(node.number), "here")
             .help(format!("add {effects}"))
     }
 
@@ -170,12 +170,9 @@ impl Reader<'_> {
         if out.slow.is_none()
             && let Some((key, _)) = keys.iter().find(|(k, _)| k.name == "units")
         {
-            return Err(Diagnostic::error(
-                "E463",
-                "`units` says what `slow` is about, and there is no `slow`",
-            )
-            .primary(self.0.span(key.number), "here")
-            .help("add `slow: 1.5`, or leave `units` out"));
+            return Err(Diagnostic::error("E463", "`units` applies to `slow`, and there is no `slow`")
+                .primary(self.0.span(key.number), "here")
+                .help("add `slow: 1.5`, or remove `units`"));
         }
         Ok(out)
     }
@@ -220,13 +217,13 @@ impl Reader<'_> {
     fn units(&self, node: &Node) -> Result<[bool; 3], Diagnostic> {
         let mut out = [false; 3];
         for n in self.list(node) {
-            let Kind::Scalar(word) = &n.kind else { return Err(self.kind(n, "a unit is a word")) };
+            let Kind::Scalar(word) = &n.kind else { return Err(self.kind(n, "a unit must be a word")) };
             match UNITS.iter().position(|u| u == word) {
                 Some(i) => out[i] = true,
                 None => {
-                    return Err(Diagnostic::error("E465", format!("there is no unit `{word}`"))
-                        .primary(self.0.span(n.number), "not known")
-                        .help(format!("units are {}", UNITS.join(", "))));
+                    return Err(Diagnostic::error("E465", format!("unknown unit `{word}`"))
+                        .primary(self.0.span(n.number), "not known here")
+                        .help(format!("the units are {}", UNITS.join(", "))));
                 }
             }
         }

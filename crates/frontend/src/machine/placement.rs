@@ -46,9 +46,12 @@ fn entry(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<DevicePlacement, D
                 let names = Policy::ALL.map(|p| p.0);
                 let near = nearest(text, names).map_or(String::new(), |n| format!("did you mean `{n}`? "));
                 found.push(
-                    Diagnostic::error("E462", format!("`{}` is a policy, and this is `{text}`", key.name))
-                        .primary(reader.0.span(node.number), "not one")
-                        .help(format!("{near}There are {}", names[..5].join(", "))),
+                    Diagnostic::error(
+                        "E462",
+                        format!("`{}` must be a policy, and this is `{text}`", key.name),
+                    )
+                    .primary(reader.0.span(node.number), "not a policy")
+                    .help(format!("{near}The policies are {}", names[..5].join(", "))),
                 );
             }
             known.unwrap_or(Policy::Replicate)
@@ -59,19 +62,19 @@ fn entry(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<DevicePlacement, D
             name @ ("num_cubes" | "num_pes") => match text.parse::<u64>().ok().filter(|n| *n >= 1) {
                 Some(n) if name == "num_cubes" => out.num_cubes = Some(n),
                 Some(n) => out.num_pes = Some(n),
-                None => found.push(reader.kind(node, &format!("`{name}` is a whole number from 1 on"))),
+                None => found.push(reader.kind(node, &format!("`{name}` must be an integer of at least 1"))),
             },
             name if name.starts_with("sip") || name.starts_with("num_sip") => {
                 let policy = Policy::parse(text);
                 let example = match policy {
                     Some(Policy::RowWise) => "`x: f32[n@sip, m]`",
-                    Some(Policy::Replicate) => "`x: f32[n, m]`, a type without `@sip`",
+                    Some(Policy::Replicate) => "`x: f32[n, m]` without `@sip`",
                     _ => "`x: f32[n, m@sip]`",
                 };
                 found.push(
-                    Diagnostic::error("E469", "a placement inside a device has no axis `sip`")
-                        .primary(reader.0.span(key.number), "ranks are placed on SIPs, devices inside")
-                        .help(format!("leave `{name}` out here and write the split between SIPs in the program's type: {example}")),
+                    Diagnostic::error("E469", "a placement inside a device cannot use the axis `sip`")
+                        .primary(reader.0.span(key.number), "this key places data inside a device; SIPs are devices")
+                        .help(format!("remove `{name}` here, and write the split between SIPs in a type of the program: {example}")),
                 );
             }
             _ => found.push(reader.unknown(key, &KEYS)),

@@ -63,12 +63,9 @@ impl<'t> Document<'t> {
     /// twice, or contains a key that is not a single value.
     pub fn read(text: &'t str, file: FileId) -> Result<Document<'t>, Diagnostic> {
         if let Some(at) = nesting::too_deep(text) {
-            return Err(Diagnostic::error(
-                "E460",
-                "this is no machine file: too many brackets are open at once",
-            )
-            .primary(Span::new(file, at, at + 1), "here")
-            .help("a machine file is YAML with a key a line: `shape: ring(8)`"));
+            return Err(Diagnostic::error("E460", "this is not a machine file: brackets nest too deeply")
+                .primary(Span::new(file, at, at + 1), "here")
+                .help("a machine file is YAML with one key per line, such as `shape: ring(8)`"));
         }
         match walk(text, None) {
             Ok(root) => Ok(Document { text, file, root, starts: OnceCell::new() }),
@@ -79,9 +76,9 @@ impl<'t> Document<'t> {
                     let start = offset(text, l.line(), l.column());
                     Span::new(file, start, start + first(&text[start..]))
                 });
-                Err(Diagnostic::error("E460", format!("this is no machine file: {words}"))
+                Err(Diagnostic::error("E460", format!("this is not a machine file: {words}"))
                     .primary(at, "here")
-                    .help("a machine file is YAML with a key a line: `shape: ring(8)`"))
+                    .help("a machine file is YAML with one key per line, such as `shape: ring(8)`"))
             }
         }
     }
@@ -240,7 +237,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
         if self.keys.is_some() {
-            return Err(A::Error::custom("a key is a single value"));
+            return Err(A::Error::custom("a key must be a single value"));
         }
         let number = self.begin()?;
         let mut out = vec![];
@@ -252,14 +249,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
         if self.keys.is_some() {
-            return Err(A::Error::custom("a key is a single value"));
+            return Err(A::Error::custom("a key must be a single value"));
         }
         let number = self.begin()?;
         let keys = RefCell::default();
         let mut out = vec![];
         while let Some(key) = map.next_key_seed(Seed { keys: Some(&keys), ..self })? {
             let Kind::Scalar(name) = key.kind else {
-                return Err(A::Error::custom("a key is a single value"));
+                return Err(A::Error::custom("a key must be a single value"));
             };
             out.push((Key { number: key.number, name }, map.next_value_seed(self)?));
         }

@@ -104,7 +104,7 @@ impl Reader<'_> {
     /// cell at the start.
     fn start(&self, from: &Cell, rank: i64, inputs: &[Vec<f64>], n: u64) -> Result<Vec<f64>, String> {
         let input =
-            usize::try_from(rank).ok().and_then(|r| inputs.get(r)).ok_or("a rank that is not there")?;
+            usize::try_from(rank).ok().and_then(|r| inputs.get(r)).ok_or("a rank that does not exist")?;
         let mut r = Reader { promise: self.promise, ranks: self.ranks, env: vec![] };
         r.env.push((self.promise.rank.clone(), rank));
         r.env.push((self.promise.size.clone(), self.ranks));
@@ -137,7 +137,7 @@ impl Reader<'_> {
         let at = own
             .iter()
             .position(|b| *b == wanted)
-            .ok_or("a contribution that its rank does not start with")?;
+            .ok_or("a contribution that its rank does not hold at the start")?;
         let each = input.len() / own.len().max(1);
         let lo = at * each;
         if each as u64 != n {
@@ -174,7 +174,7 @@ impl Reader<'_> {
             }
             self.env.pop();
         }
-        Ok((total.ok_or("a sum of nothing")?, count))
+        Ok((total.ok_or("an empty sum")?, count))
     }
 
     fn combine(&self, a: f64, b: f64) -> f64 {

@@ -129,13 +129,15 @@ fn published(algo: &Algo, options: &Options, found: &mut Diagnostics) {
     let waiting = fifo::stuck(algo, options.at_once, depth);
     let Some(first) = waiting.first() else { return };
     let step = |n: &super::StepName| &algo.gpus[n.gpu].tbs[n.tb].steps[n.step];
-    let mut d =
-        Diagnostic::error("E340", format!("deadlock: {first} waits for a step that is not published"))
-            .primary(step(first).span, "waits here");
+    let mut d = Diagnostic::error(
+        "E340",
+        format!("deadlock: {first} waits for a step that never publishes its completion"),
+    )
+    .primary(step(first).span, "waits here");
     for n in waiting.iter().skip(1).take(6) {
         d = d.secondary(step(n).span, format!("{n} waits here"));
     }
-    found.push(d.note(format!("{} thread blocks cannot go on", waiting.len())));
+    found.push(d.note(format!("{} thread blocks cannot proceed", waiting.len())));
 }
 
 /// Compares the message sizes that the file declares with those at which the schedule does
@@ -145,13 +147,15 @@ fn window(algo: &Algo, f: &mut Finding) {
     if f.hang != Hang::None || most <= n.saturating_add(1) {
         return;
     }
-    let text = format!("the file declares messages of {least} to {most} bytes, and it hangs above {n}");
+    let text = format!(
+        "the file declares message sizes from {least} to {most} bytes, and the schedule hangs above {n} bytes"
+    );
     let never = least > n;
     let d = if never { Diagnostic::error("E388", text) } else { Diagnostic::warning("E388", text) };
     f.errors.push(
         d.primary(algo.span, "declared here")
             .note(format!(
-                "a step of several chunks becomes several operations, of which {} are in flight on a connection",
+                "a step of several chunks becomes several operations, and a connection holds at most {} of them",
                 algo.proto.depth()
             ))
             .help(format!("write maxBytes=\"{n}\", or let a thread block receive before it sends")),
@@ -177,28 +181,28 @@ fn in_words(algo: &Algo, mut d: Diagnostic, hang: Hang, line: &dyn Fn(Span) -> O
     match (kind(d.code), &names[..]) {
         ("race", [a, b, ..]) => {
             d.notes.insert(0, d.title.clone());
-            d.title = format!("race: nothing orders {a} and {b}");
+            d.title = format!("race: {a} and {b} are not ordered");
             d.help = Some(
-                "let the later step depend on the earlier one: depid, deps, and hasdep=\"1\" there".into(),
+                "let the later step depend on the earlier one: write depid and deps in the later step, and hasdep=\"1\" in the earlier one".into(),
             );
         }
         ("race", [a]) => {
             d.notes.insert(0, d.title.clone());
-            d.title = format!("race: nothing orders what {a} does on several of its turns");
+            d.title = format!("race: several iterations of {a} are not ordered");
         }
         ("hang", _) => {
             let (words, help) = match hang {
                 Hang::AtDepth => (
                     format!(
-                        "with more than the {} slots of {} it would come to its end",
+                        "with more than the {} slots of {} it would end",
                         algo.proto.depth(),
                         algo.proto.name()
                     ),
-                    "let one of them receive before it sends, or send less before somebody receives",
+                    "let one of them receive before it sends, or send less before the other side receives",
                 ),
                 _ => (
-                    "it hangs with queues of any depth".into(),
-                    "every send needs its receive on the other rank, on the same channel, and every dependency a step that publishes (hasdep=\"1\")",
+                    "it hangs for every queue depth".into(),
+                    "every send needs a receive on the other rank and the same channel, and every dependency needs a step with hasdep=\"1\"",
                 ),
             };
             d.notes.push(words);

@@ -71,7 +71,7 @@ pub fn read(file: FileId, text: &str, out: &mut Diagnostics) -> Result<Algo, Dia
         return Err(r.out.finish());
     }
     out.extend(r.out);
-    algo.ok_or_else(|| Diagnostic::error("E383", "this is no schedule").into())
+    algo.ok_or_else(|| Diagnostic::error("E383", "this is not a schedule").into())
 }
 
 fn malformed(file: FileId, text: &str, e: &roxmltree::Error) -> Diagnostic {
@@ -87,7 +87,9 @@ fn malformed(file: FileId, text: &str, e: &roxmltree::Error) -> Diagnostic {
     let words = words.rsplit_once(" at ").map_or(words.as_str(), |w| w.0);
     Diagnostic::error("E380", format!("this is not well-formed XML: {words}"))
         .primary(Span::new(file, at, at), "here")
-        .help("an MSCCL schedule is `<algo ..> <gpu ..> <tb ..> <step ../> .. </tb> </gpu> </algo>`")
+        .help(
+            "an MSCCL schedule has the form `<algo ..> <gpu ..> <tb ..> <step ../> .. </tb> </gpu> </algo>`",
+        )
 }
 
 impl Reader {
@@ -108,7 +110,7 @@ impl Reader {
         for a in e.node.attributes().filter(|a| !names.contains(&a.name())) {
             let span = Span::new(e.file, a.range().start, a.range().end);
             let mut d = Diagnostic::warning("E384", format!("{} has no attribute `{}`", e.what, a.name()))
-                .primary(span, "it is ignored");
+                .primary(span, "this attribute is ignored");
             if let Some(near) = nearest(a.name(), names.iter().copied()) {
                 d = d.help(format!("did you mean `{near}`?"));
             }
@@ -119,7 +121,7 @@ impl Reader {
     fn text<'a>(&mut self, e: &Element<'a, '_>, name: &str) -> Option<&'a str> {
         let found = e.node.attribute(name);
         if found.is_none() {
-            self.error("E381", format!("{} has no `{name}`", e.what), e.span(), "it is needed here");
+            self.error("E381", format!("{} has no `{name}`", e.what), e.span(), "this attribute is missing");
         }
         found
     }
@@ -127,8 +129,8 @@ impl Reader {
     fn number(&mut self, e: &Element, name: &str, least: i64, most: i64) -> Option<i64> {
         let text = self.text(e, name)?;
         let Ok(v) = text.parse::<i64>() else {
-            let title = format!("`{name}` of {} is `{text}`, which is no number", e.what);
-            self.error("E381", title, e.at(name), "a decimal integer is wanted");
+            let title = format!("`{name}` of {} is `{text}`, which is not a number", e.what);
+            self.error("E381", title, e.at(name), "expected a decimal integer");
             return None;
         };
         if (least..=most).contains(&v) {
@@ -167,15 +169,15 @@ impl Reader {
                 out.push(c);
             } else if c.is_element() {
                 let e = self.element(c, "");
-                let title = format!("<{}> has no meaning in {}", c.tag_name().name(), of.what);
-                self.error("E383", title, e.span(), &format!("only <{name}> stands here"));
+                let title = format!("<{}> is not allowed in {}", c.tag_name().name(), of.what);
+                self.error("E383", title, e.span(), &format!("only <{name}> is allowed here"));
             } else if c.is_text() && c.text().is_some_and(|t| !t.trim().is_empty()) {
                 let span = Span::new(self.file, c.range().start, c.range().end);
                 self.error(
                     "E383",
-                    format!("text in {}", of.what),
+                    format!("unexpected text in {}", of.what),
                     span,
-                    &format!("only <{name}> stands here"),
+                    &format!("only <{name}> is allowed here"),
                 );
             }
         }
@@ -185,8 +187,8 @@ impl Reader {
     fn algo(&mut self, root: Node) -> Option<Algo> {
         let e = self.element(root, "<algo>");
         if root.tag_name().name() != "algo" {
-            let title = format!("this is <{}>, not an MSCCL schedule", root.tag_name().name());
-            self.error("E383", title, e.span(), "<algo> is expected");
+            let title = format!("expected an MSCCL schedule, found <{}>", root.tag_name().name());
+            self.error("E383", title, e.span(), "expected <algo>");
             return None;
         }
         self.known(&e, &[&ALGO[..], &ALGO_MORE[..]].concat());
@@ -206,7 +208,7 @@ impl Reader {
         let (_, threads) = (optional(self, "outofplace"), optional(self, "nthreads"));
         if threads.is_some_and(|n| n % 32 != 0) {
             self.loader(
-                "`nthreads` is no multiple of 32".into(),
+                "`nthreads` is not a multiple of 32".into(),
                 e.at("nthreads"),
                 "microsoft/msccl refuses the file",
             );
@@ -224,7 +226,7 @@ impl Reader {
                 match &gpus[id] {
                     None => gpus[id] = Some(gpu),
                     Some(first) => {
-                        let d = Diagnostic::error("E383", format!("gpu {id} is there twice"));
+                        let d = Diagnostic::error("E383", format!("there are two gpus {id}"));
                         self.out.push(d.primary(gpu.span, "again here").secondary(first.span, "first here"));
                     }
                 }
@@ -232,7 +234,7 @@ impl Reader {
         }
         for (id, g) in gpus.iter().enumerate() {
             if g.is_none() && !self.out.has_errors() {
-                let title = format!("`ngpus` is {ranks}, and there is no gpu {id}");
+                let title = format!("`ngpus` is {ranks}, and gpu {id} is missing");
                 self.error("E383", title, e.at("ngpus"), "here");
             }
         }
@@ -259,13 +261,16 @@ impl Reader {
         let both = names(Buf::Input) && names(Buf::Output);
         algo.aliased = algo.inplace && (algo.coll.kind().is_some() || !both);
         if algo.inplace && !algo.aliased {
-            let title = format!("`{}` is in place and names both `i` and `o`", algo.coll.name());
-            let note = "they are checked as two buffers; in a call in place they are one memory";
+            let title = format!("`{}` is an in-place schedule that names both `i` and `o`", algo.coll.name());
+            let note = "kbc checks them as two buffers; an in-place call uses one memory for both";
             self.loader(title, e.at("inplace"), note);
         }
         if declared.is_some_and(|n| n as u64 != used.max(1)) {
-            let title = format!("`nchannels` is {}, the thread blocks use {used}", declared.unwrap_or(0));
-            self.loader(title, e.at("nchannels"), "the runtimes set up as many channels as `nchannels` says");
+            let title = format!(
+                "`nchannels` is {}, and the thread blocks use {used} channels",
+                declared.unwrap_or(0)
+            );
+            self.loader(title, e.at("nchannels"), "the runtimes create `nchannels` channels");
         }
         if self.out.has_errors() {
             return None;
@@ -291,14 +296,17 @@ impl Reader {
             let Some((tb_id, tb)) = self.tb(node, id, ranks, &e.what) else { continue };
             match tbs.get_mut(tb_id) {
                 None => {
-                    let title = format!("{} has {count} thread blocks, and one is called {tb_id}", e.what);
-                    self.error("E383", title, tb.span, "ids run from 0 without a gap");
+                    let title = format!("{} has {count} thread blocks, and one has the id {tb_id}", e.what);
+                    self.error("E383", title, tb.span, "ids must be 0, 1, 2, .. without a gap");
                 }
                 Some(None) => tbs[tb_id] = Some(tb),
                 Some(Some(first)) => {
-                    let d = Diagnostic::error("E383", format!("{} has tb {tb_id} twice", e.what))
-                        .primary(tb.span, "again here")
-                        .secondary(first.span, "first here");
+                    let d = Diagnostic::error(
+                        "E383",
+                        format!("{} has two thread blocks with id {tb_id}", e.what),
+                    )
+                    .primary(tb.span, "again here")
+                    .secondary(first.span, "first here");
                     self.out.push(d);
                 }
             }
@@ -319,7 +327,12 @@ impl Reader {
             let v = r.number(&e, name, -1, ranks as i64 - 1)?;
             if v >= 0 && Some(v) == gpu {
                 let title = format!("`{name}` of {} is its own rank", e.what);
-                r.error("E382", title, e.at(name), "a thread block sends to and receives from others");
+                r.error(
+                    "E382",
+                    title,
+                    e.at(name),
+                    "a thread block can send only to other ranks and receive only from other ranks",
+                );
                 return None;
             }
             Some(u64::try_from(v).ok())
@@ -353,12 +366,13 @@ impl Reader {
         self.known(&e, &STEP);
         let s = self.number(&e, "s", 0, i64::from(u32::MAX));
         if s.is_some_and(|s| s != number as i64) {
-            let title = format!("{} is called {}", e.what, s.unwrap_or(0));
-            self.error("E383", title, e.at("s"), "steps are numbered 0, 1, 2, .. in their order");
+            let title = format!("{} has the number {}", e.what, s.unwrap_or(0));
+            self.error("E383", title, e.at("s"), "steps must be numbered 0, 1, 2, .. in order");
         }
         if e.node.attribute("type") == Some("ra") {
-            let d = Diagnostic::error("E381", format!("{} is an `ra`", e.what)).primary(e.at("type"), "here");
-            let note = "microsoft/msccl reads `ra` and has no code for it: the thread block stops there";
+            let d = Diagnostic::error("E381", format!("{} has the unsupported type `ra`", e.what))
+                .primary(e.at("type"), "here");
+            let note = "microsoft/msccl accepts `ra` but does not implement it: the thread block stops there";
             self.out.push(d.note(note).help("write `re` for a local reduction"));
             return None;
         }
@@ -386,7 +400,7 @@ impl Reader {
         for (used, p, name) in [(op.reads(), src, "src"), (op.writes(), dst, "dst")] {
             if used && p.off < 0 && cnt > 0 {
                 let title = format!("{} is `{}`, and its {name}off is {}", e.what, op.name(), p.off);
-                self.error("E382", title, e.at(&format!("{name}off")), "a place of this rank is needed");
+                self.error("E382", title, e.at(&format!("{name}off")), "expected an offset on this rank");
             }
         }
         let (depid, deps) = (depid?, deps?);

@@ -34,10 +34,10 @@ pub(super) fn arrange(algo: &mut Algo, out: &mut Diagnostics) {
                     if s.dep.is_none() && !pending.is_empty() {
                         let name = StepName { gpu, tb, step };
                         out.push(
-                            Diagnostic::warning("E384", format!("{name} ends a run of nops and has no dependency of its own"))
+                            Diagnostic::warning("E384", format!("{name} ends a run of nops and has no dependency"))
                                 .primary(s.span, "here")
-                                .note("microsoft/msccl refuses the file: a run of nops ends with a step that has one")
-                                .help("put the last dependency into this step"),
+                                .note("microsoft/msccl refuses the file: the last step of a run of nops must have a dependency")
+                                .help("move the last dependency to this step"),
                         );
                     }
                     s.waits = std::mem::take(&mut pending);
@@ -46,10 +46,10 @@ pub(super) fn arrange(algo: &mut Algo, out: &mut Diagnostics) {
                     out.push(
                         Diagnostic::warning(
                             "E384",
-                            format!("{name} does not wait for what the nops before it wait for"),
+                            format!("{name} does not wait for the dependencies of the nops before it"),
                         )
-                        .primary(s.span, "it joins the reduction before it")
-                        .note("the loader merges it with the `re` before; the next other step waits instead")
+                        .primary(s.span, "this step is merged with the reduction before it")
+                        .note("the loader merges it with the `re` before it, and the next other step waits instead")
                         .help("put the nops before the first `re` of the chain"),
                     );
                 }
@@ -70,20 +70,27 @@ pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
         let target = usize::try_from(dep.tb).ok().and_then(|i| tbs.get(i));
         let (text, label) = match target {
             None => {
-                let text = format!("{name} waits for tb {}, and gpu {} has {}", dep.tb, name.gpu, tbs.len());
-                out.push(Diagnostic::error("E386", text).primary(dep.span, "there is no such thread block"));
+                let text = format!(
+                    "{name} waits for tb {}, and gpu {} has {} thread blocks",
+                    dep.tb,
+                    name.gpu,
+                    tbs.len()
+                );
+                out.push(
+                    Diagnostic::error("E386", text).primary(dep.span, "this thread block does not exist"),
+                );
                 continue;
             }
             Some(t) if dep.step < 0 || dep.step as usize >= t.steps.len() => {
                 let n = t.steps.len();
                 (
-                    format!("{name} waits for step {} of tb {}, which has {n}", dep.step, dep.tb),
-                    "it waits for ever",
+                    format!("{name} waits for step {} of tb {}, which has {n} steps", dep.step, dep.tb),
+                    "it waits without end",
                 )
             }
             Some(t) if !t.steps[dep.step as usize].hasdep => (
                 format!("{name} waits for tb {} step {}, which has hasdep=\"0\"", dep.tb, dep.step),
-                "the runtime waits for the next step there that publishes, or for ever",
+                "the runtime waits for the next step there with hasdep=\"1\", or without end",
             ),
             Some(_) => continue,
         };
@@ -100,10 +107,10 @@ fn places(algo: &Algo, out: &mut Diagnostics) {
     );
     if blocks && !k.is_multiple_of(n) {
         out.push(
-            Diagnostic::error("E383", format!("{k} chunks are not a block for each of {n} ranks"))
-                .primary(algo.span, "`nchunksperloop` is no multiple of `ngpus`")
-                .note("MSCCLang counts the chunks that are touched: an algorithm that leaves the last ones alone gets too few")
-                .help("let the program touch the last chunk, or correct `nchunksperloop`"),
+            Diagnostic::error("E383", format!("{k} chunks cannot be divided into one block per rank ({n} ranks)"))
+                .primary(algo.span, "`nchunksperloop` is not a multiple of `ngpus`")
+                .note("MSCCLang counts the chunks that the program uses: if it does not use the last ones, the number is too small")
+                .help("let the program use the last chunk, or correct `nchunksperloop`"),
         );
         return;
     }
@@ -115,10 +122,10 @@ fn places(algo: &Algo, out: &mut Diagnostics) {
                 out.push(
                     Diagnostic::warning(
                         "E384",
-                        format!("gpu {gpu} has {name} {}, not {}", g.chunks[i], wanted[i]),
+                        format!("{name} of gpu {gpu} is {}, and {} is needed", g.chunks[i], wanted[i]),
                     )
                     .primary(g.span, "here")
-                    .note("microsoft/msccl refuses the file: the numbers of chunks do not agree"),
+                    .note("microsoft/msccl refuses the file, because the numbers of chunks do not match"),
                 );
             }
         }
@@ -137,7 +144,7 @@ fn places(algo: &Algo, out: &mut Diagnostics) {
                     format!("{name} {does} {run}, and {} has {have} chunks", p.buf.letter()),
                 )
                 .primary(s.span, "here")
-                .help("loaders compare the first chunk alone; the others are outside all the same"),
+                .help("loaders check only the first chunk; the other ones are out of range as well"),
             );
         }
     }
@@ -177,20 +184,17 @@ fn tables(algo: &Algo, out: &mut Diagnostics) {
     };
     for (gpu, g) in algo.gpus.iter().enumerate() {
         if g.tbs.len() > TBS {
-            say(
-                format!("gpu {gpu} has {} thread blocks, the loader has room for {TBS}", g.tbs.len()),
-                g.span,
-            );
+            say(format!("gpu {gpu} has {} thread blocks (limit of the loader: {TBS})", g.tbs.len()), g.span);
         }
         for (tb, t) in g.tbs.iter().enumerate() {
             if t.steps.len() > STEPS {
                 let n = t.steps.len();
-                say(format!("gpu {gpu} tb {tb} has {n} steps, the loader has room for {STEPS}"), t.span);
+                say(format!("gpu {gpu} tb {tb} has {n} steps (limit of the loader: {STEPS})"), t.span);
             }
         }
     }
     let large = |s: &&Step| s.op != Op::Nop && s.cnt >= COUNT;
     if let Some((name, s)) = algo.steps().find(|(_, s)| large(s)) {
-        say(format!("{name} moves {} chunks, the loader takes fewer than {COUNT}", s.cnt), s.span);
+        say(format!("{name} moves {} chunks, and the loader accepts fewer than {COUNT}", s.cnt), s.span);
     }
 }

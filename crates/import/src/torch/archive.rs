@@ -54,7 +54,7 @@ impl Zip<'_> {
 
     fn text(&mut self, at: usize) -> Result<String, String> {
         let bytes = self.bytes(at)?;
-        String::from_utf8(bytes).map_err(|_| format!("{}: it is no text", self.names[at]))
+        String::from_utf8(bytes).map_err(|_| format!("{}: it is not text", self.names[at]))
     }
 
     fn bytes(&mut self, at: usize) -> Result<Vec<u8>, String> {
@@ -62,7 +62,7 @@ impl Zip<'_> {
         let cannot = |e: String| format!("{name}: {e}");
         let mut entry = self.zip.by_index(at).map_err(|e| cannot(e.to_string()))?;
         if entry.compression() != CompressionMethod::Stored {
-            return Err(cannot("it is compressed, and torch.export.save stores".into()));
+            return Err(cannot("it is compressed, and torch.export.save does not compress".into()));
         }
         let mut out = vec![];
         entry.read_to_end(&mut out).map_err(|e| cannot(e.to_string()))?;
@@ -75,7 +75,7 @@ impl Zip<'_> {
 }
 
 fn opened(bytes: &[u8]) -> Result<Zip<'_>, String> {
-    let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("it is no archive: {e}"))?;
+    let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("it is not an archive: {e}"))?;
     // Names in the order of the entries' indices.
     let names: Vec<String> = (0..zip.len())
         .map(|i| zip.name_for_index(i).map(|n| n.map(|n| n.into_owned()).unwrap_or_default()))
@@ -101,7 +101,7 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
         let order = zip.text(at)?;
         if order.trim() != "little" {
             return Err(format!(
-                "its weights are {}-endian, and only little-endian ones are read",
+                "its weights are {}-endian, and kbc reads only little-endian ones",
                 order.trim()
             ));
         }
@@ -109,11 +109,11 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
     if let Some(at) = zip.find(PROGRAM) {
         let program = zip.text(at)?;
         let weights = match listed(&mut zip)? {
-            None => Weights::Pickled("they are objects of their own".into()),
+            None => Weights::Pickled("they are pickled objects".into()),
             Some(list) => {
                 let mut out = BTreeMap::new();
                 for (name, w) in list {
-                    let at = zip.find(&w.entry).ok_or_else(|| format!("{} is not there", w.entry))?;
+                    let at = zip.find(&w.entry).ok_or_else(|| format!("it has no entry {}", w.entry))?;
                     out.insert(name, (w.meta, zip.size(at)?));
                 }
                 Weights::Raw(out)
@@ -174,7 +174,7 @@ fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
             let offset = record.get("storage_offset").map_or(Ok(0), int).map_err(fault)?;
             let entry = format!("{folder}/{path}");
             if zip.find(&entry).is_none() {
-                return Err(format!("{config} names {entry}, which is not there"));
+                return Err(format!("{config} names {entry}, which does not exist"));
             }
             out.insert(name.to_string(), Listed { meta, strides, offset, entry });
         }
@@ -213,12 +213,12 @@ pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, Values>, String> {
         return Ok(old(&mut zip).unwrap_or_default());
     }
     for (name, w) in listed(&mut zip)?.unwrap_or_default() {
-        let at = zip.find(&w.entry).ok_or_else(|| format!("{} is not there", w.entry))?;
+        let at = zip.find(&w.entry).ok_or_else(|| format!("it has no entry {}", w.entry))?;
         let all = zip.bytes(at)?;
         let cannot = |e: String| format!("{}: {e}", w.entry);
         let sizes = w.meta.shape();
         let bytes = strided(&all, &sizes, &w.strides, w.offset, w.meta.dtype.bytes()).ok_or_else(|| {
-            cannot(format!("{} with steps {:?} is not in its {} bytes", w.meta, w.strides, all.len()))
+            cannot(format!("{} with strides {:?} exceeds its {} bytes", w.meta, w.strides, all.len()))
         })?;
         out.insert(name, Values { dtype: w.meta.dtype, sizes, bytes });
     }
@@ -240,7 +240,7 @@ fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
         if let Some(at) = inner.find("byteorder")
             && inner.text(at).map_err(cannot)?.trim() != "little"
         {
-            return Err(cannot("only little-endian storages are read".into()));
+            return Err(cannot("kbc reads only little-endian storages".into()));
         }
         let at = inner.find("data.pkl").ok_or_else(|| cannot("it has no data.pkl".into()))?;
         let tensors = pickle::tensors(&inner.bytes(at).map_err(cannot)?).map_err(cannot)?;
@@ -248,11 +248,11 @@ fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
         for (name, t) in tensors {
             if !storages.contains_key(&t.key) {
                 let entry = format!("data/{}", t.key);
-                let at = inner.find(&entry).ok_or_else(|| cannot(format!("{entry} is not there")))?;
+                let at = inner.find(&entry).ok_or_else(|| cannot(format!("it has no entry {entry}")))?;
                 storages.insert(t.key.clone(), inner.bytes(at).map_err(cannot)?);
             }
             let bytes = strided(&storages[&t.key], &t.sizes, &t.strides, t.offset, t.dtype.bytes())
-                .ok_or_else(|| cannot(format!("`{name}` is not in its storage")))?;
+                .ok_or_else(|| cannot(format!("`{name}` exceeds its storage")))?;
             out.insert(name, Values { dtype: t.dtype, sizes: t.sizes, bytes });
         }
     }
@@ -296,7 +296,7 @@ pub fn missing(w: &Written, weights: &BTreeMap<String, (Meta, u64)>) -> Vec<Stri
         let (Arg::Tensor(input), Role::Weight(name)) = (arg, role) else { continue };
         let Some(wanted) = w.tensors.get(input) else { continue };
         match weights.get(name) {
-            None => out.push(format!("`{name}` is not in it")),
+            None => out.push(format!("it has no `{name}`")),
             Some((record, _)) if record != wanted => {
                 out.push(format!("`{name}` is {record} in it, and {wanted} in the program"));
             }

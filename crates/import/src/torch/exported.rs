@@ -40,7 +40,7 @@ pub fn read(text: &str) -> Result<Written, Unread> {
     let root = parsed.root();
     let version = root
         .get("schema_version")
-        .ok_or_else(|| Fault::new(root.at, "no exported program: it has no `schema_version`"))?;
+        .ok_or_else(|| Fault::new(root.at, "this is not an exported program: `schema_version` is missing"))?;
     let major = version.want("major")?.int()?;
     if major != SCHEMA {
         return Err(Unread::Schema(major));
@@ -95,7 +95,7 @@ pub fn read(text: &str) -> Result<Written, Unread> {
 pub fn meta(record: Json<'_>) -> Result<Meta, Fault> {
     let code = record.want("dtype")?;
     let dtype = DType::of_code(code.int()?)
-        .ok_or_else(|| Fault::new(code.at, "a number of no element type that kbc knows"))?;
+        .ok_or_else(|| Fault::new(code.at, "unknown number of an element type"))?;
     let sizes = record.want("sizes")?.list()?.map(size).collect::<Result<Vec<_>, _>>()?;
     if let Some(s) = sizes.iter().find(|s| !(0..=LARGEST).contains(&s.value)) {
         return Err(Fault::new(record.at, format!("a dimension of size {}", s.value)));
@@ -112,7 +112,7 @@ fn size(j: Json<'_>) -> Result<Size, Fault> {
     let text = e.want("expr_str")?;
     let hint = match e.get("hint") {
         Some(h) if h.kind() != Kind::Null => h,
-        _ => return Err(Fault::new(e.at, "a size that depends on data: no `hint` says how large it was")),
+        _ => return Err(Fault::new(e.at, "a size that depends on data, without a `hint`")),
     };
     let value = hint.get("as_int").unwrap_or(hint).int()?;
     let expr = Expr::parse(&text.text()?).map_err(|why| Fault::new(text.at, why))?;
@@ -192,7 +192,7 @@ fn whole(j: Json<'_>) -> Result<Int<String>, Fault> {
 fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
     let mut entries = j.map()?;
     let (Some((key, v)), None) = (entries.next(), entries.next()) else {
-        return Err(Fault::new(j.at, "an argument with one key is wanted"));
+        return Err(Fault::new(j.at, "expected an argument with one key"));
     };
     Ok(match &*key {
         "as_none" => Arg::None,
@@ -214,15 +214,11 @@ fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
         },
         "as_string" => Arg::Text(v.text()?.into_owned()),
         "as_scalar_type" => Arg::DType(
-            DType::of_code(v.int()?)
-                .ok_or_else(|| Fault::new(v.at, "a number of no element type that kbc knows"))?,
+            DType::of_code(v.int()?).ok_or_else(|| Fault::new(v.at, "unknown number of an element type"))?,
         ),
         "as_device" | "as_layout" | "as_memory_format" | "as_bools" => Arg::Place,
         other => {
-            return Err(Fault::new(
-                j.at,
-                format!("an argument of the kind `{other}`, which kbc does not have"),
-            ));
+            return Err(Fault::new(j.at, format!("unsupported kind of argument `{other}`")));
         }
     })
 }

@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     let mut out = Table::default();
     for (key, to) in [("world_size", &mut out.world), ("rank", &mut out.rank)] {
         if let Some(v) = root.get(key) {
-            *to = Some(u64::try_from(v.int()?).map_err(|_| Fault::new(v.at, "a number of ranks is wanted"))?);
+            *to = Some(u64::try_from(v.int()?).map_err(|_| Fault::new(v.at, "expected a number of ranks"))?);
         }
     }
     if let Some(names) = root.get("arg_names") {
@@ -57,9 +57,9 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     {
         for (size, name) in shape.list()?.zip(names.list()?) {
             let n = u64::try_from(size.int()?).ok().filter(|n| (1..=MOST_RANKS).contains(n));
-            let n = n.ok_or_else(|| Fault::new(size.at, "a number of ranks is wanted"))?;
+            let n = n.ok_or_else(|| Fault::new(size.at, "expected a number of ranks"))?;
             let name = Some(name.text()?).filter(|n| is_name(n)).map(Cow::into_owned);
-            out.mesh.push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?, n));
+            out.mesh.push((name.ok_or_else(|| Fault::new(mesh.at, "expected names of axes"))?, n));
         }
     }
     if let Some(all) = root.get("placements") {
@@ -93,7 +93,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     let mut add = |at: Json<'_>, name: &str, members: Vec<u64>| {
         let mut seen = BTreeSet::new();
         if members.is_empty() || !members.iter().all(|m| seen.insert(*m) && *m < MOST_RANKS) {
-            return Err(Fault::new(at.at, format!("members of group '{name}' are not different ranks")));
+            return Err(Fault::new(at.at, format!("a member of group '{name}' is listed twice")));
         }
         out.groups.insert(name.to_owned(), members);
         Ok(())
@@ -106,7 +106,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
                 // An empty list stands for all ranks.
                 let n = size.and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MOST_RANKS);
                 members =
-                    (0..n.ok_or_else(|| Fault::new(g.at, "a group without members and size"))?).collect();
+                    (0..n.ok_or_else(|| Fault::new(g.at, "a group needs members or a size"))?).collect();
             }
             let name = g.want("pg_name")?.text()?;
             axes.extend(described(g, "pg_desc").map(|a| (name.to_string(), a)));
@@ -159,7 +159,7 @@ fn is_name(word: &str) -> bool {
 }
 
 fn ranks(j: Json<'_>) -> Result<Vec<u64>, Fault> {
-    let one = |r: Json<'_>| u64::try_from(r.int()?).map_err(|_| Fault::new(r.at, "a rank is wanted"));
+    let one = |r: Json<'_>| u64::try_from(r.int()?).map_err(|_| Fault::new(r.at, "expected a rank"));
     j.list()?.map(one).collect()
 }
 
@@ -231,7 +231,7 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
     let given: Vec<u64> = ranks.iter().map(|r| r.0.rank).collect();
     for pair in ranks.windows(2) {
         if pair[0].0.rank == pair[1].0.rank {
-            let what = format!("two programs of rank {}", pair[0].0.rank);
+            let what = format!("there are two programs of rank {}", pair[0].0.rank);
             found.push(
                 Diagnostic::error("E535", what).note(format!("{} and {}", pair[0].0.file, pair[1].0.file)),
             );
@@ -241,16 +241,22 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
     for (p, table) in &ranks {
         let Some((file, t)) = table else { continue };
         if let Some(r) = t.rank.filter(|r| *r != p.rank) {
-            found.push(table_error(format!("{file} is of rank {r}, and {} of rank {}", p.file, p.rank)));
+            found.push(table_error(format!(
+                "{file} belongs to rank {r}, and {} belongs to rank {}",
+                p.file, p.rank
+            )));
         }
         let all = t.groups.values().flatten().max().map_or(1, |m| m + 1);
         let n = t.world.unwrap_or(all);
         if n < all {
-            found.push(table_error(format!("{file} has rank {} in a group and {n} ranks in all", all - 1)));
+            found.push(table_error(format!(
+                "{file} has rank {} in a group, and there are {n} ranks",
+                all - 1
+            )));
         }
         match size {
             Some(s) if s != n && t.world.is_some() => {
-                found.push(table_error(format!("{file} says that there are {n} ranks, another one {s}")));
+                found.push(table_error(format!("{file} states {n} ranks, and another file states {s}")));
             }
             _ => size = Some(size.unwrap_or(0).max(n)),
         }
@@ -258,7 +264,10 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
     let with = ranks.iter().filter(|r| r.1.is_some()).count();
     if with > 0 && with < ranks.len() {
         for (p, _) in ranks.iter().filter(|r| r.1.is_none()) {
-            found.push(table_error(format!("{} has no groups.json beside it, and other ranks have", p.file)));
+            found.push(table_error(format!(
+                "there is no groups.json beside {}, and other ranks have one",
+                p.file
+            )));
         }
     }
     let size = size.unwrap_or(given.len() as u64).max(given.last().map_or(0, |r| r.saturating_add(1)));
@@ -267,7 +276,7 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
     let by_itself = lone && with == ranks.len();
     if !missing.is_empty() && !by_itself {
         let list = if missing.len() > 8 { format!("{}, ..", words(&missing[..8])) } else { words(&missing) };
-        let what = format!("there is no program of rank {list}, and there are {size} ranks");
+        let what = format!("the program of rank {list} is missing; there are {size} ranks");
         found.push(Diagnostic::error("E535", what).help("give the programs of all ranks, or their folder"));
     }
     if found.has_errors() {
@@ -315,15 +324,15 @@ fn assumed(programs: &[Program], size: u64) -> Result<Vec<BTreeMap<String, Vec<u
         }
         let p = &programs[p];
         let why = match (only, sizes.iter().next()) {
-            (false, _) => "several groups have names, and nothing says who is in which".into(),
-            (_, None) => "no collective says how many ranks it has".into(),
-            (_, Some(n)) => format!("a collective says that it has {n} ranks, and there are {size}"),
+            (false, _) => "there are several named groups, and their members are not given".into(),
+            (_, None) => "no collective states its number of ranks".into(),
+            (_, Some(n)) => format!("a collective states that it has {n} ranks, and there are {size}"),
         };
-        return Err(Diagnostic::error("E529", format!("who is in group '{name}' is not known: {why}"))
+        return Err(Diagnostic::error("E529", format!("the members of group '{name}' are unknown: {why}"))
             .primary(p.span(node), "used here")
             .note(p.place(node))
             .help(format!(
-                "say who it is, --group {name}=0-{}, or write rank0.groups.json beside the program, and so for every rank (docs/torch.md)",
+                "give its members, --group {name}=0-{}, or write a file rank0.groups.json beside the program, and likewise for every rank (docs/torch.md)",
                 size.saturating_sub(1)
             ))
             .into());

@@ -82,14 +82,14 @@ const A_VALUE: usize = 8;
 /// Returns a fault if the text is not JSON.
 pub fn parse(text: &str) -> Result<Parsed<'_>, Fault> {
     if u32::try_from(text.len()).is_err() {
-        return Err(Fault::new(0, "4 GB of JSON or more"));
+        return Err(Fault::new(0, "the JSON text is 4 GB or larger"));
     }
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let mut p = Parser { text, at: start, values: Vec::with_capacity(text.len() / A_VALUE) };
     p.value(0)?;
     p.blank();
     if p.at < text.len() {
-        return Err(Fault::new(p.at, "the end of the file is wanted"));
+        return Err(Fault::new(p.at, "expected the end of the file"));
     }
     Ok(Parsed { text, values: p.values })
 }
@@ -193,7 +193,7 @@ impl<'d> Json<'d> {
     /// # Errors
     /// Returns a fault if the key is missing.
     pub fn want(&self, key: &str) -> Result<Json<'d>, Fault> {
-        self.get(key).ok_or_else(|| Fault::new(self.at, format!("an object with `{key}` is wanted")))
+        self.get(key).ok_or_else(|| Fault::new(self.at, format!("expected an object with the key `{key}`")))
     }
 
     /// Returns the elements.
@@ -203,7 +203,7 @@ impl<'d> Json<'d> {
     pub fn list(&self) -> Result<Elements<'d>, Fault> {
         match self.kind() {
             Kind::List => Ok(self.inside()),
-            _ => Err(Fault::new(self.at, "a list is wanted")),
+            _ => Err(Fault::new(self.at, "expected a list")),
         }
     }
 
@@ -214,7 +214,7 @@ impl<'d> Json<'d> {
     pub fn map(&self) -> Result<Entries<'d>, Fault> {
         match self.kind() {
             Kind::Map => Ok(Entries(self.inside())),
-            _ => Err(Fault::new(self.at, "an object is wanted")),
+            _ => Err(Fault::new(self.at, "expected an object")),
         }
     }
 
@@ -225,7 +225,7 @@ impl<'d> Json<'d> {
     pub fn text(&self) -> Result<Cow<'d, str>, Fault> {
         match self.kind() {
             Kind::Plain | Kind::Escaped => Ok(self.characters()),
-            _ => Err(Fault::new(self.at, "a string is wanted")),
+            _ => Err(Fault::new(self.at, "expected a string")),
         }
     }
 
@@ -238,7 +238,7 @@ impl<'d> Json<'d> {
             Kind::Number => self.word().parse().ok(),
             _ => None,
         }
-        .ok_or_else(|| Fault::new(self.at, "a whole number is wanted"))
+        .ok_or_else(|| Fault::new(self.at, "expected an integer"))
     }
 
     /// Returns the number. The strings `"Infinity"`, `"-Infinity"` and `"NaN"` count
@@ -255,7 +255,7 @@ impl<'d> Json<'d> {
                 .filter(|s| matches!(&**s, "Infinity" | "-Infinity" | "NaN"))
                 .unwrap_or_default(),
         };
-        word.parse().map_err(|_| Fault::new(self.at, "a number is wanted"))
+        word.parse().map_err(|_| Fault::new(self.at, "expected a number"))
     }
 
     /// Returns the truth value.
@@ -266,7 +266,7 @@ impl<'d> Json<'d> {
         match self.kind() {
             Kind::True => Ok(true),
             Kind::False => Ok(false),
-            _ => Err(Fault::new(self.at, "true or false is wanted")),
+            _ => Err(Fault::new(self.at, "expected true or false")),
         }
     }
 }
@@ -313,7 +313,7 @@ impl Parser<'_> {
         self.blank();
         let at = self.at;
         if depth > DEEPEST {
-            return Err(Fault::new(at, format!("values lie more than {DEEPEST} deep in each other")));
+            return Err(Fault::new(at, format!("values nest more than {DEEPEST} levels deep")));
         }
         match self.peek() {
             Some(b'{') => self.all(depth, Kind::Map),
@@ -328,7 +328,7 @@ impl Parser<'_> {
                 self.push(at, kind);
                 Ok(())
             }
-            None => Err(Fault::new(at, "the file ends where a value is wanted")),
+            None => Err(Fault::new(at, "expected a value, found the end of the file")),
         }
     }
 
@@ -338,8 +338,8 @@ impl Parser<'_> {
         self.push(self.at, kind);
         self.at += 1;
         let (close, wanted) = match kind {
-            Kind::Map => (b'}', "`,` or `}` is wanted"),
-            _ => (b']', "`,` or `]` is wanted"),
+            Kind::Map => (b'}', "expected `,` or `}`"),
+            _ => (b']', "expected `,` or `]`"),
         };
         if !self.eat(close) {
             loop {
@@ -362,12 +362,12 @@ impl Parser<'_> {
     fn key(&mut self) -> Result<(), Fault> {
         self.blank();
         if self.peek() != Some(b'"') {
-            return Err(Fault::new(self.at, "a key is wanted"));
+            return Err(Fault::new(self.at, "expected a key"));
         }
         let at = self.at;
         let kind = self.string()?;
         self.push(at, kind);
-        if self.eat(b':') { Ok(()) } else { Err(Fault::new(self.at, "`:` is wanted")) }
+        if self.eat(b':') { Ok(()) } else { Err(Fault::new(self.at, "expected `:`")) }
     }
 
     fn word(&mut self) -> Result<Kind, Fault> {
@@ -385,7 +385,7 @@ impl Parser<'_> {
             w if w.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && w.parse::<f64>().is_ok() => {
                 Ok(Kind::Number)
             }
-            _ => Err(Fault::new(at, "a value is wanted")),
+            _ => Err(Fault::new(at, "expected a value")),
         }
     }
 
@@ -397,7 +397,7 @@ impl Parser<'_> {
         loop {
             let rest = &self.text.as_bytes()[self.at..];
             let Some(plain) = rest.iter().position(|c| matches!(c, b'"' | b'\\')) else {
-                return Err(Fault::new(open, "a string without an end"));
+                return Err(Fault::new(open, "this string is not closed"));
             };
             self.at += plain;
             if rest[plain] == b'"' {
@@ -431,7 +431,7 @@ fn escape(text: &str, at: usize) -> Result<(char, usize), Fault> {
         let digits = text.get(from..from + 4).filter(|d| d.bytes().all(|c| c.is_ascii_hexdigit()));
         digits
             .and_then(|d| u32::from_str_radix(d, 16).ok())
-            .ok_or_else(|| Fault::new(at, "four hexadecimal digits are wanted"))
+            .ok_or_else(|| Fault::new(at, "expected four hexadecimal digits"))
     };
     let plain = match text.as_bytes().get(1) {
         Some(c @ (b'"' | b'\\' | b'/')) => char::from(*c),
@@ -450,7 +450,7 @@ fn escape(text: &str, at: usize) -> Result<(char, usize), Fault> {
                 _ => (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
             });
         }
-        _ => return Err(Fault::new(at, "an escape that JSON does not have")),
+        _ => return Err(Fault::new(at, "invalid escape")),
     };
     Ok((plain, 2))
 }

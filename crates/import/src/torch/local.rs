@@ -16,7 +16,7 @@ pub fn check(world: &World, at: usize) -> Diagnostics {
     let p = &world.programs[at];
     let mut found = Diagnostics::new();
     for why in symbols::bind(sizes(p), &p.written.ranges) {
-        found.push(Diagnostic::error("E536", format!("sizes that cannot be: {why}")).note(p.file.clone()));
+        found.push(Diagnostic::error("E536", format!("contradictory sizes: {why}")).note(p.file.clone()));
     }
     // For each value that is the result of a collective and has not been waited for, the node of
     // that collective.
@@ -46,8 +46,8 @@ pub fn check(world: &World, at: usize) -> Diagnostics {
         if let Some(by) = pending[*v] {
             found.push(
                 unwaited(p, *v, by)
-                    .primary(p.span(p.nodes.len()), "the program returns it")
-                    .secondary(p.span(by), "begun here"),
+                    .primary(p.span(p.nodes.len()), "the program returns this value")
+                    .secondary(p.span(by), "the collective starts here"),
             );
             pending[*v] = None;
         }
@@ -68,8 +68,8 @@ fn sizes(p: &Program) -> impl Iterator<Item = (&str, &symbols::Size)> + Clone {
 
 fn unwaited(p: &Program, v: ValueId, by: usize) -> Diagnostic {
     let name = &p.values[v].name;
-    Diagnostic::error("E527", format!("`{name}` is used, and nothing has waited for {}", p.nodes[by].op.name))
-        .note(format!("{}: what a collective gives is there only behind wait_tensor", p.file))
+    Diagnostic::error("E527", format!("`{name}` is used without waiting for {}", p.nodes[by].op.name))
+        .note(format!("{}: the result of a collective is available only after wait_tensor", p.file))
         .help(format!("use the result of wait_tensor({name})"))
 }
 
@@ -85,7 +85,7 @@ fn waits(p: &Program, n: usize, pending: &mut [Option<usize>], found: &mut Diagn
             found.push(
                 unwaited(p, v, by)
                     .primary(p.span(n), "used here")
-                    .secondary(p.span(by), "begun here")
+                    .secondary(p.span(by), "the collective starts here")
                     .note(p.place(n)),
             );
         }
@@ -105,7 +105,7 @@ fn collective(
     let at = |d: Diagnostic| Box::new(d.primary(p.span(n), "here").note(p.place(n)));
     if let Arg::Text(op) = node.arg("reduce_op") {
         let index = REDUCTIONS.iter().position(|r| r == op).ok_or_else(|| {
-            let d = Diagnostic::error("E528", format!("there is no reduction '{op}'"));
+            let d = Diagnostic::error("E528", format!("unknown reduction '{op}'"));
             let near = nearest(op, REDUCTIONS);
             at(d.help(near.map_or_else(|| REDUCTIONS.join(", "), |r| format!("did you mean '{r}'?"))))
         })?;
@@ -113,7 +113,7 @@ fn collective(
         if let (true, Some(m)) = (index >= 5, float) {
             return Err(at(Diagnostic::error(
                 "E528",
-                format!("'{op}' works on bits, and {m} has none to combine"),
+                format!("'{op}' is a bitwise operation, which is not defined for {m}"),
             )));
         }
     }
@@ -121,27 +121,30 @@ fn collective(
     let Some(members) = groups.get(name) else {
         let known: Vec<&str> = groups.keys().map(String::as_str).collect();
         let d = Diagnostic::error("E529", format!("rank {} has no group '{name}'", p.rank));
-        return Err(at(d.help(format!("its groups: {}", known.join(", ")))));
+        return Err(at(d.help(format!("the groups of this rank are {}", known.join(", ")))));
     };
     if !members.contains(&p.rank) {
         let d = Diagnostic::error("E529", format!("rank {} is not in group '{name}'", p.rank));
-        return Err(at(d.help(format!("its members: {}", words(members)))));
+        return Err(at(d.help(format!("the members of this group are {}", words(members)))));
     }
     let size = members.len() as u64;
     if let Some(said) = said_size(p, n).filter(|s| *s != size) {
-        let d = Diagnostic::error("E539", format!("group '{name}' has {size} ranks, and {said} are said"));
-        return Err(at(d.help(format!("its members: {}", words(members)))));
+        let d = Diagnostic::error(
+            "E539",
+            format!("group '{name}' has {size} ranks, and the operation states {said}"),
+        );
+        return Err(at(d.help(format!("the members of this group are {}", words(members)))));
     }
     if let (Arg::Ints(l), Rule::AllToAll) = (node.arg("output_split_sizes"), node.op.rule)
         && l.len() as u64 != size
     {
-        let what = format!("group '{name}' has {size} ranks, and output_split_sizes {}", l.len());
+        let what = format!("group '{name}' has {size} ranks, and output_split_sizes has {}", l.len());
         return Err(at(Diagnostic::error("E539", what)));
     }
     if let Arg::Int(i) = node.arg("src")
         && p.int(i).is_none_or(|s| u64::try_from(s).is_ok_and(|s| s >= size) || s < 0)
     {
-        let what = format!("the source of a broadcast is a rank of its group, below {size}");
+        let what = format!("the source of a broadcast must be a rank of its group, below {size}");
         return Err(at(Diagnostic::error("E539", what)));
     }
     Ok(())
@@ -190,7 +193,11 @@ fn contradicts(p: &Program, n: usize, record: &Meta, rule: &Shape, which: usize)
     let given: Vec<String> = inputs(p, n).map(ToString::to_string).collect();
     Diagnostic::error(
         "E525",
-        format!("`{name}` is recorded as {record}, and {} gives {dtype}[{}]", node.op.name, sizes.join(", ")),
+        format!(
+            "`{name}` is recorded as {record}, and {} computes {dtype}[{}]",
+            node.op.name,
+            sizes.join(", ")
+        ),
     )
     .primary(p.span(n), format!("of {}", if given.is_empty() { "nothing".into() } else { given.join(", ") }))
     .note(p.place(n))
@@ -210,7 +217,7 @@ fn records(p: &Program, n: usize, found: &mut Diagnostics) {
     let no_tensors = matches!(node.op.rule, Rule::Nothing | Rule::SymSize | Rule::Number | Rule::ShardDim);
     if !no_tensors && rules.len() != node.outputs.len() {
         let what =
-            format!("{} gives {} results, and {} are written", node.op.name, rules.len(), node.outputs.len());
+            format!("{} has {} results, and {} are assigned", node.op.name, rules.len(), node.outputs.len());
         found.push(Diagnostic::error("E525", what).primary(p.span(n), "here").note(p.place(n)));
         return;
     }
@@ -240,7 +247,7 @@ fn sym_size(p: &Program, n: usize, found: &mut Diagnostics) {
     });
     match (size, said) {
         (None, _) => {
-            let what = format!("{}: {m} has no such dimension", node.op.name);
+            let what = format!("{}: {m} does not have this dimension", node.op.name);
             found.push(Diagnostic::error("E526", what).primary(p.span(n), "here").note(p.place(n)));
         }
         (Some(a), Some(b)) if a.value != b.value => {

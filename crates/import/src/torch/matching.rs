@@ -163,14 +163,14 @@ fn one_sided(
     Diagnostic::error(
         "E530",
         format!(
-            "group '{}' of rank {} is ranks {}, and rank {} has no such group",
+            "group '{}' of rank {} has the ranks {}, and rank {} has no such group",
             called(names, with),
             a.rank,
             words(members),
             b.rank
         ),
     )
-    .note(format!("the tables beside {} and {} have to agree, order included", a.file, b.file))
+    .note(format!("the tables beside {} and {} must be equal, including the order", a.file, b.file))
 }
 
 /// Reports the first difference between members of a group.
@@ -194,7 +194,7 @@ fn differ(
     let (p, q) = (&world.programs[sequences[most].0], &world.programs[sequences[other].0]);
     let node = sequences[most].1[step];
     let issued = format!(
-        "rank {} issues {} `{}` as number {} of group '{}' (ranks {})",
+        "rank {} issues {} `{}` as collective {} of group '{}' (ranks {})",
         p.rank,
         p.nodes[node].op.name,
         p.nodes[node].outputs.first().map_or("", |v| &p.values[*v].name),
@@ -203,11 +203,11 @@ fn differ(
         words(members)
     );
     if let Difference::Never { .. } = found {
-        let d = Diagnostic::error("E533", format!("{issued}, and rank {} never does", q.rank))
-            .primary(p.span(node), format!("rank {} waits here for ever", p.rank))
+        let d = Diagnostic::error("E533", format!("{issued}, and rank {} never issues it", q.rank))
+            .primary(p.span(node), format!("rank {} would wait here without end", p.rank))
             .note(p.place(node))
             .note(format!(
-                "of this group rank {} issues {} and rank {} {}",
+                "for this group rank {} issues {} and rank {} issues {}",
                 p.rank,
                 all[most].len(),
                 q.rank,
@@ -247,7 +247,7 @@ fn parting(d: Diagnostic, p: &Program, q: &Program) -> Diagnostic {
         q.rank,
         says(q)
     );
-    d.secondary(q.span(same), format!("rank {} goes on here", q.rank)).note(text)
+    d.secondary(q.span(same), format!("rank {} continues here", q.rank)).note(text)
 }
 
 /// Compares, for an all_to_all, the rows that each rank sends to a peer with the rows that
@@ -284,15 +284,15 @@ fn splits(
                 Diagnostic::error(
                     "E532",
                     format!(
-                        "rank {} gives rank {} {g} rows, which takes {t}: all_to_all number {} of group '{}'",
+                        "rank {} sends rank {} {g} rows, which expects {t}: all_to_all number {} of group '{}'",
                         p.rank,
                         q.rank,
                         step + 1,
                         called(names, sequences[a].0)
                     ),
                 )
-                .primary(p.span(n), format!("rank {} gives {give:?}", p.rank))
-                .secondary(q.span(m), format!("rank {} takes {take:?}", q.rank))
+                .primary(p.span(n), format!("rank {} sends {give:?}", p.rank))
+                .secondary(q.span(m), format!("rank {} expects {take:?}", q.rank))
                 .note(p.place(n))
                 .note(q.place(m)),
             );
@@ -319,7 +319,7 @@ fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met
     let mut d = Diagnostic::error(
         "E534",
         format!(
-            "ranks {} wait for each other: they issue collectives of their groups in another order",
+            "deadlock: ranks {} wait for each other, because they issue the collectives of their groups in different orders",
             words(&ranks)
         ),
     );
@@ -331,7 +331,7 @@ fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met
         d = if k == 0 { d.primary(p.span(node), text) } else { d.secondary(p.span(node), text) };
         d = d.note(p.place(node));
     }
-    Err(d.help("issue collectives of different groups in one order on every rank"))
+    Err(d.help("issue the collectives of different groups in the same order on every rank"))
 }
 
 /// Takes the next collective of a group and advances every member past it.

@@ -64,7 +64,7 @@ pub fn exported(file: FileId, name: &str, text: &str) -> Result<Written, Diagnos
     exported::read(text).map_err(|e| match e {
         Unread::Fault(f) => at("E520", file, name, text, &f),
         Unread::Schema(n) => {
-            Diagnostic::error("E521", format!("{name}: schema {n}, and kbc reads schema {SCHEMA}"))
+            Diagnostic::error("E521", format!("{name}: unsupported schema {n}; kbc reads schema {SCHEMA}"))
                 .help("PyTorch 2.6 and later write schema 8")
         }
     })
@@ -114,8 +114,8 @@ pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
             .into_iter()
             .map(|(d, ranks)| match &ranks[1..] {
                 [] => d,
-                [one] => d.note(format!("the same on rank {one}")),
-                more => d.note(format!("the same on ranks {}", groups::words(more))),
+                [one] => d.note(format!("the same error on rank {one}")),
+                more => d.note(format!("the same error on ranks {}", groups::words(more))),
             })
             .collect();
         return Err(Diagnostics { list });

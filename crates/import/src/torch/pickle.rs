@@ -146,11 +146,11 @@ impl Machine<'_> {
 
     fn keep(&mut self, size: usize) -> Found<()> {
         self.kept += size;
-        if self.kept > MOST { Err("it shares too much".into()) } else { Ok(()) }
+        if self.kept > MOST { Err("too many values are shared".into()) } else { Ok(()) }
     }
 
     fn remember(&mut self, at: u64) -> Found<()> {
-        let v = self.stack.last().cloned().ok_or("nothing to remember")?;
+        let v = self.stack.last().cloned().ok_or("its stack is empty")?;
         // A list or dict may change later, so a copy in the memo would be wrong. A mark takes its
         // place; fetching it is an error.
         let v = match v {
@@ -159,7 +159,7 @@ impl Machine<'_> {
         };
         small(&v)?;
         self.keep(v.size())?;
-        self.memo.insert(u32::try_from(at).map_err(|_| "a number out of range")?, v);
+        self.memo.insert(u32::try_from(at).map_err(|_| "a number is out of range")?, v);
         Ok(())
     }
 
@@ -170,14 +170,14 @@ impl Machine<'_> {
                 self.keep(v.size())?;
                 self.push(v)
             }
-            None => Err("it recalls what it has not remembered".into()),
+            None => Err("it uses a shared value that it has not stored".into()),
         }
     }
 
     fn set(&mut self, pairs: Vec<Value>) -> Found<()> {
         pairs.iter().try_for_each(small)?;
         let Some(Value::Dict(d)) = self.stack.last_mut() else {
-            return Err("entries of what is no dict".into());
+            return Err("entries are added to a value that is not a dict".into());
         };
         let mut pairs = pairs.into_iter();
         while let (Some(k), Some(v)) = (pairs.next(), pairs.next()) {
@@ -189,7 +189,7 @@ impl Machine<'_> {
     fn append(&mut self, values: Vec<Value>) -> Found<()> {
         values.iter().try_for_each(small)?;
         let Some(Value::List(l)) = self.stack.last_mut() else {
-            return Err("elements of what is no list".into());
+            return Err("elements are added to a value that is not a list".into());
         };
         l.extend(values);
         Ok(())
@@ -199,7 +199,7 @@ impl Machine<'_> {
     fn call(&mut self) -> Found<()> {
         let (args, f) = (self.pop()?, self.pop()?);
         let (Value::Tuple(args), Value::Global(f)) = (args, f) else {
-            return Err("a call of no function".into());
+            return Err("it calls a value that is not a function".into());
         };
         let out = match (f.as_str(), &args[..]) {
             ("collections.OrderedDict", []) => Value::Dict(vec![]),
@@ -213,11 +213,11 @@ impl Machine<'_> {
                 };
                 let sound = sizes.len() == strides.len() && sizes.iter().chain(&strides).all(|n| *n >= 0);
                 if !sound || *offset < 0 {
-                    return Err("a tensor with sizes that cannot be".into());
+                    return Err("a tensor has invalid sizes".into());
                 }
                 Value::Tensor(Tensor { dtype: *dtype, key: key.clone(), offset: *offset, sizes, strides })
             }
-            (other, _) => return Err(format!("it calls {other}, which kbc does not")),
+            (other, _) => return Err(format!("it calls {other}, which kbc does not allow")),
         };
         self.push(out)
     }
@@ -225,13 +225,13 @@ impl Machine<'_> {
     /// Resolves a persistent id, which refers to a storage outside the pickle.
     fn outside(&mut self) -> Found<()> {
         let v = self.pop()?;
-        let Value::Tuple(l) = &v else { return Err("a reference to no storage".into()) };
+        let Value::Tuple(l) = &v else { return Err("it refers to a value that is not a storage".into()) };
         match &l[..] {
             [Value::Text(what), Value::Global(class), Value::Text(key), ..] if what == "storage" => {
-                let dtype = storage(class).ok_or_else(|| format!("kbc has no {class}"))?;
+                let dtype = storage(class).ok_or_else(|| format!("kbc does not support {class}"))?;
                 self.push(Value::Storage(dtype, key.clone()))
             }
-            _ => Err("a reference to no storage".into()),
+            _ => Err("it refers to a value that is not a storage".into()),
         }
     }
 
@@ -268,7 +268,7 @@ impl Machine<'_> {
                 0x8a => {
                     let n = self.number(1)? as usize;
                     if n > 8 {
-                        return Err("a number that is too large".into());
+                        return Err("a number is too large".into());
                     }
                     let raw = self.number(n)?;
                     let shift = 64 - 8 * n as u32;
@@ -340,7 +340,7 @@ impl Machine<'_> {
                 b'b' => {
                     self.pop()?;
                     if !matches!(self.stack.last(), Some(Value::Dict(_) | Value::Tensor(_))) {
-                        return Err("state of what is no dict".into());
+                        return Err("its state is not a dict".into());
                     }
                 }
                 b'.' => return self.pop(),
@@ -358,15 +358,15 @@ impl Machine<'_> {
 /// Returns a sentence that describes what else the pickle contains.
 pub fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
     let mut m = Machine { rest: bytes, stack: vec![], memo: BTreeMap::new(), kept: 0 };
-    let Value::Dict(list) = m.run()? else { return Err("it is no dict of tensors".into()) };
+    let Value::Dict(list) = m.run()? else { return Err("it is not a dict of tensors".into()) };
     let mut out = BTreeMap::new();
     for (k, v) in list {
         match (k, v) {
             (Value::Text(k), Value::Tensor(t)) => {
                 out.insert(k, t);
             }
-            (Value::Text(k), _) => return Err(format!("`{k}` in it is no tensor")),
-            _ => return Err("a key in it is no name".into()),
+            (Value::Text(k), _) => return Err(format!("its value `{k}` is not a tensor")),
+            _ => return Err("one of its keys is not a string".into()),
         }
     }
     Ok(out)

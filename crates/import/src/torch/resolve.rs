@@ -23,8 +23,8 @@ pub fn resolve(
     if written.unvalued {
         let size = written.tensors.values().flat_map(|m| &m.sizes).chain(written.ints.values());
         let size = size.filter_map(|s| s.expr.as_ref()).next().map_or_else(String::new, ToString::to_string);
-        return Err(Diagnostic::error("E554", format!("{file}: text does not say what the size {size} was"))
-            .help("data of a run beside it does, or -D s77=16; the JSON of the program (model.json) has it")
+        return Err(Diagnostic::error("E554", format!("{file}: the printed text does not contain the value of the size {size}"))
+            .help("put data of a run beside the file, give -D s77=16, or use the JSON of the program (model.json), which has the value")
             .into());
     }
     let mut r = Resolver {
@@ -107,21 +107,21 @@ impl<'a> Resolver<'a> {
         match self.names.get(name) {
             Some(id) if self.values[*id].kind != Kind::Unused => Ok(*id),
             Some(_) => {
-                let d = Diagnostic::error("E525", format!("`{name}` is used and has no record of its type"))
+                let d = Diagnostic::error("E525", format!("`{name}` is used, and its type is not recorded"))
                     .primary(self.span(node), "used here")
                     .note(format!("{}: tensor_values has no entry of that name", self.file));
                 self.found.push(d);
                 Err(())
             }
             None => {
-                let mut d = Diagnostic::error("E524", format!("`{name}` is used before it is there"))
+                let mut d = Diagnostic::error("E524", format!("`{name}` is used before it is assigned"))
                     .primary(self.span(node), "used here")
                     .note(self.file.to_owned());
                 // Sorted, so that the first of several equally near names is the same in every run.
                 let mut names: Vec<&str> = self.names.keys().copied().collect();
                 names.sort_unstable();
                 if let Some(near) = nearest(name, names) {
-                    d = d.help(format!("`{near}` is there"));
+                    d = d.help(format!("did you mean `{near}`?"));
                 }
                 self.found.push(d);
                 Err(())
@@ -141,7 +141,7 @@ impl<'a> Resolver<'a> {
         for (name, _) in &n.args {
             if !op.params.iter().any(|p| p.name == name) {
                 let names: Vec<&str> = op.params.iter().map(|p| p.name).collect();
-                faults.push(wrong(format!("no argument is called `{name}`")).help(names.join(", ")));
+                faults.push(wrong(format!("unknown argument `{name}`")).help(names.join(", ")));
             }
         }
         let mut chosen = vec![];
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
             match (n.args.iter().find(|a| a.0 == p.name), &p.default) {
                 (Some((_, arg)), _) => match fits(p, arg) {
                     true => chosen.push(Ok(arg)),
-                    false => faults.push(wrong(format!("`{}` is given what is no {}", p.name, kind(p.ty)))),
+                    false => faults.push(wrong(format!("the argument `{}` must be {}", p.name, kind(p.ty)))),
                 },
                 (None, Some(d)) => chosen.push(Err(d.clone())),
                 (None, None) => faults.push(wrong(format!("the argument `{}` is missing", p.name))),
@@ -162,7 +162,7 @@ impl<'a> Resolver<'a> {
         };
         if !arity {
             faults.push(wrong(format!(
-                "{} written, and {} comes out",
+                "{} assigned, and the operation has {}",
                 count(&n.outputs),
                 returned(op.returns)
             )));
@@ -197,7 +197,7 @@ fn count(outputs: &[Arg<String>]) -> String {
 fn returned(r: Returns) -> String {
     match r {
         Returns::List => "a list".into(),
-        Returns::Each(0) => "nothing".into(),
+        Returns::Each(0) => "none".into(),
         Returns::Each(1) => "one".into(),
         Returns::Each(n) => n.to_string(),
     }
@@ -205,15 +205,15 @@ fn returned(r: Returns) -> String {
 
 fn kind(ty: Ty) -> &'static str {
     match ty {
-        Ty::Tensor | Ty::OptTensor => "tensor",
-        Ty::Tensors | Ty::OptTensors => "list of tensors",
-        Ty::Int | Ty::OptInt => "whole number",
-        Ty::Ints | Ty::OptInts => "list of whole numbers",
-        Ty::Float | Ty::OptFloat | Ty::Scalar | Ty::OptScalar => "number",
-        Ty::Bool | Ty::OptBool => "truth value",
-        Ty::Str => "string",
-        Ty::OptDType => "element type",
-        Ty::Place => "device, layout, memory format or mask",
+        Ty::Tensor | Ty::OptTensor => "a tensor",
+        Ty::Tensors | Ty::OptTensors => "a list of tensors",
+        Ty::Int | Ty::OptInt => "an integer",
+        Ty::Ints | Ty::OptInts => "a list of integers",
+        Ty::Float | Ty::OptFloat | Ty::Scalar | Ty::OptScalar => "a number",
+        Ty::Bool | Ty::OptBool => "a truth value",
+        Ty::Str => "a string",
+        Ty::OptDType => "an element type",
+        Ty::Place => "a device, layout, memory format or mask",
     }
 }
 
@@ -249,25 +249,25 @@ fn fits(p: &Param, arg: &Arg<String>) -> bool {
 const FAMILIES: [(&str, &str); 5] = [
     (
         "c10d.",
-        "its group is an object that the file does not have; trace with torch.export, which writes _c10d_functional.all_reduce",
+        "its group is an object that is not in the file; trace with torch.export, which writes _c10d_functional.all_reduce",
     ),
-    ("c10d_functional.", "that name space is from before 2.3; export with a newer PyTorch"),
+    ("c10d_functional.", "this name space is older than PyTorch 2.3; export with a newer PyTorch"),
     ("_c10d_functional_autograd.", "export after run_decompositions(), which removes it"),
     (
         "_dtensor.mesh_get_process_group",
-        "a graph for every rank has no groups by name; export one program a rank",
+        "a graph for all ranks has no named groups; export one program per rank",
     ),
     ("higher_order.", "export after run_decompositions()"),
 ];
 
 fn unknown(file: &str, span: Span, n: &WrittenNode) -> Diagnostic {
-    let mut d = Diagnostic::error("E522", format!("kbc has no operation {}", n.target))
+    let mut d = Diagnostic::error("E522", format!("kbc does not support the operation {}", n.target))
         .primary(span, "here")
         .note(place(file, n));
     if let Some((_, advice)) = FAMILIES.iter().find(|f| n.target.starts_with(f.0)) {
         d = d.help(*advice);
     } else if let Some(near) = nearest(&n.target, ops::names()) {
-        d = d.help(format!("it has {near}"));
+        d = d.help(format!("did you mean {near}?"));
     }
     d
 }

@@ -57,7 +57,7 @@ impl Expr {
     pub fn parse(text: &str) -> Result<Expr, String> {
         let mut rest = text.trim();
         let e = expr(&mut rest, 0)?;
-        if rest.trim().is_empty() { Ok(e) } else { Err(format!("`{text}` has more than an expression")) }
+        if rest.trim().is_empty() { Ok(e) } else { Err(format!("`{text}` is more than one expression")) }
     }
 
     /// Returns the value; none if a symbol is unbound, the value is not an integer, or kbc does not
@@ -86,9 +86,9 @@ impl Expr {
 
 fn expr(rest: &mut &str, depth: usize) -> Result<Expr, String> {
     let cannot =
-        |rest: &str| format!("`{}` is no expression of sizes", rest.chars().take(40).collect::<String>());
+        |rest: &str| format!("`{}` is not an expression of sizes", rest.chars().take(40).collect::<String>());
     if depth > DEEPEST {
-        return Err("an expression of sizes that is too deep".into());
+        return Err("an expression of sizes nests too deeply".into());
     }
     *rest = rest.trim_start();
     let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).unwrap_or(rest.len());
@@ -169,7 +169,7 @@ pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<S
         .collect();
     if w.unvalued {
         if let Some(lost) = bound.keys().find(|name| !said.contains_key(*name)) {
-            return Err(vec![format!("{lost} has no value: text does not say what it was")]);
+            return Err(vec![format!("{lost} has no value: the printed text does not contain it")]);
         }
         w.unvalued = false;
     }
@@ -178,8 +178,8 @@ pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<S
         match bound.get_mut(name) {
             Some(value) => *value = *n,
             None => wrong.push(match &bound.keys().map(String::as_str).collect::<Vec<_>>()[..] {
-                [] => format!("{name} is no symbol of its sizes: it has none"),
-                list => format!("{name} is no symbol of its sizes, which are {}", list.join(", ")),
+                [] => format!("{name} is not a symbol of its sizes: there are none"),
+                list => format!("{name} is not a symbol of its sizes; the symbols are {}", list.join(", ")),
             }),
         }
     }
@@ -212,7 +212,7 @@ pub fn bound_by(w: &Written, data: &BTreeMap<String, Vec<i64>>) -> Result<BTreeM
             match out.get(s) {
                 Some((first, by)) if first != n => {
                     return Err(format!(
-                        "{s} is {first} in the data of `{by}`, and {n} in that of `{input}`"
+                        "{s} is {first} in the data of `{by}` and {n} in the data of `{input}`"
                     ));
                 }
                 _ => {
@@ -236,7 +236,7 @@ pub fn bind<'a>(
         if let Some(Expr::Symbol(s)) = &size.expr {
             let first = *bound.entry(s).or_insert(size.value);
             if first != size.value {
-                wrong.push(format!("{s} is {first} and, in {of}, {}", size.value));
+                wrong.push(format!("{s} is {first}, and {of} has {}", size.value));
             }
         }
     }

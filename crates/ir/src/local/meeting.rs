@@ -92,11 +92,11 @@ impl<'a> Matching<'a> {
     fn new(local: &'a Local, mesh: &Mesh) -> Result<Matching<'a>, Diagnostics> {
         if mesh.ranks() > MOST_RANKS {
             let title = format!(
-                "parts of a local program are matched up to {MOST_RANKS} ranks, not {}",
+                "a local program with several parts is limited to {MOST_RANKS} ranks, and this one has {}",
                 mesh.ranks()
             );
             return Err(Diagnostic::error("E549", title)
-                .help("one `ranks` part for all has no such limit")
+                .help("with a single `ranks` part for all ranks there is no such limit")
                 .into());
         }
         let mut m = Matching { local, issues: vec![], axes: vec![], part_of: vec![] };
@@ -184,7 +184,7 @@ impl<'a> Matching<'a> {
         };
         let here = self.span(c.parts[most], ids[most][step]);
         let issued = format!(
-            "rank {} issues {} as number {} over {} (ranks {})",
+            "rank {} issues {} as collective {} over {} (ranks {})",
             rank(most),
             all[most][step][0].1,
             step + 1,
@@ -201,11 +201,11 @@ impl<'a> Matching<'a> {
                 all[other].len()
             );
             return Some(
-                Diagnostic::error("E543", format!("{issued}, and rank {} never does", rank(other)))
-                    .primary(here, format!("rank {} waits here for ever", rank(most)))
+                Diagnostic::error("E543", format!("{issued}, and rank {} never issues it", rank(other)))
+                    .primary(here, format!("rank {} would wait here without end", rank(most)))
                     .secondary(self.local.parts[c.parts[other]].span, format!("rank {}", rank(other)))
                     .note(text)
-                    .help("every rank of a group issues each of its collectives, in one order"),
+                    .help("every rank of a group must issue all collectives of the group, in the same order"),
             );
         }
         let (what, mine, theirs) = all[most][step]
@@ -251,7 +251,7 @@ impl<'a> Matching<'a> {
         let Err(Circle { programs, next }) = meet(&members, &issues) else { return Ok(()) };
         let ranks: Vec<u64> = programs.iter().map(|r| *r as u64).collect();
         let title = format!(
-            "ranks {} wait for each other: they issue collectives of their groups in another order",
+            "deadlock: ranks {} wait for each other, because they issue the collectives of their groups in different orders",
             words(&ranks)
         );
         let mut d = Diagnostic::error("E545", title);
@@ -262,7 +262,7 @@ impl<'a> Matching<'a> {
             let span = self.span(part, id);
             d = if k == 0 { d.primary(span, text) } else { d.secondary(span, text) };
         }
-        Err(d.help("issue collectives of different groups in one order on every rank"))
+        Err(d.help("issue the collectives of different groups in the same order on every rank"))
     }
 
     /// Returns the meetings, if all ranks of each part can continue together.
@@ -333,19 +333,19 @@ impl<'a> Matching<'a> {
         let rank = |p: usize| self.local.parts[p].ranks.first().copied().unwrap_or(0);
         let mut d = Diagnostic::error(
             "E549",
-            format!("ranks of one part come to this collective at different steps: those with rank {} and those with rank {}", rank(p), rank(q)),
+            format!("ranks of one part reach this collective at different times: the ranks with rank {}, and the ranks with rank {}", rank(p), rank(q)),
         )
-        .primary(self.span(p, id), "some ranks of this part could go on, others not yet");
+        .primary(self.span(p, id), "some ranks of this part can proceed here, others must wait");
         if let Some((other, _)) = self.issues[q].first() {
-            d = d.secondary(self.span(q, *other), format!("rank {} has to come first", rank(q)));
+            d = d.secondary(self.span(q, *other), format!("rank {} must issue this first", rank(q)));
         }
-        d.help("write a `ranks` part of its own for those that go on at another time")
+        d.help("write a separate `ranks` part for the ranks that proceed at another time")
     }
 }
 
 fn unknown(axes: &[Name], span: Span) -> Diagnostic {
-    Diagnostic::error("E546", format!("the mesh has no group over {}", shown(axes)))
-        .primary(span, "axes of the mesh, each once")
+    Diagnostic::error("E546", format!("{} do not name a group of the mesh", shown(axes)))
+        .primary(span, "write axes of the mesh, each at most once")
 }
 
 /// Returns the axes as printed: `tp`, or `(dp, tp)`.

@@ -122,21 +122,21 @@ pub fn result_sizes(c: &Collective, p: u64, places: &[u64], sizes: &[u64]) -> Re
     let mut out = sizes.to_vec();
     let dimension = |d: Option<usize>| match d.filter(|d| *d < sizes.len()) {
         Some(d) => Ok(d),
-        None => Err(format!("there is no dimension {}", d.unwrap_or(0))),
+        None => Err(format!("dimension {} does not exist", d.unwrap_or(0))),
     };
     let gather = |out: &mut Vec<u64>, d: usize| match out[d].checked_mul(p) {
         Some(n) => {
             out[d] = n;
             Ok(())
         }
-        None => Err("more elements than can be counted".to_owned()),
+        None => Err("the number of elements exceeds 64 bits".to_owned()),
     };
     let scatter = |out: &mut Vec<u64>, d: usize| match out[d].is_multiple_of(p) {
         true => {
             out[d] /= p;
             Ok(())
         }
-        false => Err(format!("dimension {d} has {} elements, and {p} ranks share them unevenly", out[d])),
+        false => Err(format!("dimension {d} has {} elements, which {p} ranks cannot share evenly", out[d])),
     };
     match c.kind {
         CollKind::AllReduce | CollKind::Broadcast | CollKind::Barrier => {}
@@ -152,7 +152,7 @@ pub fn result_sizes(c: &Collective, p: u64, places: &[u64], sizes: &[u64]) -> Re
         },
         _ => {
             return Err(
-                "it gives ranks of a group different things, which a rank's own type cannot say".into()
+                "its result differs between the ranks of a group, and one type cannot describe that".into()
             );
         }
     }
@@ -164,13 +164,19 @@ fn exchanged(counts: &Parts, p: u64, places: &[u64], rows: u64) -> Result<u64, S
     let columns = counts.transposed().filter(|t| counts.rows() == p && t.rows() == p);
     let (sums, columns) = match columns {
         Some(t) => (counts.totals(), t.totals()),
-        None => return Err(format!("{} x {} counts for groups of {p} ranks", counts.rows(), counts.of())),
+        None => {
+            return Err(format!(
+                "the matrix of counts is {} x {}, and groups have {p} ranks",
+                counts.rows(),
+                counts.of()
+            ));
+        }
     };
     let of = |list: &[u64], at: u64| list.get(at as usize).copied().unwrap_or(0);
     for at in places {
         if of(&sums, *at) != rows {
             return Err(format!(
-                "place {at} of the group has {rows} rows, and its counts {:?} are {}",
+                "rank {at} of the group has {rows} rows, and its counts {:?} add up to {}",
                 counts.lengths(*at),
                 of(&sums, *at)
             ));
@@ -179,7 +185,7 @@ fn exchanged(counts: &Parts, p: u64, places: &[u64], rows: u64) -> Result<u64, S
     let first = places.first().map_or(0, |at| of(&columns, *at));
     match places.iter().find(|at| of(&columns, **at) != first) {
         Some(at) => Err(format!(
-            "place {} of the group gets {first} rows and place {at} {}: write a `ranks` part for each",
+            "rank {} of the group receives {first} rows and rank {at} receives {}: write a separate `ranks` part for each",
             places[0],
             of(&columns, *at)
         )),

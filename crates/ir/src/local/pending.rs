@@ -21,17 +21,23 @@ pub fn pending(local: &Local) -> Diagnostics {
                 let waits = op.kind == OpKind::Wait;
                 if is_pending(&value.kind) && !waits {
                     found.push(
-                        Diagnostic::error("E541", format!("`{}` is used before it is there", value.name))
-                            .primary(op.span, "used here")
-                            .secondary(value.span, "pending from here on")
-                            .help(format!("use `wait({})`", value.name)),
+                        Diagnostic::error(
+                            "E541",
+                            format!("`{}` is used while its collective is pending", value.name),
+                        )
+                        .primary(op.span, "used here")
+                        .secondary(value.span, "pending from here on")
+                        .help(format!("wait for it: wait({})", value.name)),
                     );
                 } else if waits && !is_pending(&value.kind) {
                     found.push(
-                        Diagnostic::error("E541", format!("`{}` is no pending value", value.name))
-                            .primary(op.span, "nothing to wait for")
-                            .secondary(value.span, "a value from here on")
-                            .help("use it as it is"),
+                        Diagnostic::error(
+                            "E541",
+                            format!("`{}` is not pending, so there is nothing to wait for", value.name),
+                        )
+                        .primary(op.span, "this is not the result of a collective")
+                        .secondary(value.span, "defined here")
+                        .help("remove `wait` and use the value itself"),
                     );
                 }
             }
@@ -40,10 +46,10 @@ pub fn pending(local: &Local) -> Diagnostics {
             if g.users(id).is_empty() {
                 let op = g.op(id);
                 found.push(
-                    Diagnostic::error("E542", format!("nobody waits for this {}", c.name()))
-                        .primary(op.span, "pending to the end of the program")
+                    Diagnostic::error("E542", format!("no `wait` for the result of this {}", c.name()))
+                        .primary(op.span, "still pending at the end of the program")
                         .help(
-                            "bind its result and `wait` for it: a rank may end only when its transfers have",
+                            "name its result and `wait` for it: a rank may end only after its transfers have ended",
                         ),
                 );
             }

@@ -99,7 +99,7 @@ fn grow(c: &mut Cur) -> R<()> {
     if c.size > MAX_SIZE {
         return Err(Diagnostic::error("E316", format!("an expression has more than {MAX_SIZE} operations"))
             .primary(c.here(), "here")
-            .help("put constants into a table and read it with @name[index]"));
+            .help("put constants into a table and read them with @name[index]"));
     }
     Ok(())
 }
@@ -107,8 +107,11 @@ fn grow(c: &mut Cur) -> R<()> {
 fn deeper<T>(c: &mut Cur, read: impl FnOnce(&mut Cur) -> R<T>) -> R<T> {
     c.depth += 1;
     if c.depth > MAX_DEPTH {
-        return Err(Diagnostic::error("E316", format!("an expression is nested more than {MAX_DEPTH} deep"))
-            .primary(c.here(), "here"));
+        return Err(Diagnostic::error(
+            "E316",
+            format!("an expression nests more than {MAX_DEPTH} levels deep"),
+        )
+        .primary(c.here(), "here"));
     }
     let out = read(c);
     c.depth -= 1;
@@ -156,7 +159,7 @@ fn unary(c: &mut Cur) -> R<Expr> {
 }
 
 fn too_large(span: Span) -> Diagnostic {
-    Diagnostic::error("E316", "the number does not fit into 64 bits with a sign").primary(span, "here")
+    Diagnostic::error("E316", "the number does not fit in a signed 64-bit integer").primary(span, "here")
 }
 
 fn primary(c: &mut Cur) -> R<Expr> {
@@ -219,7 +222,8 @@ fn call(c: &mut Cur, f: &str, span: Span) -> R<Expr> {
 }
 
 fn arity(f: &str, want: usize, have: usize, span: Span) -> Diagnostic {
-    Diagnostic::error("E311", format!("{f} takes {want} operands, {have} are given")).primary(span, "here")
+    Diagnostic::error("E311", format!("{f} takes {want} operands, and {have} are given"))
+        .primary(span, "here")
 }
 
 /// Prints a function: `kernel @gelu(x) = ..`, with its label in this text.
@@ -274,8 +278,7 @@ fn scalar(c: &mut Cur, params: &[Name]) -> R<Scalar> {
                 };
                 c.skip();
                 let b = scalar(c, params)?;
-                c.expect(")")
-                    .map_err(|d| d.help("every operation but a call stands in its own parentheses"))?;
+                c.expect(")").map_err(|d| d.help("write parentheses around every operation except calls"))?;
                 Ok(Scalar::bin(op, a, b))
             })
         }

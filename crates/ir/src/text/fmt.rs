@@ -54,8 +54,8 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
     if parse(file, &out).is_ok_and(|m| equivalent(&m, &module)) && kept(text) == kept(&out) {
         return Ok(out);
     }
-    Err(Diagnostic::error("E995", "the formatted text would not be the same module")
-        .primary(Span::new(file, 0, 0), "this file is left as it is")
+    Err(Diagnostic::error("E995", "formatting would change the meaning of this module")
+        .primary(Span::new(file, 0, 0), "this file was not changed")
         .into())
 }
 

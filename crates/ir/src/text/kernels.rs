@@ -136,7 +136,7 @@ impl<T: Clone> Table<T> {
             out.push(
                 Diagnostic::error("E318", format!("kernel @{name} is never used"))
                     .primary(*span, "declared here")
-                    .help("remove it: a module keeps only what its operations use"),
+                    .help("remove it: a module contains only kernels that its operations use"),
             );
         }
     }

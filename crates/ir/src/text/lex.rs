@@ -108,9 +108,9 @@ pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
         let innermost = open.last().map_or(0, |o| o.0);
         if indent > innermost {
             if open.last().is_none_or(|o| o.1.is_empty()) {
-                out.push(bad_indent(span, "the first line stands at the left"));
+                out.push(bad_indent(span, "the first line must not be indented"));
             } else if open.len() > MAX_DEPTH {
-                out.push(bad_indent(span, &format!("blocks nest at most {MAX_DEPTH} deep")));
+                out.push(bad_indent(span, &format!("blocks nest at most {MAX_DEPTH} levels deep")));
                 continue;
             } else {
                 open.push((indent, vec![]));
@@ -120,7 +120,7 @@ pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
                 close(&mut open);
             }
             if open.last().is_some_and(|o| o.0 != indent) {
-                out.push(bad_indent(span, "no line above stands at this column"));
+                out.push(bad_indent(span, "no line above starts at this column"));
             }
         }
         if let Some((_, list)) = open.last_mut() {
@@ -142,7 +142,7 @@ fn close(open: &mut Vec<(usize, Vec<Node>)>) {
 }
 
 fn bad_indent(span: Span, why: &str) -> Diagnostic {
-    Diagnostic::error("E314", "the indentation of this line fits no block").primary(span, why)
+    Diagnostic::error("E314", "the indentation of this line matches no block").primary(span, why)
 }
 
 struct Lexer<'a> {
@@ -251,7 +251,7 @@ impl<'a> Lexer<'a> {
                     Tok::Sym(s)
                 }
                 None => {
-                    let d = self.fail(start, format!("the character {c:?} has no meaning here"), "here");
+                    let d = self.fail(start, format!("unexpected character {c:?}"), "here");
                     return Err(if c == '\t' { d.help("indent and separate with spaces") } else { d });
                 }
             },
@@ -323,8 +323,8 @@ impl<'a> Lexer<'a> {
             }
             _ => {
                 return Err(self
-                    .fail(start, format!("there is no escape `\\{c}`"), "here")
-                    .help("escapes are \\n \\t \\\" \\` \\\\ \\u{..}"));
+                    .fail(start, format!("unknown escape `\\{c}`"), "here")
+                    .help("the escapes are \\n \\t \\\" \\` \\\\ \\u{..}"));
             }
         })
     }
@@ -340,8 +340,8 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         let digits = self.digits();
         digits.parse().map_err(|_| match digits {
-            "" => self.fail(start, "digits are missing".into(), "a number belongs here"),
-            _ => self.fail(start, format!("{digits} does not fit into 64 bits"), "here"),
+            "" => self.fail(start, "digits are missing".into(), "expected a number"),
+            _ => self.fail(start, format!("{digits} does not fit in 64 bits"), "here"),
         })
     }
 

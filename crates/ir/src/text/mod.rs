@@ -96,7 +96,7 @@ pub fn print_expr(e: &Expr) -> String {
 /// # Errors
 /// Returns E310, E311, E315 or E316.
 pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
-    one_line(file, text, "an expression is one line", expr::expr)
+    one_line(file, text, "an expression must be one line", expr::expr)
 }
 
 /// Reads an algorithm with its arguments, such as `ring(d: -1, pipeline: 4)`, in the form that
@@ -106,7 +106,7 @@ pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
 /// Returns E310, E311, E315 or E316.
 pub fn parse_using(file: FileId, text: &str) -> Result<crate::graph::Using, Diagnostics> {
     let whole = Span::new(file, 0, text.len());
-    one_line(file, text, "an algorithm is one line", |c| parse_graph::using(c, whole))
+    one_line(file, text, "an algorithm must be one line", |c| parse_graph::using(c, whole))
 }
 
 /// Reads a text that consists of exactly one line.

@@ -102,13 +102,13 @@ pub fn unknown<'a>(
     span: Span,
 ) -> Diagnostic {
     let valid: Vec<&str> = valid.collect();
-    let d = Diagnostic::error(code, format!("there is no {what} `{text}`")).primary(span, "not known");
+    let d = Diagnostic::error(code, format!("unknown {what} `{text}`")).primary(span, "not known here");
     let sign = text.len() - text.trim_start_matches(['%', '@', '$']).len();
     let close = nearest(&text[sign..], valid.iter().map(|v| &v[sign.min(v.len())..]));
     match (close, &valid[..]) {
         (Some(n), _) => d.help(format!("did you mean `{}{n}`?", &text[..sign])),
-        (None, []) => d.note(format!("no {what} has been declared")),
+        (None, []) => d.note(format!("no {what} is declared")),
         (None, few) if few.len() <= 24 => d.help(format!("one of: {}", few.join(", "))),
-        (None, many) => d.note(format!("{} are declared, none of a similar name", many.len())),
+        (None, many) => d.note(format!("{} are declared, none with a similar name", many.len())),
     }
 }

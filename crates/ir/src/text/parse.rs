@@ -26,7 +26,7 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
         _ => {
             if out.is_empty() {
                 out.push(
-                    Diagnostic::error("E314", "the text holds no module")
+                    Diagnostic::error("E314", "the text contains no module")
                         .primary(Span::new(file, 0, 0), "here"),
                 );
             }
@@ -52,7 +52,7 @@ pub fn head(n: &Node) -> &str {
 pub fn leaf(n: &Node, out: &mut Diagnostics) {
     if let Some(kid) = n.kids.first() {
         out.push(
-            Diagnostic::error("E314", "nothing can be nested below the line before")
+            Diagnostic::error("E314", "the line before cannot have nested lines")
                 .primary(kid.span, "indented too far")
                 .secondary(n.span, "below this line"),
         );
@@ -73,8 +73,8 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
     let first = nodes.first()?;
     if head(first) != "kir" {
         out.push(
-            Diagnostic::error("E314", format!("a .kir text starts with `kir {VERSION}`"))
-                .primary(first.span, "here is something else"),
+            Diagnostic::error("E314", format!("a .kir text must start with `kir {VERSION}`"))
+                .primary(first.span, "this is something else"),
         );
     }
     let mut h = Head::default();
@@ -94,7 +94,7 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
     let last = nodes.last().map_or(Span::NONE, |n| n.span);
     let missing = |what: &str| {
         Diagnostic::error("E314", format!("the line `{what}` is missing"))
-            .primary(last, "not found up to here")
+            .primary(last, "it must come before this line")
     };
     if h.name.is_none() {
         out.push(missing("module @NAME"));
@@ -104,7 +104,8 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
     }
     let Some(at) = at else {
         out.push(
-            missing("graph").help("the level of a module is said by `graph`, `local` or `schedule calls ..`"),
+            missing("graph")
+                .help("write `graph`, `local` or `schedule calls ..`, which states the level of the module"),
         );
         return None;
     };
@@ -130,7 +131,7 @@ impl Head {
                 let span = c.here();
                 let version = c.int("the version of the format")?;
                 if version != VERSION {
-                    return Err(Diagnostic::error("E317", format!("version {version} of .kir is not known"))
+                    return Err(Diagnostic::error("E317", format!("unsupported version {version} of .kir"))
                         .primary(span, format!("this kbc reads and writes version {VERSION}")));
                 }
                 false
@@ -146,9 +147,8 @@ impl Head {
             }
         };
         if taken {
-            return Err(
-                Diagnostic::error("E313", format!("`{word}` is said twice")).primary(n.span, "again here")
-            );
+            return Err(Diagnostic::error("E313", format!("there are two lines `{word}`"))
+                .primary(n.span, "again here"));
         }
         c.finish()
     }

@@ -66,7 +66,7 @@ fn part(n: &Node) -> R<(Vec<u64>, Span)> {
         c.expect("..")?;
         let to = c.int("the end of the ranks")?;
         if to.saturating_sub(from) > MAX_RANKS {
-            return Err(Diagnostic::error("E316", format!("more than {MAX_RANKS} ranks in a part"))
+            return Err(Diagnostic::error("E316", format!("a part has more than {MAX_RANKS} ranks"))
                 .primary(span, "here"));
         }
         ranks.extend(from..to);
@@ -110,8 +110,8 @@ fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Gr
         {
             if let Some(more) = n.kids.get(1) {
                 out.push(
-                    Diagnostic::error("E314", "a collective has one promise")
-                        .primary(more.span, "one too many"),
+                    Diagnostic::error("E314", "a collective can have only one contract")
+                        .primary(more.span, "this one is too many"),
                 );
             }
             if let Some((promise, ranks)) = spelled_promise(kid, out) {
@@ -166,7 +166,7 @@ fn declaration(n: &Node, g: &mut Graph, inputs: &mut Names) -> R<()> {
         }
         "expect" => {
             if g.expect.is_some() {
-                return Err(Diagnostic::error("E313", "`expect` is said twice").primary(n.span, "again here"));
+                return Err(Diagnostic::error("E313", "there are two `expect`").primary(n.span, "again here"));
             }
             let mut list = vec![];
             while c.peek().is_some() {
@@ -193,9 +193,9 @@ fn operands(c: &mut Cur, scope: &Scope, out: &mut Vec<usize>) -> R<()> {
         if out.len() == MAX_OPERANDS {
             return Err(Diagnostic::error(
                 "E316",
-                format!("an operation takes at most {MAX_OPERANDS} operands"),
+                format!("an operation can have at most {MAX_OPERANDS} operands"),
             )
-            .primary(c.here(), "one too many"));
+            .primary(c.here(), "this one is too many"));
         }
         out.push(c.percent_of(&scope.values, "a value")?);
         if !c.eat(",") {

@@ -39,8 +39,7 @@ pub(super) fn body(nodes: &[Node], scope: &mut Scope, out: &mut Diagnostics) -> 
                 match list.last_mut() {
                     Some(SStmt::If { other, .. }) if other.is_empty() => *other = inner,
                     _ => out.push(
-                        Diagnostic::error("E314", "`else` without an `if` right above it")
-                            .primary(n.span, "here"),
+                        Diagnostic::error("E314", "`else` must follow an `if`").primary(n.span, "here"),
                     ),
                 }
             }
@@ -91,7 +90,7 @@ fn reference(c: &mut Cur, scope: &Scope) -> R<Ref> {
         let index = expr(c)?;
         let len = if c.eat(";") { expr(c)? } else { Expr::Int(1) };
         c.expect_word("of")
-            .map_err(|d| d.help("a chunk is written [INDEX of CHUNKS] or [FIRST; COUNT of CHUNKS]"))?;
+            .map_err(|d| d.help("write a chunk as [INDEX of CHUNKS] or [FIRST; COUNT of CHUNKS]"))?;
         let of = expr(c)?;
         c.expect("]")?;
         path.push(Part { index, len, of });
@@ -100,8 +99,9 @@ fn reference(c: &mut Cur, scope: &Scope) -> R<Ref> {
 }
 
 fn peer(c: &mut Cur) -> R<Peer> {
-    c.expect("(")
-        .map_err(|d| d.help("a peer is written (COORDINATE, ..) with one for each of the region's"))?;
+    c.expect("(").map_err(|d| {
+        d.help("write a peer as (COORDINATE, ..), with one coordinate per coordinate of the region")
+    })?;
     c.list(")", expr)
 }
 
@@ -119,13 +119,16 @@ fn asked(c: &mut Cur, form: Form) -> R<()> {
         Form::Epoch => c.expect(">="),
         Form::Sense { .. } => c.expect("&").and_then(|()| match c.int("the lowest bit, `1`")? {
             1 => c.expect("=="),
-            n => Err(Diagnostic::error("E311", format!("a sense is the lowest bit, not `& {n}`"))
-                .primary(c.before(), "here")),
+            n => Err(Diagnostic::error(
+                "E311",
+                format!("a sense counter is read by its lowest bit, `& 1`, not `& {n}`"),
+            )
+            .primary(c.before(), "here")),
         }),
         Form::Clearing { .. } => c.expect("-="),
     };
     read.map_err(|d| {
-        d.help(format!("a wait for {} counter is written `wait @s[i] {} VALUE`", form.article(), form.asks()))
+        d.help(format!("write a wait for {} counter as `wait @s[i] {} VALUE`", form.article(), form.asks()))
     })
 }
 

@@ -131,7 +131,8 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
                 let span = c.here();
                 let e = atom(c)?;
                 e.as_int().ok_or_else(|| {
-                    Diagnostic::error("E311", "entries of a table are integers").primary(span, "not one")
+                    Diagnostic::error("E311", "entries of a table must be integers")
+                        .primary(span, "not an integer")
                 })
             })?;
             if s.tables.iter().any(|t| t.name == name) {
@@ -413,13 +414,16 @@ fn promise_head(n: &Node) -> R<(Promise, u64)> {
         let names = CollKind::ALL.map(CollKind::name);
         let kind = CollKind::parse(&collective).ok_or_else(|| {
             unknown("E315", "standard collective", &collective, names.into_iter(), span).note(
-                "the promise of another collective is spelled out: `over (r of p) on v[n]` and its clauses",
+                "for another collective, write the contract itself: `over (r of p) on v[n]` and its clauses",
             )
         })?;
         if let Some(kid) = n.kids.first() {
-            return Err(Diagnostic::error("E314", "a standard promise has no clauses of its own")
-                .primary(kid.span, "not expected")
-                .help("write `over (r of p) on v[n]` in the line of the promise to spell it out"));
+            return Err(Diagnostic::error(
+                "E314",
+                "the contract of a standard collective cannot have clauses",
+            )
+            .primary(kid.span, "not expected")
+            .help("to write the clauses, write `over (r of p) on v[n]` in the line of the contract"));
         }
         let p = standard(kind, red, root);
         for (want, have, what) in [
@@ -462,7 +466,7 @@ fn promise_head(n: &Node) -> R<(Promise, u64)> {
 }
 
 fn cell(c: &mut Cur) -> R<Cell> {
-    let buffer = c.word("a buffer of the promise")?;
+    let buffer = c.word("a buffer of the contract")?;
     let mut index = vec![];
     while c.eat("[") {
         index.push(expr(c)?);
@@ -522,10 +526,9 @@ fn role(n: &Node, scope: &mut Scope, out: &mut Diagnostics) -> Role {
     for kid in &n.kids {
         let mut c = Cur::new(&kid.toks, kid.span);
         if !c.eat_word("stream") {
-            out.push(
-                c.expected("`stream`")
-                    .help("operations of a role stand below a stream: `stream main` if there is one"),
-            );
+            out.push(c.expected("`stream`").help(
+                "put the operations of a role below a stream; if there is only one, write `stream main`",
+            ));
             continue;
         }
         let name = c.word("the stream's name").and_then(|n| c.finish().map(|()| n));

@@ -182,7 +182,7 @@ impl Reader<'_> {
         let word = c.word("a statement")?;
         let nested = n.kids.first().filter(|_| word.as_str() != "for");
         if let Some(kid) = nested {
-            return Err(Diagnostic::error("E314", "nothing can be nested below the line before")
+            return Err(Diagnostic::error("E314", "the line before cannot have nested lines")
                 .primary(kid.span, "indented too far")
                 .secondary(n.span, "below this line"));
         }
@@ -230,7 +230,9 @@ impl Reader<'_> {
                 let at = c.here();
                 let to = self.sides.find(c.label("the result")?, at)?;
                 if to != self.kernel.params.len() {
-                    return Err(Diagnostic::error("E311", "only the result is stored to").primary(at, "here"));
+                    return Err(
+                        Diagnostic::error("E311", "`store` can write only the result").primary(at, "here")
+                    );
                 }
                 let index = self.index(&mut c)?;
                 Stmt::Store { index, is: self.tile(&mut c)? }
@@ -248,7 +250,7 @@ impl Reader<'_> {
         let at = c.here();
         let param = self.sides.find(c.label("an operand")?, at)?;
         if param == self.kernel.params.len() {
-            return Err(Diagnostic::error("E311", "the result is not loaded from").primary(at, "here"));
+            return Err(Diagnostic::error("E311", "`load` cannot read the result").primary(at, "here"));
         }
         Ok(param as u32)
     }
@@ -281,7 +283,7 @@ impl Reader<'_> {
         let span = c.here();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let d = Diagnostic::error("E316", format!("expressions nest at most {MAX_DEPTH} deep"));
+            let d = Diagnostic::error("E316", format!("expressions nest at most {MAX_DEPTH} levels deep"));
             return Err(d.primary(span, "here"));
         }
         let tile = if let Some(super::lex::Tok::Percent(_)) = c.peek() {

@@ -78,7 +78,7 @@ pub fn dtype(c: &mut Cur) -> R<DType> {
 
 pub(super) fn memory(c: &mut Cur) -> R<MemKind> {
     c.one_of("memory kind", MemKind::parse, &["hbm", "sram", "tcm", "ub"])
-        .map_err(|d| d.note("every buffer and window says in which memory it is; there is no default"))
+        .map_err(|d| d.note("every buffer and window must state its memory; there is no default"))
 }
 
 pub(super) fn combiner(c: &mut Cur) -> R<ReduceOp> {
@@ -111,7 +111,7 @@ pub(super) fn tensor_type(c: &mut Cur) -> R<TensorType> {
         let span = c.here();
         let axis = at_axes(c)?;
         let [axis] = &axis[..] else {
-            return Err(Diagnostic::error("E311", "`only` names one axis").primary(span, "here"));
+            return Err(Diagnostic::error("E311", "`only` must name one axis").primary(span, "here"));
         };
         t.only = Some((at, axis.clone()));
         c.expect(")")?;
@@ -160,7 +160,7 @@ pub(super) fn rows(c: &mut Cur) -> R<Parts> {
 }
 
 fn table(rows: &[Vec<u64>], at: Span) -> R<Parts> {
-    let none = || Diagnostic::error("E311", "rows of lengths are as long as each other, and not empty");
+    let none = || Diagnostic::error("E311", "rows of lengths must have equal length and must not be empty");
     Parts::new(rows).ok_or_else(|| none().primary(at, "here"))
 }
 
@@ -181,7 +181,7 @@ pub(super) fn pairs(c: &mut Cur) -> R<Vec<(u64, u64)>> {
 pub(super) fn runs(c: &mut Cur) -> R<Runs> {
     let start = c.here();
     let list = pairs(c)?;
-    let many = || Diagnostic::error("E316", "more rows than can be counted").primary(start, "here");
+    let many = || Diagnostic::error("E316", "there are too many rows").primary(start, "here");
     Runs::new(list).ok_or_else(many)
 }
 
@@ -193,7 +193,10 @@ pub(super) fn rule(c: &mut Cur) -> R<CutRule> {
         () if c.eat_word("lines") => {
             let span = c.here();
             match c.int("elements of a line")? {
-                0 => return Err(Diagnostic::error("E316", "lines of no elements").primary(span, "here")),
+                0 => {
+                    return Err(Diagnostic::error("E316", "a line must have at least 1 element")
+                        .primary(span, "here"));
+                }
                 unit => CutRule::Lines(unit),
             }
         }

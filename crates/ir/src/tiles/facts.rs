@@ -99,8 +99,12 @@ impl TileKernel {
         };
         c.body(&self.body)?;
         let Some((index, value)) = c.stored.take() else {
-            let what = format!("nothing is stored to {}", self.result.name);
-            return Err(as_a_whole(what, "this kernel", "end it with `store` in the loops over its result"));
+            let what = format!("the kernel never stores its result {}", self.result.name);
+            return Err(as_a_whole(
+                what,
+                "this kernel",
+                "end the kernel with `store` in the loops over its result",
+            ));
         };
         c.finish(&index, &value)
     }
@@ -169,8 +173,8 @@ impl Check<'_> {
         for s in list {
             let node = self.node();
             if self.depth > MAX_DEPTH {
-                let what = format!("loops nest more than {MAX_DEPTH} deep");
-                return Err(fault(node, what, "here", "make two kernels of it"));
+                let what = format!("loops nest more than {MAX_DEPTH} levels deep");
+                return Err(fault(node, what, "here", "split the kernel into two"));
             }
             self.stmt(node, s)?;
             self.begun |= !matches!(s, Stmt::Preload { .. });
@@ -189,12 +193,12 @@ impl Check<'_> {
                         return Err(fault(node, "a variable is missing", "here", "declare it"));
                     };
                     if var.tile == 0 {
-                        let what = format!("tiles of {} have no elements", var.name);
-                        return Err(fault(node, what, "at least 1", "give the length of a tile"));
+                        let what = format!("the length of the tiles of {} is 0", var.name);
+                        return Err(fault(node, what, "it must be at least 1", "give the length of a tile"));
                     }
                     if self.open.contains(v) {
-                        let what = format!("{} runs in two loops, one inside the other", var.name);
-                        return Err(fault(node, what, "again here", "use another variable"));
+                        let what = format!("{} is the variable of two nested loops", var.name);
+                        return Err(fault(node, what, "again here", "rename one of the variables"));
                     }
                     self.open.push(*v);
                 }
@@ -208,12 +212,12 @@ impl Check<'_> {
             }
             Stmt::Zeros { value, dtype, index } => {
                 if !matches!(dtype, DType::F32 | DType::I32) {
-                    let what = format!("a sum in {dtype}");
+                    let what = format!("a tile kernel cannot sum in {dtype}");
                     return Err(fault(
                         node,
                         what,
-                        "f32 for floats, i32 for integers",
-                        "add up in f32, and cast what is stored",
+                        "sums are f32 for floats and i32 for integers",
+                        "sum in f32, and cast the stored value",
                     ));
                 }
                 self.scoped(node, index)?;
@@ -258,17 +262,17 @@ impl Check<'_> {
                 return Err(fault(node, "an operand is missing", "here", "declare it"));
             };
             if self.begun || !self.open.is_empty() {
-                let what = format!("{} is preloaded behind the beginning", side.name);
+                let what = format!("`preload` of {} must come before all loops", side.name);
                 return Err(fault(
                     node,
                     what,
                     "here",
-                    "write `preload` above all loops: it brings in all of it",
+                    "move `preload` above all loops: it loads the whole operand",
                 ));
             }
             if !self.preloaded.insert(*p) {
                 let what = format!("{} is preloaded twice", side.name);
-                return Err(fault(node, what, "again here", "once is enough"));
+                return Err(fault(node, what, "again here", "remove one of them"));
             }
         }
         Ok(())
@@ -282,28 +286,30 @@ impl Check<'_> {
             return Err(fault(
                 node,
                 what,
-                "no value of zeros",
+                "it is not a value of `zeros`",
                 "declare it outside the loop: `let acc = zeros(f32[32, 32])`",
             ));
         };
         if known.dtype != acc.dtype {
             let (have, want) = (show(known.dtype), show(acc.dtype));
-            let what = format!("{have} is added to {want}");
-            return Err(fault(node, what, "element types differ", "cast it: `f32(..)`"));
+            let what = format!("{have} cannot be added to {want}");
+            return Err(fault(node, what, "the element types differ", "cast it: `f32(..)`"));
         }
         if let Some(why) = self.under(&known.index, &acc.index) {
-            let what = format!("{} is added to {}", self.shown(&known.index), self.shown(&acc.index));
-            return Err(fault(node, what, why, "what is added has the dimensions of the sum, or fewer"));
+            let what = format!("{} cannot be added to {}", self.shown(&known.index), self.shown(&acc.index));
+            return Err(fault(node, what, why, "a term must have the dimensions of the sum, or fewer"));
         }
         let entered: BTreeSet<u32> = self.open.iter().filter(|v| !acc.open.contains(v)).copied().collect();
         if let Some(v) = entered.iter().find(|v| !known.pending.contains(v)) {
-            let what =
-                format!("what is added to `{name}` would count once for every tile of {}", self.var(*v));
+            let what = format!(
+                "the term added to `{name}` would be counted once for every tile of {}",
+                self.var(*v)
+            );
             return Err(fault(
                 node,
                 what,
-                format!("it is no sum over {}", self.var(*v)),
-                "add it outside that loop",
+                format!("it is not a sum over {}", self.var(*v)),
+                "add it outside of that loop",
             ));
         }
         let done: BTreeSet<u32> = known.pending.intersection(&entered).copied().collect();
@@ -319,7 +325,7 @@ impl Check<'_> {
         let left: BTreeSet<u32> = known.pending.difference(&entered).copied().collect();
         if acc.added && left != acc.pending {
             let what = format!("the terms of `{name}` are sums over different loops");
-            return Err(fault(node, what, "this one", "add them up each in a value of its own"));
+            return Err(fault(node, what, "this one", "sum each of them in its own value"));
         }
         let pending = left;
         self.values.insert(value, Known { pending, sums, broken, added: true, ..acc });
@@ -331,40 +337,44 @@ impl Check<'_> {
         if self.stored.is_some() {
             return Err(fault(
                 node,
-                format!("{} is stored in two places", result.name),
+                format!("{} is stored twice", result.name),
                 "again here",
-                "a kernel has one `store`: make two kernels of it",
+                "a kernel can have only one `store`: split the kernel into two",
             ));
         }
         if index.len() != result.dims {
-            let what = format!("{} has {} dimensions, {} are indexed", result.name, result.dims, index.len());
+            let what =
+                format!("{} has {} dimensions, and {} are indexed", result.name, result.dims, index.len());
             return Err(fault(node, what, "here", "index every dimension"));
         }
         self.scoped(node, index)?;
         if let Some(Index::At(at)) = index.iter().find(|i| matches!(i, Index::At(at) if *at > 0)) {
-            let what = format!("element {at} of {} is stored, and nothing to the others", result.name);
+            let what = format!(
+                "only element {at} of {} is stored; the other elements are never written",
+                result.name
+            );
             return Err(fault(
                 node,
                 what,
                 "here",
-                "index a dimension by a variable, or by 0 if its size is 1",
+                "index a dimension with a variable, or with 0 if its size is 1",
             ));
         }
         if let Some(v) = self.open.iter().find(|v| !index.contains(&Index::Var(**v))) {
-            let what = format!("{} is stored once for every tile of {}", result.name, self.var(*v));
-            return Err(fault(node, what, "each over the one before", "store behind that loop"));
+            let what = format!("{} is stored again for every tile of {}", result.name, self.var(*v));
+            return Err(fault(node, what, "each store overwrites the one before", "store after that loop"));
         }
         if known.dtype != Some(result.dtype) {
-            let what = format!("{} is stored to {}", show(known.dtype), result.dtype);
-            return Err(fault(node, what, "element types differ", "cast it: `f16(..)`"));
+            let what = format!("{} cannot be stored to {}", show(known.dtype), result.dtype);
+            return Err(fault(node, what, "the element types differ", "cast it: `f16(..)`"));
         }
         if let Some(why) = self.under(&known.index, index) {
-            let what = format!("{} is stored to {}", self.shown(&known.index), self.shown(index));
+            let what = format!("{} cannot be stored to {}", self.shown(&known.index), self.shown(index));
             return Err(fault(
                 node,
                 what,
                 why,
-                "what is stored has the dimensions it is stored to, or fewer",
+                "a stored value must have the dimensions of the result, or fewer",
             ));
         }
         if let Some(v) = known.pending.iter().next() {
@@ -378,9 +388,9 @@ impl Check<'_> {
         let v = self.var(v);
         fault(
             node,
-            format!("this depends on how long tiles of {v} are"),
-            format!("summed over one tile of {v}, not over all"),
-            "add it up: `let acc = zeros(..)` outside the loop, `acc += ..` inside, and use `acc` behind it",
+            format!("this value depends on the tile length of {v}"),
+            format!("this is summed over one tile of {v}, not over all tiles"),
+            "accumulate it: `let acc = zeros(..)` before the loop, `acc += ..` in the loop, and use `acc` after it",
         )
     }
 
@@ -389,12 +399,12 @@ impl Check<'_> {
         for (n, i) in index.iter().enumerate() {
             let Index::Var(v) = i else { continue };
             if !self.open.contains(v) {
-                let what = format!("{} is no variable of a loop around", self.var(*v));
+                let what = format!("{} is not a variable of an enclosing loop", self.var(*v));
                 return Err(fault(node, what, "here", "move it into the loop"));
             }
             if index[..n].contains(i) {
                 let what = format!("{} indexes two dimensions", self.var(*v));
-                return Err(fault(node, what, "here", "use a variable for each"));
+                return Err(fault(node, what, "here", "use a separate variable for each"));
             }
         }
         Ok(())
@@ -423,8 +433,8 @@ impl Check<'_> {
         let bytes = index.iter().map(tile).fold(4u64, u64::saturating_mul);
         self.room = self.room.saturating_add(bytes);
         if self.room > MAX_ROOM {
-            let what = format!("tiles of more than {} MiB together", MAX_ROOM >> 20);
-            return Err(fault(node, what, "here it is too much", "make tiles smaller"));
+            let what = format!("the tiles of this kernel take more than {} MiB together", MAX_ROOM >> 20);
+            return Err(fault(node, what, "the limit is exceeded here", "make the tiles smaller"));
         }
         Ok(())
     }
@@ -433,7 +443,7 @@ impl Check<'_> {
         let node = self.node();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let what = format!("expressions nest more than {MAX_DEPTH} deep");
+            let what = format!("expressions nest more than {MAX_DEPTH} levels deep");
             return Err(fault(node, what, "here", "use `let` for parts of it"));
         }
         let known = match t {
@@ -456,11 +466,11 @@ impl Check<'_> {
             return Err(fault(node, "an operand is missing", "here", "declare it"));
         };
         if !dtype.reduces() {
-            let what = format!("{dtype} values move and do not compute");
+            let what = format!("kbc can move {dtype} values but not compute with them");
             return Err(fault(node, what, "loaded here", "cast to f32 or i32 before the call"));
         }
         if *dims != index.len() {
-            let what = format!("{name} has {dims} dimensions, {} are indexed", index.len());
+            let what = format!("{name} has {dims} dimensions, and {} are indexed", index.len());
             return Err(fault(node, what, "here", "index every dimension"));
         }
         self.scoped(node, index)?;
@@ -472,14 +482,14 @@ impl Check<'_> {
         let Some(known) = self.values.get(&v).cloned() else {
             return Err(fault(
                 node,
-                format!("`{name}` is no value here"),
-                "not known",
-                "values are known in the loop they are declared in",
+                format!("`{name}` has no value here"),
+                "not known here",
+                "a value is known only in the loop that declares it",
             ));
         };
         if self.adding.iter().any(|a| a.contains(&v)) {
             let what = format!("`{name}` is used before it is complete");
-            return Err(fault(node, what, "a loop around still adds to it", "use it behind that loop"));
+            return Err(fault(node, what, "an enclosing loop still adds to it", "use it after that loop"));
         }
         Ok(known)
     }
@@ -487,22 +497,27 @@ impl Check<'_> {
     fn dot(&mut self, node: usize, a: &Tile, b: &Tile) -> Result<Known, Fault> {
         let (x, y) = (self.tile(a)?, self.tile(b)?);
         if x.dtype != y.dtype {
-            let what = format!("a product of {} and {}", show(x.dtype), show(y.dtype));
-            return Err(fault(node, what, "element types differ", "cast one of them"));
+            let what = format!("`dot` cannot multiply {} and {}", show(x.dtype), show(y.dtype));
+            return Err(fault(node, what, "the element types differ", "cast one of them"));
         }
         let ([lead @ .., m, k], [other @ .., l, n]) = (&x.index[..], &y.index[..]) else {
-            let what = format!("`dot` of {} and {}", self.shown(&x.index), self.shown(&y.index));
-            return Err(fault(node, what, "two dimensions at least", "it takes [.., m, k] and [.., k, n]"));
+            let what = format!("`dot` cannot multiply {} and {}", self.shown(&x.index), self.shown(&y.index));
+            return Err(fault(
+                node,
+                what,
+                "both operands need at least two dimensions",
+                "the operands of `dot` are [.., m, k] and [.., k, n]",
+            ));
         };
         let one = |i: &Index| matches!(i, Index::At(_));
         if lead != other || k != l && !(one(k) && one(l)) || m == n && !one(m) {
-            let what = format!("`dot` of {} and {}", self.shown(&x.index), self.shown(&y.index));
+            let what = format!("`dot` cannot multiply {} and {}", self.shown(&x.index), self.shown(&y.index));
             let label = format!("{} meets {}", self.shown(&[*k]), self.shown(&[*l]));
             return Err(fault(
                 node,
                 what,
                 label,
-                "it takes [.., m, k] and [.., k, n], the dimensions before alike",
+                "the operands of `dot` are [.., m, k] and [.., k, n], with equal dimensions before them",
             ));
         }
         if let Some(v) = x.pending.union(&y.pending).next() {
@@ -525,16 +540,16 @@ impl Check<'_> {
             known.push(self.tile(a)?);
         }
         let Some(first) = known.first() else {
-            return Err(fault(node, "a number where a tile is wanted", "here", "add it to a tile"));
+            return Err(fault(node, "expected a tile, found a number", "here", "add it to a tile"));
         };
         let dtype = first.dtype;
         if let Some(odd) = known.iter().find(|k| k.dtype != dtype) {
-            let what = format!("{} and {} meet", show(dtype), show(odd.dtype));
-            return Err(fault(node, what, "element types differ", "cast one of them"));
+            let what = format!("{} and {} cannot be combined", show(dtype), show(odd.dtype));
+            return Err(fault(node, what, "the element types differ", "cast one of them"));
         }
         if let Some(g) = linear::float_function(&f.body).filter(|_| !dtype.is_some_and(DType::is_float)) {
-            let what = format!("`{}` of {} values", g.name(), show(dtype));
-            return Err(fault(node, what, "floats have it", "cast to f32 before the call"));
+            let what = format!("`{}` is not defined for {} values", g.name(), show(dtype));
+            return Err(fault(node, what, "it is defined for floats", "cast to f32 before the call"));
         }
         let mut index: Vec<Index> = vec![];
         for k in &known {
@@ -553,8 +568,8 @@ impl Check<'_> {
                         return Err(fault(
                             node,
                             what,
-                            "tiles of two variables do not line up",
-                            "elementwise operands have the same variables in the same dimensions, from the right",
+                            "two tiles are indexed by different variables",
+                            "elementwise operands must have the same variables in the same dimensions, counted from the right",
                         ));
                     }
                 }
@@ -587,8 +602,13 @@ impl Check<'_> {
         }
         let float = |d: Option<DType>| d.is_some_and(DType::is_float);
         if x.dtype != Some(to) && !(float(x.dtype) && to.is_float()) {
-            let what = format!("a cast from {} to {to} inside a kernel", show(x.dtype));
-            return Err(fault(node, what, "between floats only", "cast before the call, or behind it"));
+            let what = format!("a tile kernel cannot cast from {} to {to}", show(x.dtype));
+            return Err(fault(
+                node,
+                what,
+                "kernels cast only between floats",
+                "cast before or after the call of the kernel",
+            ));
         }
         // Each rank's part is rounded, as in a matmul with 16-bit results.
         Ok(Known { dtype: Some(to), zeros: false, ..x })
@@ -612,15 +632,15 @@ impl Check<'_> {
         }
         if let Some(p) = k.params.iter().zip(&uses).find(|(p, u)| p.dims > 0 && u[0].is_empty()) {
             let what = format!("{} is never loaded", p.0.name);
-            return Err(as_a_whole(what, "by this kernel", "leave it out"));
+            return Err(as_a_whole(what, "in this kernel", "remove it"));
         }
         let indexed = |v: u32| uses.iter().flatten().any(|d| d.contains(&Index::Var(v)));
         if let Some(v) = (0..k.vars.len() as u32).find(|v| !indexed(*v)) {
-            let what = format!("no operand is indexed by {}", self.var(v));
+            let what = format!("{} indexes no operand", self.var(v));
             return Err(as_a_whole(
                 what,
                 "in this kernel",
-                "what a loop runs over is a dimension of an operand",
+                "the extent of a loop must be a dimension of an operand",
             ));
         }
         let mut whole: BTreeSet<u32> = (0..k.vars.len() as u32).collect();

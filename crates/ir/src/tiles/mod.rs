@@ -148,7 +148,7 @@ impl TileKernel {
     pub fn extents(&self, operands: &[&[u64]], result: Option<&[u64]>) -> Result<Vec<u64>, String> {
         if operands.len() != self.params.len() {
             let (want, have) = (self.params.len(), operands.len());
-            return Err(format!("{} takes {want} operands, {have} are given", self.name));
+            return Err(format!("{} takes {want} operands, and {have} are given", self.name));
         }
         self.facts().map_err(|f| f.what)?;
         let mut found: Vec<Option<(u64, &Side)>> = vec![None; self.vars.len()];
@@ -165,7 +165,12 @@ impl TileKernel {
             for (size, i) in sizes.iter().zip(index) {
                 match *i {
                     Index::At(at) if at < *size => {}
-                    Index::At(at) => return Err(format!("{} has no element {at} of {size}", side.name)),
+                    Index::At(at) => {
+                        return Err(format!(
+                            "index {at} of {} is outside a dimension of size {size}",
+                            side.name
+                        ));
+                    }
                     Index::Var(v) => match found[v as usize] {
                         Some((n, other)) if n != *size => {
                             let (var, a, b) = (&self.vars[v as usize].name, &other.name, &side.name);

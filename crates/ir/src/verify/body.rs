@@ -82,8 +82,8 @@ impl<'a> Bodies<'a, '_> {
         match forbidden {
             Some(n) => {
                 let d = Diagnostic::error(V12.1, format!("{what} depend on `{n}`"))
-                    .primary(span, "in the loop around this")
-                    .help("bounds depend on constants and outer steps; put the condition into an `if` in the loop");
+                    .primary(span, "in the loop around this line")
+                    .help("bounds may depend only on constants and steps of outer loops; put the condition into an `if` in the loop");
                 self.out.push(V12, d);
             }
             None => self.expr(e, span),
@@ -180,7 +180,9 @@ impl<'a> Bodies<'a, '_> {
             let text = format!("region {} is local, but it communicates", self.r.name);
             self.out.push(
                 V14,
-                Diagnostic::error(V14.1, text).primary(span, "here").help("say `over` which axes it runs"),
+                Diagnostic::error(V14.1, text)
+                    .primary(span, "here")
+                    .help("write `over` with the axes over which the region runs"),
             );
         }
     }
@@ -196,7 +198,7 @@ impl<'a> Bodies<'a, '_> {
                 peer.len()
             );
             let d = Diagnostic::error(V14.1, text).primary(span, "here");
-            self.out.push(V14, d.help(format!("one expression for each of: {}", names.join(", "))));
+            self.out.push(V14, d.help(format!("write one expression for each of: {}", names.join(", "))));
         }
         for (i, e) in peer.iter().enumerate() {
             self.expr(e, span);
@@ -215,7 +217,8 @@ impl<'a> Bodies<'a, '_> {
             return self.out.fail(V2, format!("signal {} does not exist", signal.0), span, "here");
         };
         if index.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= g.count)) {
-            let text = format!("signal {} has {} counters, not one of number {index}", g.name, g.count);
+            let text =
+                format!("signal {} has {} counters, so counter {index} does not exist", g.name, g.count);
             self.out.fail(V13, text, span, "here");
         }
     }
@@ -228,7 +231,7 @@ impl<'a> Bodies<'a, '_> {
             return None;
         };
         if index.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= q.count)) {
-            let text = format!("queue {} has numbers below {}, not {index}", q.name, q.count);
+            let text = format!("queue {} has {} numbers, so number {index} does not exist", q.name, q.count);
             self.out.fail(V13, text, span, "here");
         }
         Some(q)
@@ -243,7 +246,7 @@ impl<'a> Bodies<'a, '_> {
                 .primary(span, "here");
             return self
                 .out
-                .push(V13, d.help("`put` and `get` reach windows; queues and windows do not mix"));
+                .push(V13, d.help("use `put` and `get` for windows; a queue transfer cannot name a window"));
         };
         let Some(q) = q else { return };
         let least = self.exact(*operand, path).or_else(|| self.smallest(*operand, path));
@@ -258,7 +261,8 @@ impl<'a> Bodies<'a, '_> {
             );
         }
         if dtype.is_some_and(|d| d != q.dtype) {
-            let text = format!("queue {} carries {}, this is {}", q.name, q.dtype, dtype.unwrap_or(q.dtype));
+            let text =
+                format!("queue {} carries {}, and this is {}", q.name, q.dtype, dtype.unwrap_or(q.dtype));
             self.out.push(
                 V15,
                 Diagnostic::error(V15.1, text).primary(span, "here").secondary(q.span, "declared here"),
@@ -273,7 +277,10 @@ impl<'a> Bodies<'a, '_> {
             (Ref::Slot { window: _, slot: _ }, Ref::Slot { window: _, slot: _ }) => {
                 let text = format!("both sides of this {what} are slots");
                 let d = Diagnostic::error(V13.1, text).primary(span, "here");
-                self.out.push(V13, d.help("one side is a chunk, which gives the number of elements"));
+                self.out.push(
+                    V13,
+                    d.help("one side must be a chunk, because a chunk defines the number of elements"),
+                );
             }
             (Ref::Slot { window, slot: _ }, Ref::Chunk { operand, path })
             | (Ref::Chunk { operand, path }, Ref::Slot { window, slot: _ }) => {
@@ -296,7 +303,7 @@ impl<'a> Bodies<'a, '_> {
         if a != b {
             let text = format!("the two sides of this {what} are {a} and {b}");
             let d = Diagnostic::error(V15.1, text).primary(span, "here");
-            self.out.push(V15, d.help("convert with `cast` on a buffer of its own"));
+            self.out.push(V15, d.help("convert with `cast` into another buffer first"));
             return None;
         }
         Some(a)
@@ -312,7 +319,8 @@ impl<'a> Bodies<'a, '_> {
                     return None;
                 };
                 if slot.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= w.slots)) {
-                    let text = format!("window {} has {} slots, not one of number {slot}", w.name, w.slots);
+                    let text =
+                        format!("window {} has {} slots, so slot {slot} does not exist", w.name, w.slots);
                     self.out.fail(V13, text, span, "here");
                 }
                 Some(w.dtype)
@@ -334,12 +342,12 @@ impl<'a> Bodies<'a, '_> {
 
     fn digit(&mut self, p: &Part, last: bool, span: Span) {
         let text = match (p.index.as_int(), p.len.as_int(), p.of.as_int()) {
-            (_, _, Some(of)) if of < 1 => format!("a line is cut into {of} chunks"),
+            (_, _, Some(of)) if of < 1 => format!("a line cannot be divided into {of} chunks"),
             (_, len, _) if !last && len != Some(1) => {
-                "a run of several chunks stands before a finer cut; only the last part of an address may be one".into()
+                "only the last part of an address can be a run of several chunks".into()
             }
-            (Some(i), _, _) if i < 0 => format!("there is no chunk {i}"),
-            (_, Some(n), _) if n < 0 => format!("a run of {n} chunks"),
+            (Some(i), _, _) if i < 0 => format!("chunk {i} does not exist"),
+            (_, Some(n), _) if n < 0 => format!("a run cannot have {n} chunks"),
             (Some(i), Some(n), Some(of)) if i.checked_add(n).is_none_or(|end| end > of) => {
                 format!("chunks {i}..{} of {of} do not exist", i.saturating_add(n))
             }
@@ -432,7 +440,7 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
                                 V18,
                                 Diagnostic::error(V18.1, format!("event {e} is recorded in a loop"))
                                     .primary(span, "here")
-                                    .help("an event happens once a call: record it after the loop"),
+                                    .help("an event is recorded once per call: record it after the loop"),
                             );
                         }
                         if let Some(first) = here.insert(e, span) {
@@ -474,7 +482,7 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
         if let Some(other) = list.iter().find(|x| x.region != list[0].region) {
             let text = format!("event {e} is recorded in two regions");
             let d = Diagnostic::error(V18.1, text).primary(other.span, "again here");
-            out.push(V18, d.secondary(list[0].span, "first here").help("give each its own name"));
+            out.push(V18, d.secondary(list[0].span, "first here").help("give each event its own name"));
         }
     }
     for (e, stream, span) in awaits {
@@ -485,11 +493,12 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
                 out.push(V18, d);
             }
             Some(list) if list.iter().all(|x| x.stream == stream) => {
-                let text = format!("stream {stream} awaits event {e} of its own");
+                let text = format!("stream {stream} awaits event {e}, which it records itself");
                 let d = Diagnostic::error(V18.1, text).primary(span, "here");
                 out.push(
                     V18,
-                    d.secondary(list[0].span, "recorded here").help("a stream is in order by itself"),
+                    d.secondary(list[0].span, "recorded here")
+                        .help("a stream runs in order, so it needs no event for its own operations"),
                 );
             }
             Some(_) => {}
@@ -497,8 +506,8 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
     }
     for (i, q) in s.queues.iter().enumerate() {
         let (text, span) = match (sent[i], received[i]) {
-            (Some(at), None) => (format!("queue {} is sent to, but nobody receives from it", q.name), at),
-            (None, Some(at)) => (format!("queue {} is received from, but nobody sends to it", q.name), at),
+            (Some(at), None) => (format!("queue {} has a `send` but no `recv`", q.name), at),
+            (None, Some(at)) => (format!("queue {} has a `recv` but no `send`", q.name), at),
             _ => continue,
         };
         out.push(
@@ -508,8 +517,8 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
     }
     for (i, g) in s.signals.iter().enumerate() {
         let (text, span) = match (notified[i], waited[i]) {
-            (Some(at), None) => (format!("signal {} is notified, but nobody waits for it", g.name), at),
-            (None, Some(at)) => (format!("signal {} is waited for, but nobody notifies it", g.name), at),
+            (Some(at), None) => (format!("signal {} has a `notify` but no `wait`", g.name), at),
+            (None, Some(at)) => (format!("signal {} has a `wait` but no `notify`", g.name), at),
             _ => continue,
         };
         out.push(
@@ -547,7 +556,7 @@ pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
     if synchronized && s.calls == Calls::None {
         out.fail(
             V8,
-            "the module is synchronized, but no call is meant to be safe",
+            "the module is synchronized, but `calls none` claims that no call is safe",
             Span::NONE,
             "`calls none`",
         );
@@ -558,8 +567,10 @@ pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
         each(&st.body, false, &mut |op, span, _| {
             if let SOp::Mark { point, peer: _, window: _, slot: _ } = op {
-                let text =
-                    format!("calls are claimed to be safe, but this `{}` is no signal yet", point.name());
+                let text = format!(
+                    "calls are claimed to be safe, but this `{}` has not been replaced by a signal yet",
+                    point.name()
+                );
                 claim(&text, span, out);
             }
         });

@@ -40,7 +40,7 @@ pub(super) fn graph(g: &Graph, m: &Module, ranks: Option<&[u64]>, out: &mut Repo
         let want = arity(&op.kind, operands.len());
         if operands.len() != want {
             let text =
-                format!("{} takes {want} operands, %{} has {}", word(&op.kind), op.name, operands.len());
+                format!("{} takes {want} operands, and %{} has {}", word(&op.kind), op.name, operands.len());
             out.fail(V3, text, op.span, "here");
             continue;
         }
@@ -98,20 +98,25 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
     if let (Some(ty), Some(want)) = (&op.ty, &op.want)
         && ty.erased() != want.erased()
     {
-        let text = format!("%{} is {ty} where {want} is wanted: only the placement may differ", op.name);
+        let text = format!("%{} is {ty}, and {want} is demanded: only the placement may differ", op.name);
         out.fail(V6, text, op.span, "here");
     }
     if m.props.contains(Props::TYPED) && op.ty.is_none() {
         out.fail(V8, format!("the module is typed, but %{} has no type", op.name), op.span, "here");
     }
     if m.props.contains(Props::TYPED) && matches!(op.kind, OpKind::Ask(_)) {
-        out.fail(V8, format!("the module is typed, but the ask %{} is left", op.name), op.span, "here");
+        out.fail(V8, format!("the module is typed, but it still has the ask %{}", op.name), op.span, "here");
     }
     if let OpKind::Ask(open) = &op.kind {
         asked(open, op, out);
     }
     if m.props.contains(Props::PLACED) && matches!(op.kind, OpKind::Demand) {
-        out.fail(V8, format!("the module is placed, but the demand %{} is left", op.name), op.span, "here");
+        out.fail(
+            V8,
+            format!("the module is placed, but it still has the demand %{}", op.name),
+            op.span,
+            "here",
+        );
     }
     let types: Vec<Option<&TensorType>> = operands.iter().map(|o| g.op(*o).ty.as_ref()).collect();
     match &op.kind {
@@ -138,23 +143,19 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
             }
         }
         OpKind::Host(_) if ranks.is_some() => {
-            let text = "the host of a local program does nothing between its operations";
+            let text = "a local program cannot have host operations";
             out.fail(V7, text, op.span, "here");
         }
         OpKind::Host(HostOp::Write) => {
             let [to, from] = types[..] else { return };
             if m.props.contains(Props::PLACED) && to != from {
-                let text = "what the host writes is placed as the place that it is written to";
+                let text =
+                    "a value that the host writes must have the placement of the value that it overwrites";
                 out.fail(V7, text, op.span, "here");
             }
         }
         OpKind::Wait if ranks.is_none() => {
-            out.fail(
-                V7,
-                "a value of a graph is there at once: `wait` is for local programs",
-                op.span,
-                "here",
-            );
+            out.fail(V7, "`wait` is only for local programs", op.span, "here");
         }
         OpKind::Matmul { accumulate_f32: _ }
         | OpKind::ReduceDim { op: _, mean: _, dim: _, keep: _ }
@@ -185,11 +186,12 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
 /// Checks V6: open dimensions are in ascending order, the type has them, and it does not cut them.
 fn asked(open: &[usize], op: &Op, out: &mut Report) {
     let Some(want) = &op.want else {
-        return out.fail(V6, format!("%{} asks for no type", op.name), op.span, "`want` is missing");
+        return out.fail(V6, format!("%{} demands no type", op.name), op.span, "`want` is missing");
     };
     let cut = |d: &usize| want.dims.get(*d).is_none_or(|d| d.cut.is_some());
     if open.windows(2).any(|w| w[0] >= w[1]) || open.iter().any(cut) {
-        let text = format!("%{}: open dimensions {open:?} of {want} are in order, and not cut", op.name);
+        let text =
+            format!("%{}: the open dimensions {open:?} of {want} must be in order and not split", op.name);
         out.fail(V6, text, op.span, "here");
     }
 }
@@ -212,7 +214,8 @@ pub(super) fn undeclared_argument(f: &ScalarFn) -> Option<usize> {
 
 fn function(f: &ScalarFn, op: &Op, out: &mut Report) {
     if let Some(i) = undeclared_argument(f) {
-        let text = format!("kernel {} reads operand {i}, but has {}", f.name, f.params.len());
+        let text =
+            format!("kernel {} reads operand {i}, and the operation has {} operands", f.name, f.params.len());
         out.fail(V2, text, op.span, "used here");
     }
 }
@@ -223,10 +226,10 @@ fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), St
     let args: Vec<(DType, Vec<u64>)> = args.iter().map(|a| (a.dtype, a.sizes())).collect();
     let Some((dtype, shape)) = result_of(kind, &args)? else { return Ok(()) };
     if ty.dtype != dtype {
-        return Err(format!("its type is {} where {dtype} is computed", ty.dtype));
+        return Err(format!("its type is {}, and {dtype} is computed", ty.dtype));
     }
     if ty.sizes() != shape {
-        return Err(format!("its sizes are {:?} where {shape:?} is computed", ty.sizes()));
+        return Err(format!("its sizes are {:?}, and {shape:?} is computed", ty.sizes()));
     }
     Ok(())
 }
@@ -242,21 +245,21 @@ fn outputs(g: &Graph, m: &Module, out: &mut Report) {
     found.sort_unstable();
     for (at, (n, id)) in found.iter().enumerate() {
         if *n != at {
-            let text = format!("outputs are numbered 0, 1, .. once each: {n} is not expected here");
-            out.fail(V4, text, g.op(*id).span, "this one");
+            let text = format!("outputs are numbered 0, 1, .. in order: output {n} is not expected here");
+            out.fail(V4, text, g.op(*id).span, "here");
             return;
         }
     }
     let count = found.len();
     if !g.results.is_empty() && g.results.len() != count {
-        let text = format!("{} results are declared and {count} computed", g.results.len());
+        let text = format!("{} results are declared, and {count} are computed", g.results.len());
         out.fail(V4, text, kbc_diag::Span::NONE, "");
         return;
     }
     if let Some(e) = &g.expect
         && e.data.len() != count
     {
-        let text = format!("{} results are expected and {count} computed", e.data.len());
+        let text = format!("{} results are expected, and {count} are computed", e.data.len());
         out.fail(V4, text, kbc_diag::Span::NONE, "");
     }
     if !m.props.contains(Props::PLACED) {
@@ -267,7 +270,7 @@ fn outputs(g: &Graph, m: &Module, out: &mut Report) {
         if let Some(have) = have
             && have != want
         {
-            let text = format!("the module is placed, but this result is {have} where {want} is declared");
+            let text = format!("the module is placed, but this result is {have}, and {want} is declared");
             out.fail(V8, text, g.op(*id).span, "here");
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn host(s: &Schedule, out: &mut Report) {
     let mut c = Checker { s, out };
     for r in &s.regions {
         if r.roles.iter().flat_map(|x| &x.streams).any(|st| st.name.as_str() == HOST) {
-            let help = "where the host has a program, `host` is the name of its stream";
+            let help = "in a schedule with a host section, `host` is the name of the host's stream";
             c.fail(format!("region {} has a stream `{HOST}`", r.name), r.span, "in this region", None, help);
         }
     }
@@ -34,12 +34,19 @@ pub(super) fn host(s: &Schedule, out: &mut Report) {
     for (i, r) in s.regions.iter().enumerate() {
         match way.launched.get(&(i as u32)) {
             None => {
-                let help = "launch it, or leave it out: what is not launched never runs";
+                let help = "launch it or remove it: a region runs only if the host launches it";
                 c.fail(format!("region {} is never launched", r.name), r.span, "this region", program, help);
             }
             Some(at) if way.open.contains(&(i as u32)) => {
-                let help = "end the program with `drain`: a call is over when all that it launched is";
-                c.fail(format!("nothing waits for region {}", r.name), *at, "launched here", None, help);
+                let help =
+                    "end the host section with `drain`: a call ends when every launched region has ended";
+                c.fail(
+                    format!("the host never waits for region {}", r.name),
+                    *at,
+                    "launched here",
+                    None,
+                    help,
+                );
             }
             Some(_) => {}
         }
@@ -48,8 +55,8 @@ pub(super) fn host(s: &Schedule, out: &mut Report) {
         if matches!(b.role, BufferRole::Output(_)) && !way.read.contains(&(i as u32)) {
             let text = format!("the host never reads %{}", b.name);
             let help =
-                "a result is what the last `host.read` of its buffer took, on every way through the program";
-            c.fail(text, b.span, "a result of the program", program, help);
+                "every path through the host section must end with a `host.read` of the result's buffer";
+            c.fail(text, b.span, "this is a result of the program", program, help);
         }
     }
 }
@@ -73,9 +80,10 @@ impl Checker<'_, '_> {
             match st {
                 SStmt::For { var, body, lo: _, hi: _ } => {
                     let at = first(body).unwrap_or(outer);
-                    let text = format!("a loop over {var} in the host's program");
-                    let help = "a region is launched once a call: write its statements one after another";
-                    self.fail(text, at, "in the loop around this", None, help);
+                    let text = format!("a loop over {var} in the host section");
+                    let help =
+                        "a region can be launched only once per call: write the statements without a loop";
+                    self.fail(text, at, "in the loop around this line", None, help);
                 }
                 SStmt::If { cond, then, other } => {
                     let at = first(then).or_else(|| first(other)).unwrap_or(outer);
@@ -98,9 +106,8 @@ impl Checker<'_, '_> {
     fn join(&mut self, way: &mut Way, a: Way, b: Way) {
         for (x, y) in [(&a, &b), (&b, &a)] {
             for (r, at) in x.launched.iter().filter(|(r, _)| !y.launched.contains_key(r)) {
-                let text = format!("region {} is launched on one way only", self.name(*r));
-                let help = "launch it under `if` and under `else`, or outside; a rank that has no part in a region \
-                            may launch it all the same";
+                let text = format!("region {} is launched only in one branch", self.name(*r));
+                let help = "launch it in both branches, or outside of the `if`; a rank without a role in a region may launch it too";
                 self.fail(text, *at, "here", None, help);
             }
         }
@@ -131,7 +138,7 @@ impl Checker<'_, '_> {
                 let Some(r) = self.region(*r, span) else { return };
                 match way.launched.get(&r).copied() {
                     Some(before) => {
-                        let help = "a region runs once a call; for another run write another region";
+                        let help = "a region runs once per call; for a second run write a second region";
                         let text = format!("region {} is launched twice", self.name(r));
                         self.fail(text, span, "again here", Some((before, "first here")), help);
                     }
@@ -172,8 +179,9 @@ impl Checker<'_, '_> {
             | SOp::Await(_)
             | SOp::Local(_)
             | SOp::Mark { point: _, peer: _, window: _, slot: _ } => {
-                let help = "the host launches, reads, writes and waits; all else stands in regions";
-                let text = "an operation of a stream in the host's program".to_string();
+                let help =
+                    "the host can only launch, read, write and wait; put other operations into regions";
+                let text = "this operation is not allowed in the host section".to_string();
                 self.fail(text, span, "here", None, help);
             }
         }
@@ -195,11 +203,18 @@ impl Checker<'_, '_> {
         let (to, from) = (self.s.buffer(dst), self.s.buffer(src));
         if dst == src {
             let text = format!("the host writes %{} into itself", to.name);
-            self.fail(text, span, "here", None, "name another buffer, or leave it out");
+            self.fail(text, span, "here", None, "name another buffer, or remove this line");
         } else if (to.dtype, &to.dims) != (from.dtype, &from.dims) {
-            let text = format!("the host writes %{} into %{}, which is another tensor", from.name, to.name);
+            let text =
+                format!("the host writes %{} into %{}, which has another type or size", from.name, to.name);
             let other = Some((to.span, "written"));
-            self.fail(text, span, "here", other, "both have one element type and the same local sizes");
+            self.fail(
+                text,
+                span,
+                "here",
+                other,
+                "both buffers need the same element type and the same local sizes",
+            );
         }
         way.written.insert(dst.0);
     }
@@ -217,7 +232,7 @@ impl Checker<'_, '_> {
         if filled || writers.clone().any(|(i, _)| way.launched.contains_key(&i)) {
             return true;
         }
-        let text = format!("the host reads %{}, which nothing launched before writes", b.name);
+        let text = format!("the host reads %{}, and no region launched before writes it", b.name);
         match writers.next() {
             Some((_, r)) => {
                 let other = Some((r.span, "this region writes it"));
@@ -225,7 +240,7 @@ impl Checker<'_, '_> {
             }
             None => {
                 let other = Some((b.span, "no region writes it"));
-                self.fail(text, span, "here", other, "read a buffer that some region writes");
+                self.fail(text, span, "here", other, "read a buffer that a region writes");
             }
         }
         true

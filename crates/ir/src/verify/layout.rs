@@ -75,7 +75,7 @@ fn place(
             );
         }
         if bytes.is_none_or(|n| n > i64::MAX as u64) {
-            out.fail(V9, format!("{what} is larger than memory can be"), span, "here");
+            out.fail(V9, format!("the size of {what} exceeds 64 bits"), span, "here");
         }
         return;
     };
@@ -84,12 +84,12 @@ fn place(
             V9,
             Diagnostic::error(V9.1, format!("{what} starts at byte {start}"))
                 .primary(span, "here")
-                .help(format!("offsets are multiples of {LINE_BYTES}")),
+                .help(format!("offsets must be multiples of {LINE_BYTES}")),
         );
     }
     match bytes.and_then(|n| start.checked_add(n)).filter(|end| *end <= i64::MAX as u64) {
         Some(end) => list.push(Place { what, start, end, span }),
-        None => out.fail(V9, format!("{what} ends outside of what memory can be"), span, "here"),
+        None => out.fail(V9, format!("{what} ends beyond 64-bit addresses"), span, "here"),
     }
 }
 
@@ -104,7 +104,7 @@ fn overlaps(mut list: Vec<Place>, out: &mut Report) {
         {
             out.push(
                 V9,
-                Diagnostic::error(V9.1, format!("{} lies over {}", p.what, f.what))
+                Diagnostic::error(V9.1, format!("{} overlaps {}", p.what, f.what))
                     .primary(p.span, format!("bytes {}..{}", p.start, p.end))
                     .secondary(f.span, format!("bytes {}..{}", f.start, f.end)),
             );

@@ -51,7 +51,7 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
     let part = |n: u64, at: &Expr, parts: u64, rule: &CutRule| {
         let i = value(at)?;
         if i >= parts {
-            return Err(format!("part {i} of {parts}"));
+            return Err(format!("part {i} of {parts} does not exist"));
         }
         Ok(rule.boundary(n, i + 1, parts).saturating_sub(rule.boundary(n, i, parts)))
     };
@@ -68,14 +68,14 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
             if want == target {
                 return Ok(());
             }
-            Err(format!("the part has sizes {want:?}, the destination {target:?}"))
+            Err(format!("the part has sizes {want:?}, and the destination has {target:?}"))
         }
         LocalOp::Grouped { dst: _, x: _, w: _, runs, places, at } => {
             let ([rows, d], [matrices, k, f], [r, n]) = (&shapes[0][..], &shapes[1][..], &target[..]) else {
-                return Err("rows [T, D] and matrices [G, D, F] give [T, F]".into());
+                return Err("a grouped matmul of rows [T, D] and matrices [G, D, F] gives [T, F]".into());
             };
             if (rows, d, f) != (r, k, n) {
-                return Err(format!("{:?} x {:?} into {target:?}", shapes[0], shapes[1]));
+                return Err(format!("{:?} times {:?} does not give {target:?}", shapes[0], shapes[1]));
             }
             let at = value(at)?;
             let place = usize::try_from(at).ok().and_then(|i| places.get(i));
@@ -85,7 +85,7 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
             if met.len() as u64 == *rows && met.iter().all(mine) {
                 return Ok(());
             }
-            Err(format!("rows from {row} on meet matrices that this rank does not have"))
+            Err(format!("rows from {row} on need matrices that this rank does not hold"))
         }
         LocalOp::Embedding { dst: _, table: _, ids: _, first } => {
             program.local_value(first, rank).map(drop).map_err(|e| e.to_string())
@@ -100,7 +100,7 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
             if elements(&shapes[0]) == elements(&target) {
                 return Ok(());
             }
-            Err(format!("{} elements into {}", elements(&shapes[0]), elements(&target)))
+            Err(format!("{} elements do not fit in {}", elements(&shapes[0]), elements(&target)))
         }
         LocalOp::Compute { func: _, dst: _, args: _ }
         | LocalOp::Matmul { dst: _, a: _, b: _ }
@@ -118,7 +118,7 @@ fn along(tensor: &[u64], line: &[u64], dim: u32) -> Result<u64, String> {
     match line.iter().product::<u64>() {
         0 => Ok(0),
         n if n.checked_rem(unit) == Some(0) => Ok(n / unit),
-        n => Err(format!("a line of {n} elements is not made of blocks of sizes {tensor:?}")),
+        n => Err(format!("a line of {n} elements cannot be divided into blocks of sizes {tensor:?}")),
     }
 }
 
@@ -129,7 +129,7 @@ fn block(tensor: &[u64], line: &[u64], dim: u32, part: u64) -> Result<(), String
     if have == part || tensor.contains(&0) && line.contains(&0) {
         return Ok(());
     }
-    Err(format!("the part has {part} elements along dimension {dim}, the tensor {have}"))
+    Err(format!("the part has {part} elements along dimension {dim}, and the tensor has {have}"))
 }
 
 fn fits(
@@ -146,29 +146,36 @@ fn fits(
     let count = |s: &[u64]| product(s.iter().copied());
     let same_count = || match (&shapes, &target) {
         (Some(a), Some(b)) if a.iter().any(|a| count(a) != count(b)) => {
-            Err(format!("{} has {b:?} elements, its operand {:?}", dst.name, a[0]))
+            Err(format!("{} has {b:?} elements, and its operand has {:?}", dst.name, a[0]))
         }
         _ => Ok(()),
     };
     let result = |shape: Result<Vec<u64>, String>| match (&target, shape?) {
         (Some(have), want) if *have != want => {
-            Err(format!("{} has sizes {have:?}, the result has {want:?}", dst.name))
+            Err(format!("{} has sizes {have:?}, and the result has {want:?}", dst.name))
         }
         _ => Ok(()),
     };
     let dimension = |b: &Buffer, dim: u32| match (dim as usize) < b.dims.len() {
         true => Ok(()),
-        false => Err(format!("{} has {} dimensions, none of number {dim}", b.name, b.dims.len())),
+        false => {
+            Err(format!("{} has {} dimensions, so dimension {dim} does not exist", b.name, b.dims.len()))
+        }
     };
-    let some_parts = |n: u64| if n == 0 { Err("a cut has at least one part".to_string()) } else { Ok(()) };
+    let some_parts =
+        |n: u64| if n == 0 { Err("the number of parts must be at least 1".to_string()) } else { Ok(()) };
     match op {
         LocalOp::Compute { func, args, dst: _ } => {
             if args.len() != func.params.len() {
                 let (want, have) = (func.params.len(), args.len());
-                return Err(format!("{} takes {want} operands, {have} are given", func.name));
+                return Err(format!("{} takes {want} operands, and {have} are given", func.name));
             }
             if let Some(i) = undeclared_argument(func) {
-                return Err(format!("kernel {} reads operand {i}, but has {}", func.name, func.params.len()));
+                return Err(format!(
+                    "kernel {} reads operand {i}, and the operation has {} operands",
+                    func.name,
+                    func.params.len()
+                ));
             }
             same_type()?;
             shapes.map_or(Ok(()), |s| result(broadcast(&s)))
@@ -189,7 +196,7 @@ fn fits(
             }
             accumulated(src.dtype, dst)?;
             if *mean == Some(0) {
-                return Err("a mean divides by at least 1".into());
+                return Err("the divisor of a mean must be at least 1".into());
             }
             match (shapes, target) {
                 (Some(s), Some(t)) => {
@@ -199,7 +206,7 @@ fn fits(
                         return Ok(());
                     }
                     Err(format!(
-                        "{} has sizes {t:?}, without dimension {dim} the operand has {rest:?}",
+                        "{} has sizes {t:?}, and the operand without dimension {dim} has {rest:?}",
                         dst.name
                     ))
                 }
@@ -228,7 +235,7 @@ fn fits(
             op.sizes(&[vec![1; srcs[0].dims.len()]])?;
             if dst.dims.len() != perm.len() {
                 return Err(format!(
-                    "{} has {} dimensions, its operand {}",
+                    "{} has {} dimensions, and its operand has {}",
                     dst.name,
                     dst.dims.len(),
                     perm.len()
@@ -248,7 +255,7 @@ fn fits(
             let made = result_of(&OpKind::Embedding, &operands)?.map(|r| r.1).unwrap_or_default();
             if made.len() != dst.dims.len() {
                 return Err(format!(
-                    "{} has {} dimensions, the result {}",
+                    "{} has {} dimensions, and the result has {}",
                     dst.name,
                     dst.dims.len(),
                     made.len()
@@ -260,11 +267,11 @@ fn fits(
             same_type()?;
             let dims = [srcs[0].dims.len(), srcs[1].dims.len(), dst.dims.len()];
             if dims != [2, 3, 2] {
-                return Err("rows [T, D] and matrices [G, D, F] give [T, F]".into());
+                return Err("a grouped matmul of rows [T, D] and matrices [G, D, F] gives [T, F]".into());
             }
             let row = runs.rows();
             match places.iter().find(|p| p.0 > row) {
-                _ if places.is_empty() => Err("a grouped product has at least one place".into()),
+                _ if places.is_empty() => Err("a grouped matmul needs at least one place".into()),
                 Some(p) => Err(format!("a place begins at row {}, and there are {row}", p.0)),
                 None => Ok(()),
             }
@@ -298,7 +305,12 @@ fn fits(
             if srcs[0].dims.len() == dst.dims.len() {
                 return Ok(());
             }
-            Err(format!("{} has {} dimensions, its operand {}", dst.name, dst.dims.len(), srcs[0].dims.len()))
+            Err(format!(
+                "{} has {} dimensions, and its operand has {}",
+                dst.name,
+                dst.dims.len(),
+                srcs[0].dims.len()
+            ))
         }
     }
 }
@@ -307,7 +319,7 @@ fn fits(
 fn one_row(rule: &CutRule, parts: u64) -> Result<(), String> {
     match rule {
         CutRule::Lengths(l) if l.of() != parts || l.rows() != 1 => {
-            Err(format!("lengths [{l}] are not those of {parts} parts"))
+            Err(format!("[{l}] are not {parts} lengths that match the parts"))
         }
         CutRule::Even | CutRule::Ceil | CutRule::Lengths(_) | CutRule::Lines(_) => Ok(()),
     }
@@ -319,5 +331,5 @@ fn accumulated(operand: DType, dst: &Buffer) -> Result<(), String> {
     if dst.dtype == operand || (operand.is_float() && dst.dtype == DType::F32) {
         return Ok(());
     }
-    Err(format!("{} is {}, the operands are {operand}", dst.name, dst.dtype))
+    Err(format!("{} is {}, and the operands are {operand}", dst.name, dst.dtype))
 }

@@ -160,12 +160,14 @@ fn mesh(m: &Mesh, out: &mut Report) {
     }
     let sizes = m.axes.iter().map(|a| a.size);
     if sizes.clone().any(|n| n == 0) || product(sizes).is_none_or(|n| n > u64::from(u32::MAX)) {
-        out.fail(V9, "a mesh has at least one rank and fewer than 2^32", Span::NONE, "");
+        out.fail(V9, "a mesh must have at least one rank and fewer than 2^32", Span::NONE, "");
     }
     for a in m.axes.iter().filter(|a| !a.parts.is_empty()) {
         if product(a.parts.iter().map(|p| p.1)) != Some(a.size) {
-            let text =
-                format!("axis {} has {} coordinates, the machine axes it joins have not", a.name, a.size);
+            let text = format!(
+                "axis {} has {} coordinates, and the machine axes that it joins have another number",
+                a.name, a.size
+            );
             out.fail(V9, text, Span::NONE, "");
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, out: &mut Report) {
     let cuts = t.dims.iter().filter_map(|d| d.cut.as_ref());
     if cuts.clone().any(|c| c.axes.is_empty()) || t.partial.as_ref().is_some_and(|p| p.1.is_empty()) {
-        out.fail(V5, format!("the type of {what} names no axis where one belongs"), span, "here");
+        out.fail(V5, format!("an axis is missing in the type of {what}"), span, "here");
     }
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let partial = t.partial.iter().flat_map(|p| &p.1);
@@ -19,7 +19,7 @@ pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, o
         if mesh.axis(a).is_none() {
             out.fail(
                 V5,
-                format!("the type of {what} names `{a}`, which is no axis of the mesh"),
+                format!("the type of {what} names `{a}`, which is not an axis of the mesh"),
                 span,
                 "here",
             );
@@ -33,14 +33,14 @@ pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, o
             let sizes = axes.iter().map(size).product::<u64>();
             if sizes != parts.of() || parts.rows() != 1 || parts.total(0) != d.size {
                 let text = format!(
-                    "the lengths ({parts}) in the type of {what} are not those of {} elements",
+                    "the lengths ({parts}) in the type of {what} do not match its {} elements",
                     d.size
                 );
                 out.fail(
                     V5,
                     text,
                     span,
-                    "one for each coordinate of the axis, or of all of them in linear order",
+                    "write one length per coordinate of the axis, or of all axes in linear order",
                 );
             }
         }
@@ -49,11 +49,11 @@ pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, o
         && let Some(a) = mesh.axis(axis)
         && *at >= a.size
     {
-        let text = format!("{what} is held by coordinate {at} of {axis}, which has {}", a.size);
+        let text = format!("{what} is held by coordinate {at} of {axis}, and the axis has {}", a.size);
         out.fail(V5, text, span, "here");
     }
     if super::product(t.dims.iter().map(|d| d.size)).is_none_or(|n| n > i64::MAX as u64 / 8) {
-        out.fail(V5, format!("{what} has more elements than memory can have"), span, "here");
+        out.fail(V5, format!("the number of elements of {what} exceeds 64 bits"), span, "here");
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn collective(
     let kind = c.name();
     let mut fail = |text: String| out.fail(V7, text, span, "here");
     let Some(axis) = mesh.axis(&c.axis) else {
-        return fail(format!("{kind} runs over `{}`, which is no axis of the mesh", c.axis));
+        return fail(format!("{kind} runs over `{}`, which is not an axis of the mesh", c.axis));
     };
     let has_dim = !matches!(c.kind, AllReduce | Broadcast | Reduce | Barrier);
     let wrong = |have: bool, want: bool, what: &str| match (have, want) {
@@ -154,7 +154,7 @@ pub(super) fn collective(
     if let Some(m) = &c.counts {
         if m.rows() != axis.size || m.of() != axis.size || dim != 0 || c.from_dim != Some(0) {
             return fail(format!(
-                "counts of {kind} are {} rows of {} over {} ranks, along dimension 0",
+                "the counts of {kind} must be {} rows of {} numbers for {} ranks, along dimension 0",
                 m.rows(),
                 m.of(),
                 axis.size
@@ -174,7 +174,7 @@ pub(super) fn collective(
             let have = holds(t, &c.axis);
             if have != want {
                 let (want, have) = (words(&want), words(&have));
-                fail(format!("the {side} of {kind} is {want} over {}, here it is {have}", c.axis));
+                fail(format!("the {side} of {kind} must be {want} over {}, and it is {have}", c.axis));
             }
         }
     }

@@ -42,7 +42,9 @@ pub(super) fn local(l: &Local, m: &Module, out: &mut Report) {
             if let Some(ty) = ty.filter(|t| **t != t.erased()) {
                 out.fail(
                     V22,
-                    format!("`{ty}` has a placement: types of a local program are a rank's own"),
+                    format!(
+                        "`{ty}` has a placement, and a type in a local program states the sizes on one rank"
+                    ),
                     span,
                     "here",
                 );
@@ -70,14 +72,19 @@ pub(super) fn collective(
 ) {
     let name = c.name();
     let Some(groups) = Groups::over(&m.mesh, &c.axes()) else {
-        return out.fail(V7, format!("{name} runs over what are no axes of the mesh"), op.span, "here");
+        return out.fail(
+            V7,
+            format!("{name} runs over something that is not an axis of the mesh"),
+            op.span,
+            "here",
+        );
     };
     let p = groups.list.first().map_or(1, |g| g.len() as u64);
     let combines = matches!(c.kind, CollKind::AllReduce | CollKind::ReduceScatter);
     if c.own.is_some() || c.red.is_some() != combines || c.root.is_some() != (c.kind == CollKind::Broadcast) {
         return out.fail(
             V7,
-            format!("{name} has not the combiner and the root of its kind"),
+            format!("the combiner or the root of {name} is missing or superfluous"),
             op.span,
             "here",
         );
@@ -90,7 +97,7 @@ pub(super) fn collective(
     let why = match result_sizes(c, p, &places, &from.sizes()) {
         Err(why) => why,
         Ok(sizes) if sizes != to.sizes() || from.dtype != to.dtype => {
-            format!("its type is {to}, where {}{sizes:?} is computed", from.dtype)
+            format!("its type is {to}, and {}{sizes:?} is computed", from.dtype)
         }
         Ok(_) => return,
     };

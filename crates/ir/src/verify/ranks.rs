@@ -81,7 +81,7 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
         && let Some(other) = (0..r.roles.len()).find(|i| *i != all)
     {
         let (a, b) = names(all.min(other), all.max(other));
-        let text = format!("region {} has a role for all ranks beside another one: {a} and {b}", r.name);
+        let text = format!("region {} has another role beside a role for all ranks: {a} and {b}", r.name);
         return out.fail(V11, text, r.span, "in this region");
     }
     // A condition on the region's coordinates alone is the same in every group.
@@ -113,12 +113,12 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
         return each(&mut found);
     }
     let text = format!(
-        "whether roles of region {} overlap takes a look at {points} ranks for {} roles, and at most {MOST_POINTS} are taken",
+        "cannot check whether roles of region {} overlap: this needs {points} ranks for {} roles (limit: {MOST_POINTS})",
         r.name,
         r.roles.len()
     );
     let d = Diagnostic::error(V11.1, text).primary(r.span, "in this region");
-    out.push(V11, d.help("use conditions on one coordinate each, fewer roles or fewer ranks"));
+    out.push(V11, d.help("write conditions on one coordinate each, or use fewer roles or ranks"));
 }
 
 /// Most evaluations of conditions for one region, counted as ranks times roles, when more than
@@ -206,7 +206,10 @@ impl<'a> Roles<'a> {
                     continue;
                 }
                 (Err(e), _) => {
-                    format!("who is in role {} of region {} has no answer: {e}", role.name, r.name)
+                    format!(
+                        "the condition of role {} of region {} cannot be evaluated: {e}",
+                        role.name, r.name
+                    )
                 }
                 (Ok(true), Some(j)) => {
                     let (a, b) = (&r.roles[j].name, &role.name);
@@ -294,8 +297,8 @@ pub(super) fn buffers(s: &Schedule, out: &mut Report) {
                 }
                 let why = match n.map(u64::try_from) {
                     Err(e) => e.to_string(),
-                    Ok(Err(_)) => "it has less than no element".into(),
-                    Ok(Ok(n)) if n > *size => format!("it has {n} elements, the buffer {size}"),
+                    Ok(Err(_)) => "its number of elements is negative".into(),
+                    Ok(Ok(n)) if n > *size => format!("it has {n} elements, and the buffer has {size}"),
                     _ => continue,
                 };
                 let text = format!("the line of operand {} of region {}: {why}", o.name, r.name);
@@ -312,16 +315,16 @@ pub(super) fn buffers(s: &Schedule, out: &mut Report) {
 /// empty lines.
 fn ill_cut(line: &Line, env: &impl Env) -> Option<String> {
     let CutRule::Lengths(parts) = &line.rule else {
-        return (line.row != Expr::Int(0)).then(|| "it has a row and no lengths".to_owned());
+        return (line.row != Expr::Int(0)).then(|| "it has a row but no lengths".to_owned());
     };
     if parts.of() != line.parts {
-        return Some(format!("it has {} blocks and lengths of {}", line.parts, parts.of()));
+        return Some(format!("it has {} blocks and lengths for {}", line.parts, parts.of()));
     }
     let (Ok(row), Ok(n)) = (line.row.eval(env), line.extent.eval(env)) else { return None };
     match u64::try_from(row).ok().filter(|row| *row < parts.rows()) {
-        None => Some(format!("there is no row {row} of lengths, there are {}", parts.rows())),
+        None => Some(format!("row {row} of the lengths does not exist; there are {}", parts.rows())),
         Some(row) if n > 0 && i128::from(n) != i128::from(parts.total(row)) => {
-            Some(format!("its blocks have {} elements, its extent {n}", parts.total(row)))
+            Some(format!("its blocks have {} elements in total, and its extent is {n}", parts.total(row)))
         }
         Some(_) => None,
     }
@@ -331,17 +334,17 @@ fn ill_cut(line: &Line, env: &impl Env) -> Option<String> {
 fn part(s: &Schedule, b: &Buffer, rank: u64) -> Result<u64, String> {
     let have = sizes(b, &on_rank(s, rank))?;
     let count = super::product(have.iter().copied()).filter(|n| *n <= i64::MAX as u64 / 8);
-    let count = count.ok_or("it is larger than memory can be")?;
+    let count = count.ok_or("its size exceeds 64 bits")?;
     if let Some(t) = &b.global {
         let want: Vec<u64> =
             t.local_box(&s.mesh, &s.mesh.coords(rank)).iter().map(|(lo, hi)| hi - lo).collect();
         if t.dtype != b.dtype {
-            return Err(format!("it holds {}, the tensor it is a part of {}", b.dtype, t.dtype));
+            return Err(format!("it holds {}, and its tensor holds {}", b.dtype, t.dtype));
         }
         // A row of a stack has the dimensions of the stack without the first one.
         let row = want.first() == Some(&1) && want[1..] == have[..];
         if want != have && !row && !(count == 0 && want.contains(&0)) {
-            return Err(format!("its sizes are {have:?}, the rank's part has {want:?}"));
+            return Err(format!("its sizes are {have:?}, and the rank's part of the tensor has {want:?}"));
         }
     }
     Ok(count)

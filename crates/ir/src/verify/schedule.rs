@@ -42,7 +42,7 @@ fn buffers(s: &Schedule, out: &mut Report) {
         }
         if let (true, BufferRole::Input(n)) = (b.zero, b.role) {
             let text = format!("buffer {} is both input {n} and filled with zeros", b.name);
-            out.fail(V5, text, b.span, "leave `zero` out");
+            out.fail(V5, text, b.span, "remove `zero`");
         }
         let fresh = match b.role {
             BufferRole::Input(n) => inputs.insert(n),
@@ -53,7 +53,7 @@ fn buffers(s: &Schedule, out: &mut Report) {
             out.fail(V1, format!("another buffer has the role of {}", b.name), b.span, "again here");
         }
         if b.global.is_none() {
-            let text = format!("buffer {} is an input or output, but of no tensor", b.name);
+            let text = format!("buffer {} is an input or output, but it has no tensor type", b.name);
             out.fail(V5, text, b.span, "the type is missing");
         }
     }
@@ -98,7 +98,8 @@ pub(super) fn tables(s: &Schedule, e: &Expr, span: Span, out: &mut Report) {
                     if let Some(i) = i.as_int()
                         && usize::try_from(i).map_or(true, |i| i >= t.values.len())
                     {
-                        let text = format!("table {n} has {} entries, not one of number {i}", t.values.len());
+                        let text =
+                            format!("table {n} has {} entries, so entry {i} does not exist", t.values.len());
                         out.fail(V13, text, span, "here");
                     }
                 }
@@ -139,7 +140,7 @@ fn region(s: &Schedule, index: usize, r: &Region, out: &mut Report) {
     if let Some((n, _)) = r.coords.iter().find(|c| c.0 == CALL) {
         out.fail(
             V1,
-            format!("a coordinate of region {} is called {n}, like the number of the call", r.name),
+            format!("a coordinate of region {} is called {n}, which is the name of the call number", r.name),
             span,
             "here",
         );
@@ -169,7 +170,7 @@ fn region(s: &Schedule, index: usize, r: &Region, out: &mut Report) {
                 format!("region {} comes after {}, which is not before it", r.name, other.name),
             )
             .primary(span, "here");
-            out.push(V10, d.secondary(other.span, "this one is later (or the same)"));
+            out.push(V10, d.secondary(other.span, "this region is later, or the same one"));
         } else if !seen.insert(a.0) {
             let text = format!("region {} comes after {} twice", r.name, s.regions[a.0 as usize].name);
             out.fail(V10, text, span, "here");
@@ -196,7 +197,7 @@ fn coordinates(s: &Schedule, r: &Region, out: &mut Report) -> bool {
         return true;
     }
     let named = named.map_or_else(|| "too many".into(), |n| n.to_string());
-    let text = format!("the coordinates of region {} name {named} ranks, its group has {group}", r.name);
+    let text = format!("the coordinates of region {} name {named} ranks, and its group has {group}", r.name);
     out.fail(V10, text, r.span, "here");
     false
 }
@@ -234,13 +235,13 @@ fn roles(s: &Schedule, r: &Region, out: &mut Report) {
         match &role.ranks {
             RankSet::All => {}
             RankSet::Where(e) => {
-                depends(s, e, &names, &format!("who is in role {}", role.name), r.span, out);
+                depends(s, e, &names, &format!("the condition of role {}", role.name), r.span, out);
             }
             RankSet::List(l) => {
                 let mut seen = BTreeSet::new();
                 for n in l {
                     let text = match (*n < size, seen.insert(n)) {
-                        (false, _) => format!("role {} names rank {n} of a group of {size}", role.name),
+                        (false, _) => format!("role {} names rank {n}, and the group has {size}", role.name),
                         (_, false) => format!("role {} names rank {n} twice", role.name),
                         _ => continue,
                     };
@@ -255,14 +256,14 @@ fn roles(s: &Schedule, r: &Region, out: &mut Report) {
 fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
     let mut fail = |text: String| out.fail(V20, text, r.span, "in this region");
     if let Some(n) = twice(p.buffers.iter().map(|b| &b.name)) {
-        fail(format!("the promise names buffer {n} twice"));
+        fail(format!("the contract names buffer {n} twice"));
     }
     for b in &p.buffers {
         match r.operands.iter().find(|o| o.name == b.name) {
             None => {
-                fail(format!("the promise speaks of {}, which is no operand of region {}", b.name, r.name))
+                fail(format!("the contract names {}, which is not an operand of region {}", b.name, r.name))
             }
-            Some(o) if o.scratch => fail(format!("the promise speaks of {}, which is scratch", b.name)),
+            Some(o) if o.scratch => fail(format!("the contract names {}, which is scratch", b.name)),
             Some(_) => {}
         }
     }
@@ -272,12 +273,14 @@ fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
     });
     match p.red {
         None if sums => fail("a clause combines contributions, but the contract has no combiner".into()),
-        Some(op) if !sums => fail(format!("the contract combines by {op}, but no clause combines anything")),
+        Some(op) if !sums => {
+            fail(format!("the contract has the combiner {op}, but no clause combines contributions"))
+        }
         None | Some(_) => {}
     }
     let size = super::product(r.coords.iter().map(|c| c.1)).unwrap_or(0);
     if p.root.is_some_and(|c| c >= size) {
-        fail(format!("the root of the promise is {}, the group has {size} ranks", p.root.unwrap_or(0)));
+        fail(format!("the root of the contract is {}, and the group has {size} ranks", p.root.unwrap_or(0)));
     }
     let mut cells: Vec<&Cell> = vec![];
     for c in &p.clauses {
@@ -288,7 +291,7 @@ fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
     }
     for c in cells {
         match p.buffers.iter().find(|b| b.name == c.buffer) {
-            None => fail(format!("a clause speaks of {}, which is no buffer of the promise", c.buffer)),
+            None => fail(format!("a clause names {}, which is not a buffer of the contract", c.buffer)),
             Some(b) if c.index.len() != 1 + usize::from(b.blocks) => {
                 let want = if b.blocks { "a block and a chunk" } else { "a chunk" };
                 fail(format!("{} is indexed by {want}, not by {} numbers", c.buffer, c.index.len()));

@@ -146,7 +146,7 @@ impl Scope<'_> {
                     .note(format!("names with a value here: {}", valid.join(", ")))
             }
             Unknown::Table(n) => {
-                Diagnostic::error("E301", format!("there is no table @{n}")).primary(span, "used here")
+                Diagnostic::error("E301", format!("table @{n} does not exist")).primary(span, "used here")
             }
         })
     }
@@ -376,7 +376,7 @@ fn group_axes(mesh: &Mesh, r: &Region) -> Result<Vec<(u64, u64, u64)>, Diagnosti
         let Some(i) = mesh.axes.iter().position(|a| a.name == *n) else {
             return Err(Diagnostic::error(
                 "E301",
-                format!("region {} runs over `{n}`, which is no axis", r.name),
+                format!("region {} runs over `{n}`, which is not an axis", r.name),
             )
             .primary(r.span, "here"));
         };
@@ -388,7 +388,10 @@ fn group_axes(mesh: &Mesh, r: &Region) -> Result<Vec<(u64, u64, u64)>, Diagnosti
     if coords != group_stride {
         return Err(Diagnostic::error(
             "E301",
-            format!("the coordinates of region {} name {coords} ranks, its axes have {group_stride}", r.name),
+            format!(
+                "the coordinates of region {} name {coords} ranks, and its axes have {group_stride}",
+                r.name
+            ),
         )
         .primary(r.span, "here"));
     }

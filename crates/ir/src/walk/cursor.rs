@@ -138,7 +138,7 @@ impl<'p> Cursor<'p> {
 
     /// Returns the fault (E354) for loops with more than [`MOST_IDLE`] turns without an operation.
     pub(super) fn idle(&self) -> Fault {
-        let text = format!("more than {MOST_IDLE} turns of loops without an operation");
+        let text = format!("more than {MOST_IDLE} iterations of loops without an operation");
         self.fail("E354", text, self.program.schedule.regions[self.region].span)
     }
 
@@ -185,7 +185,7 @@ impl<'p> Cursor<'p> {
         if coords.len() != sizes.len() {
             return Err(self.fail(
                 "E303",
-                format!("a peer has {} coordinates here, {} were given", sizes.len(), coords.len()),
+                format!("a peer needs {} coordinates here, and {} are given", sizes.len(), coords.len()),
                 span,
             ));
         }
@@ -224,7 +224,11 @@ impl<'p> Cursor<'p> {
         let hi = self.program.boundary(line, on, num + cnt, den).map_err(|t| self.fail("E302", t, span))?;
         let have = self.program.elements(BufferId(*buffer), on)?;
         if hi > have {
-            return Err(self.fail("E304", format!("elements {lo}..{hi} of a buffer of {have}"), span));
+            return Err(self.fail(
+                "E304",
+                format!("elements {lo}..{hi} are outside a buffer of {have}"),
+                span,
+            ));
         }
         Ok(Access { mem: Mem::Buffer(*buffer), start: lo, len: hi - lo, num, cnt, den, operand })
     }
@@ -240,7 +244,7 @@ impl<'p> Cursor<'p> {
         let Some(model) = ca.or(cb) else {
             return Err(self.fail(
                 "E304",
-                "one side of a transfer must be a chunk, which gives its size".into(),
+                "one side of a transfer must be a chunk, which defines its size".into(),
                 span,
             ));
         };
@@ -251,7 +255,7 @@ impl<'p> Cursor<'p> {
             if s < 0 || s as u64 >= w.slots {
                 return Err(self.fail(
                     "E304",
-                    format!("slot {s} of window {}, which has {}", w.name, w.slots),
+                    format!("slot {s} of window {} does not exist; there are {}", w.name, w.slots),
                     span,
                 ));
             }
@@ -259,7 +263,7 @@ impl<'p> Cursor<'p> {
                 return Err(self.fail(
                     "E304",
                     format!(
-                        "{} elements into a slot of window {}, which holds {}",
+                        "{} elements do not fit in a slot of window {}, which holds {}",
                         model.len, w.name, w.capacity
                     ),
                     span,
@@ -276,7 +280,11 @@ impl<'p> Cursor<'p> {
             None => slot(b)?,
         };
         if a.len != b.len {
-            return Err(self.fail("E305", format!("{} elements against {}", a.len, b.len), span));
+            return Err(self.fail(
+                "E305",
+                format!("the two sides have {} and {} elements", a.len, b.len),
+                span,
+            ));
         }
         Ok((a, b))
     }
@@ -299,7 +307,7 @@ impl<'p> Cursor<'p> {
         if i < 0 || i as u64 >= s.count {
             return Err(self.fail(
                 "E304",
-                format!("counter {i} of signal {}, which has {}", s.name, s.count),
+                format!("counter {i} of signal {} does not exist; there are {}", s.name, s.count),
                 span,
             ));
         }
@@ -312,7 +320,12 @@ impl<'p> Cursor<'p> {
         if s.form.allows(value) {
             return Ok(value);
         }
-        let text = format!("`{} {value}` of {} counter of {}", s.form.asks(), s.form.article(), s.name);
+        let text = format!(
+            "`{} {value}` is not defined for {} counter of {}",
+            s.form.asks(),
+            s.form.article(),
+            s.name
+        );
         Err(self.fail("E302", text, span))
     }
 
@@ -320,7 +333,7 @@ impl<'p> Cursor<'p> {
         let i = self.value(index, span)?;
         let q = &self.program.schedule.queues[queue as usize];
         if i < 0 || i as u64 >= q.count {
-            let text = format!("number {i} of queue {}, which has {}", q.name, q.count);
+            let text = format!("number {i} of queue {} does not exist; there are {}", q.name, q.count);
             return Err(self.fail("E304", text, span));
         }
         Ok(self.program.queue_base[queue as usize] + i as u32)
@@ -331,15 +344,17 @@ impl<'p> Cursor<'p> {
         let CRef::Chunk { operand, path } = side else {
             return Err(self.fail(
                 "E304",
-                "what a queue carries is a chunk, which gives its size".into(),
+                "a queue transfer must name a chunk, which defines its size".into(),
                 span,
             ));
         };
         let a = self.chunk(*operand, path, self.rank, span)?;
         let q = &self.program.schedule.queues[queue as usize];
         if a.len > q.capacity {
-            let text =
-                format!("{} elements into a slot of queue {}, which holds {}", a.len, q.name, q.capacity);
+            let text = format!(
+                "{} elements do not fit in a slot of queue {}, which holds {}",
+                a.len, q.name, q.capacity
+            );
             return Err(self.fail("E304", text, span));
         }
         Ok(a)
@@ -433,13 +448,14 @@ impl Program<'_> {
         };
         let rows = if let CutRule::Lengths(parts) = &line.rule { parts.rows() } else { u64::MAX };
         let Some(row) = u64::try_from(row).ok().filter(|row| *row < rows) else {
-            return Err(format!("row {row} of {rows} rows of lengths"));
+            return Err(format!("row {row} of the lengths does not exist; there are {rows}"));
         };
         let (Ok(extent), Ok(unit)) = (u64::try_from(extent), u64::try_from(unit)) else {
-            return Err(format!("a line of {extent} x {unit} elements"));
+            return Err(format!("a line of {extent} x {unit} elements exceeds 64 bits"));
         };
         let line = Sized { parts: line.parts, rule: &line.rule, extent, unit, row };
-        line.start(num as u64, den as u64).ok_or_else(|| format!("a line of {extent} x {unit} elements"))
+        line.start(num as u64, den as u64)
+            .ok_or_else(|| format!("a line of {extent} x {unit} elements exceeds 64 bits"))
     }
 
     /// Returns the value on a rank of a local operation's expression in mesh coordinates.

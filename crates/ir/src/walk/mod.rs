@@ -174,7 +174,7 @@ impl Fault {
         let d = Diagnostic::error(self.code, self.text.clone())
             .primary(self.span, format!("on rank {}, in region {}", show(self.rank), self.region));
         match self.code {
-            "E354" => d.help("write loops of fewer turns"),
+            "E354" => d.help("write loops with fewer iterations"),
             _ => d,
         }
     }

@@ -151,39 +151,43 @@ impl Problem {
     /// Checks the problem against a machine. Returns E448 if it is not valid there.
     pub(super) fn check(&self, topo: &Topology) -> Result<(), Diagnostic> {
         let p = self.group.len();
-        let fault = |title: String| Err(Diagnostic::error("E448", format!("no bound of this: {title}")));
+        let fault = |title: String| {
+            Err(Diagnostic::error("E448", format!("this lower bound is not defined: {title}")))
+        };
         let mut sorted = self.group.clone();
         sorted.sort_unstable();
         if let Some(d) = sorted.iter().find(|d| d.0 as usize >= topo.device_count()) {
-            return fault(format!("device {} is not in {}", d.0, topo.shape()));
+            return fault(format!("{} has no device {}", topo.shape(), d.0));
         }
         if let Some(w) = sorted.windows(2).find(|w| w[0] == w[1]) {
-            return fault(format!("device {} is in the group twice", topo.name(w[0])));
+            return fault(format!("device {} occurs twice in the group", topo.name(w[0])));
         }
         match (self.kind.rooted(), self.root) {
             (true, Some(r)) if r < p => {}
             (false, None) => {}
             (true, None) => return fault(format!("{} needs a root", self.kind.name())),
-            (true, Some(r)) => return fault(format!("root {r} of a group of {p}")),
-            (false, Some(_)) => return fault(format!("{} has no root", self.kind.name())),
+            (true, Some(r)) => return fault(format!("the root {r} is outside a group of {p} ranks")),
+            (false, Some(_)) => return fault(format!("{} takes no root", self.kind.name())),
         }
         match &self.sizes {
             Sizes::Even => Ok(()),
             Sizes::Blocks(_) if !self.kind.blocked() => {
-                fault(format!("{} has one vector and no blocks", self.kind.name()))
+                fault(format!("{} works on one vector, not on blocks", self.kind.name()))
             }
-            Sizes::Blocks(b) if b.len() != p => fault(format!("{} blocks for {p} ranks", b.len())),
+            Sizes::Blocks(b) if b.len() != p => fault(format!("{} blocks are given for {p} ranks", b.len())),
             Sizes::Blocks(b) => {
                 let sum = b.iter().map(|&x| u128::from(x)).sum::<u128>();
                 if sum == u128::from(self.bytes) {
                     return Ok(());
                 }
-                fault(format!("its blocks have {sum} bytes and its vector {}", self.bytes))
+                fault(format!("the blocks add up to {sum} bytes, and the vector has {}", self.bytes))
             }
             Sizes::Pairs(_) if self.kind != CollKind::AllToAll => {
-                fault(format!("{} has no bytes for pairs of ranks", self.kind.name()))
+                fault(format!("{} takes no byte counts for pairs of ranks", self.kind.name()))
             }
-            Sizes::Pairs(m) if m.len() != p * p => fault(format!("{} counts for {p} ranks", m.len())),
+            Sizes::Pairs(m) if m.len() != p * p => {
+                fault(format!("{} counts are given for {p} ranks", m.len()))
+            }
             Sizes::Pairs(_) => Ok(()),
         }
     }

@@ -131,7 +131,7 @@ fn found(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -
         of.push(u32::MAX);
         of.extend(ends.iter().map(|r| *r as u32));
     }
-    *topo.remembered("longest way", of, || searched(topo, demand, sources, sinks))
+    *topo.remembered("longest route", of, || searched(topo, demand, sources, sinks))
 }
 
 /// Returns the least time over all paths from a device to each node, with its hops. None for nodes

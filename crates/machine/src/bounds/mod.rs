@@ -52,7 +52,7 @@ impl Method {
             Method::Symmetry => "exact, by symmetry",
             Method::Intervals => "exact, over all intervals",
             Method::Search => "exact, by maximum flows",
-            Method::Found => "from this partition, the best of those looked at",
+            Method::Found => "from this partition, the best of those examined",
         }
     }
 }
@@ -167,7 +167,7 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     let bandwidth_ns = row.ns - slack_ns;
     let ns = bandwidth_ns.max(latency.ns).max(reduction_ns);
     let bottleneck = if ns == bandwidth_ns && slack_ns > 0.0 {
-        format!("{words}, less {slack_ns} ns that rounding down gives away")
+        format!("{words}, minus {slack_ns} ns for rounding down")
     } else if ns == bandwidth_ns {
         words.clone()
     } else if ns == latency.ns {

@@ -54,7 +54,7 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
         if singles.len() <= DEVICES {
             tried.push(&singles);
             if let Some(ns) = over(topo, &distinct, &singles) {
-                let what = "what leaves and enters every rank (all singletons)";
+                let what = "traffic of every single rank";
                 offer(ns, &|| format!("bandwidth of {} collectives together: {what}", list.len()));
             }
         }

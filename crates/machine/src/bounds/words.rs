@@ -50,7 +50,7 @@ pub(super) fn words(topo: &Topology, demand: &Demand, row: &Row) -> String {
     let Split::Cut(inside) = &row.split else {
         return match &row.split {
             Split::Parts(parts) => partition(topo, &self::parts(topo, demand, &row.split), parts.len()),
-            _ => "what leaves and enters every rank (all singletons)".to_owned(),
+            _ => "traffic of every single rank".to_owned(),
         };
     };
     match inside {

@@ -109,8 +109,8 @@ impl CoreSettings {
     /// `sdma`.
     pub(super) fn fault(&self) -> Option<Diagnostic> {
         (self.engine == Some(MovedBy::Sdma) && self.sdma.is_none()).then(|| {
-            Diagnostic::error("E445", "`engine: sdma` without what a queue takes")
-                .help("`sdma: 21 GB/s, 2.5 us` gives its bandwidth and what every transfer takes besides")
+            Diagnostic::error("E445", "`engine: sdma` needs the setting `sdma`")
+                .help("write its bandwidth and the fixed time of a transfer, such as `sdma: 21 GB/s, 2.5 us`")
         })
     }
 
@@ -131,7 +131,7 @@ impl CoreSettings {
             }
             "engine" => {
                 let help =
-                    "`engine: core` moves data tile by tile, `engine: sdma` through a queue of its stream";
+                    "`engine: core` moves data tile by tile, `engine: sdma` through a queue of the stream";
                 self.engine.replace(word(name, values, &MovedBy::ALL, help)?).is_some()
             }
             _ => {
@@ -172,7 +172,10 @@ fn tiles(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<Mov
         let span = values.first().map_or(name.span, |v| v.span);
         return Err(Diagnostic::error("E445", format!("a tile cannot have {} bytes", v[0]))
             .primary(span, "here")
-            .help(format!("`{}` takes whole bytes, up to 1 TiB, then the time of a tile", name.node)));
+            .help(format!(
+                "`{}` needs a whole number of bytes up to 1 TiB, then the time of a tile",
+                name.node
+            )));
     }
     Ok(Mover::Tiles { bytes: v[0] as u64, ns: v[1] })
 }

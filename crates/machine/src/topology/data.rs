@@ -67,27 +67,27 @@ impl Controller {
         let fault = |title: &str| {
             let span = values.first().map_or(name.span, |v| v.span);
             let help = format!(
-                "channels of a controller, 1 to {MOST_CHANNELS}, bandwidth of each, whole bytes of a burst: `{}: 8, 32 GB/s, 256 B`",
+                "write the channels of a controller (1 to {MOST_CHANNELS}), the bandwidth of a channel and the bytes of a burst: `{}: 8, 32 GB/s, 256 B`",
                 name.node
             );
             Err(Diagnostic::error("E445", format!("`{}` {title}", name.node))
                 .primary(span, "here")
                 .help(help))
         };
-        let [count, rest @ ..] = values else { return fault("takes three values") };
+        let [count, rest @ ..] = values else { return fault("needs three values") };
         if rest.len() != 2 {
-            return fault("takes three values");
+            return fault("needs three values");
         }
         let channels = match count.node {
             SettingValue::Number(n) if n.fract() == 0.0 && (1.0..=f64::from(MOST_CHANNELS)).contains(&n) => {
                 n as u32
             }
-            _ => return fault("has no such number of channels"),
+            _ => return fault("has an invalid number of channels"),
         };
         let wanted = [("bandwidth", Dimension::BytesPerSecond, true), ("burst", Dimension::Bytes, true)];
         let v = amounts(name, rest, wanted)?;
         if v[1].fract() != 0.0 || v[1] > MOST_BURST {
-            return fault("has no such burst");
+            return fault("has an invalid burst");
         }
         Ok(Controller { channels, bandwidth: v[0], burst: v[1] as u64 })
     }

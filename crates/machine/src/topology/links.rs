@@ -175,22 +175,25 @@ impl Topology {
                         (0..self.axes().len()).filter(|&a| links(a) > 0).map(|a| AXIS_NAMES[a]).collect();
                     let help = match &linked[..] {
                         [] if self.is_listed() => {
-                            "its links are named by their ends, like `(0)->#0`".to_owned()
+                            "links are named by their ends, such as `(0)->#0`".to_owned()
                         }
                         [] => "it has no links".to_owned(),
-                        some => format!("its axes with links are {}", some.join(", ")),
+                        some => format!("the axes with links are {}", some.join(", ")),
                     };
                     return Err(fault(format!("{} has no links along {name}", self.shape()), help));
                 }
                 if links(*axis) > MAX_OWN_LINKS {
                     let title = format!("{} has more than {MAX_OWN_LINKS} links along {name}", self.shape());
-                    return Err(fault(title, "give this rate to all links by `link`".into()));
+                    return Err(fault(title, "use `link` to give one rate to all links".into()));
                 }
                 let found = self.along(*axis, *direction, *level);
                 if let (true, Some(level)) = (found.is_empty(), level) {
                     let levels = self.wiring.axes[*axis].levels();
                     let title = format!("{} has no links of level {level} along {name}", self.shape());
-                    return Err(fault(title, format!("its levels are 1 to {levels}, from the devices up")));
+                    return Err(fault(
+                        title,
+                        format!("the levels are 1 to {levels}, counted from the devices upwards"),
+                    ));
                 }
                 Ok(found)
             }
@@ -203,11 +206,11 @@ impl Topology {
                             Node::Switch { .. } => "switch",
                             Node::Relay { .. } => "relay",
                         };
-                        let help = format!("its coordinates are {}", sizes.join(", "));
+                        let help = format!("the coordinates are {}", sizes.join(", "));
                         let help = match (self.shape(), node) {
-                            (Shape::Graph { relays, .. }, Node::Relay { .. }) => format!("it has {relays} relays, from #0 on"),
+                            (Shape::Graph { relays, .. }, Node::Relay { .. }) => format!("there are {relays} relays, numbered from #0"),
                             (Shape::Package { .. }, _) => {
-                                format!("{help}; its relays are router, hbm, sram, east, west, south, north, io_out and io_in, like `{}`",
+                                format!("{help}; the relays are router, hbm, sram, east, west, south, north, io_out and io_in, such as `{}`",
                                     self.name(DeviceId(self.device_count() as u32)))
                             }
                             _ => help,
@@ -222,7 +225,7 @@ impl Topology {
                     links = links.into_iter().skip((*one as usize).wrapping_sub(1)).take(1).collect();
                     if links.is_empty() {
                         let title = format!("{} has no link {from}->{to} #{one}", self.shape());
-                        return Err(fault(title, format!("{all} links lead there, from #1 on")));
+                        return Err(fault(title, format!("{all} links lead there, numbered from #1")));
                     }
                 }
                 if links.is_empty() {
@@ -242,7 +245,7 @@ impl Topology {
                             sign(*direction),
                             AXIS_NAMES[*axis]
                         );
-                        return Err(fault(title, "leave the direction out".into()));
+                        return Err(fault(title, "remove the direction".into()));
                     }
                 }
                 Ok(links.iter().map(|l| l.id).collect())
@@ -278,7 +281,7 @@ impl Topology {
             let title = format!("links of {} are named by their ends", self.shape);
             return Err(fault(
                 title,
-                "write `(0)->(1)`, `(0)->#0` or `#0->#1`: a directed link from one node to another",
+                "write a directed link from one node to another: `(0)->(1)`, `(0)->#0` or `#0->#1`",
             ));
         };
         let ends = [from, to].map(|n| self.find(n));
@@ -291,10 +294,13 @@ impl Topology {
             } else {
                 format!("and relays #0 to #{}", relays - 1)
             };
-            return Err(fault(title, &format!("it has devices (0) to ({}) {relays}", devices - 1)));
+            return Err(fault(title, &format!("there are devices (0) to ({}) {relays}", devices - 1)));
         };
         if a == b {
-            return Err(fault(format!("the link {from}->{to} leads nowhere"), "a link joins two nodes"));
+            return Err(fault(
+                format!("the link {from}->{to} leads back to its own node"),
+                "a link must join two different nodes",
+            ));
         }
         if let Some(link) = self.links_between(a, b).first() {
             let id = link.id;

@@ -142,13 +142,13 @@ impl Topology {
         }
         let axes = shape.axes();
         if axes > AXIS_NAMES.len() {
-            let title = format!("{shape} has {axes} axes, and a machine at most {}", AXIS_NAMES.len());
+            let title = format!("{shape} has {axes} axes (limit: {})", AXIS_NAMES.len());
             return Err(shape::out_of_range(title, at));
         }
         if let (Shape::Package { cubes, pes, .. }, Some(n)) = (&shape, settings.package.first())
             && u64::from(n) > (u64::from(cubes[0]) * u64::from(cubes[1])).saturating_mul((*pes).into())
         {
-            let title = format!("{n} PEs are more than a SIP of {shape} has");
+            let title = format!("a SIP of {shape} has fewer than {n} PEs");
             return Err(shape::out_of_range(title, at));
         }
         let nodes = match &shape {
@@ -157,9 +157,9 @@ impl Topology {
             _ => 0,
         };
         if nodes > u64::from(MAX_NODES) {
-            let title = format!("{shape} has {nodes} nodes, and a list of links at most {MAX_NODES}");
+            let title = format!("{shape} has {nodes} nodes (limit for a list of links: {MAX_NODES})");
             return Err(shape::out_of_range(title, at)
-                .note("next links are kept for every destination, so the memory grows with the square"));
+                .note("the routing table has an entry per pair of nodes, so its memory grows with the square of the nodes"));
         }
         let wiring = Wiring::new(&shape, &settings);
         Ok(Topology {
@@ -209,8 +209,8 @@ impl Topology {
     pub fn connected(&self, at: Span) -> Result<(), Diagnostic> {
         let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
         let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
-        let d = Diagnostic::error("E443", format!("no way leads from {a} to {b} in {}", self.shape))
-            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns` in a machine file or on the command line, and of one back"));
+        let d = Diagnostic::error("E443", format!("there is no route from {a} to {b} in {}", self.shape))
+            .help(format!("links are directed: add the links of a route, such as `link {a}->{b}: 50 GB/s, 500 ns`, and those of the route back"));
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
@@ -510,13 +510,13 @@ impl Topology {
         let n = self.device_count() as u32;
         if device.0 >= n {
             let title = format!("device {} of {} does not exist", device.0, self.shape);
-            return Err(Diagnostic::error("E447", title).help(format!("it has devices 0 to {}", n - 1)));
+            return Err(Diagnostic::error("E447", title).help(format!("the devices are 0 to {}", n - 1)));
         }
         let factor = |f: &f64| f.is_finite() && *f > 0.0;
         if !pace.slower.iter().all(factor) || !pace.late_ns.is_finite() || pace.late_ns < 0.0 {
-            let title = format!("device {} cannot have this pace", self.name(device));
+            let title = format!("invalid pace of device {}", self.name(device));
             return Err(Diagnostic::error("E445", title)
-                .help("a factor is above zero and finite, a time not below zero and finite"));
+                .help("a factor must be finite and above zero, a time finite and at least zero"));
         }
         self.memo = Memo::default();
         if pace == Pace::NORMAL {
@@ -542,7 +542,7 @@ impl Topology {
         let n = self.node_count() as u32;
         if from.0 >= n || to.0 >= n {
             let title = format!("node {} of {} does not exist", from.0.max(to.0), self.shape);
-            return Err(Diagnostic::error("E447", title).help(format!("it has nodes 0 to {}", n - 1)));
+            return Err(Diagnostic::error("E447", title).help(format!("the nodes are 0 to {}", n - 1)));
         }
         let links = self.links_between(from, to);
         if links.is_empty() {
@@ -560,13 +560,15 @@ impl Topology {
     pub fn set_rate(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
         if u64::from(id.0) >= self.link_count() {
             let title = format!("link {} of {} does not exist", id.0, self.shape);
-            return Err(Diagnostic::error("E447", title).help(format!("it has {} links", self.link_count())));
+            return Err(
+                Diagnostic::error("E447", title).help(format!("there are {} links", self.link_count()))
+            );
         }
         let bandwidth = rate.bandwidth > 0.0 && (rate.bandwidth.is_finite() || self.is_listed());
         if !bandwidth || !rate.latency_ns.is_finite() || rate.latency_ns < 0.0 {
-            let title = format!("link {} cannot have this rate", self.link_name(id));
+            let title = format!("invalid rate of link {}", self.link_name(id));
             return Err(Diagnostic::error("E445", title)
-                .help("a bandwidth is above zero and finite, a latency not below zero and finite"));
+                .help("a bandwidth must be finite and above zero, a latency finite and at least zero"));
         }
         self.memo = Memo::default();
         if rate == self.common(id) {
@@ -605,7 +607,7 @@ pub fn brief(machine: &str) -> String {
     }
     let number = match shape.starts_with("graph(") {
         true => format!("{} links", links.len()),
-        false => format!("{} links with rates of their own", links.len()),
+        false => format!("{} links with individual rates", links.len()),
     };
     rest.push(&number);
     format!("{shape} {{ {} }}", rest.join("; "))
@@ -625,8 +627,8 @@ pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
 fn unknown(code: &'static str, kind: &str, word: &str, valid: &[&str], span: Span) -> Diagnostic {
     let list = valid.join(", ");
     let help = match nearest(word, valid.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`? There are {list}"),
-        None => format!("there are {list}"),
+        Some(near) => format!("did you mean `{near}`? The names are {list}"),
+        None => format!("the names are {list}"),
     };
-    Diagnostic::error(code, format!("unknown {kind} `{word}`")).primary(span, "not known").help(help)
+    Diagnostic::error(code, format!("unknown {kind} `{word}`")).primary(span, "not known here").help(help)
 }

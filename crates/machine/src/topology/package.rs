@@ -208,17 +208,15 @@ impl PackageSettings {
                 };
                 let Some(((_, ranks), first)) = known.zip(first) else {
                     return fault(
-                        "`ranks` is none of pe, cube and sip",
-                        "`ranks: pe` makes every PE a device, `cube` the first of every cube, `sip` the first of every SIP, \
-                         `ranks: pe, 7` the first seven of the first SIP",
+                        "`ranks` must be pe, cube or sip",
+                        "with `ranks: pe` every PE is a device, with `cube` the first PE of every cube, with `sip` the first PE of every SIP, with `ranks: pe, 7` the first seven PEs of the first SIP",
                     );
                 };
                 self.first = first;
                 self.ranks.replace(*ranks).is_some()
             }
             "data" => {
-                let help = "`data: named` keeps what puts and gets move in the memory that a buffer or window names, \
-                            `data: pe` at its device";
+                let help = "with `data: named` puts and gets read and write the memory that a buffer or window names, with `data: pe` the memory of its device";
                 self.data.replace(word(name, values, &Data::ALL, help)?).is_some()
             }
             "hbm_channels" => self.channels.replace(Controller::read(name, values)?).is_some(),
@@ -226,8 +224,8 @@ impl PackageSettings {
                 let list: Option<Vec<f64>> = values.iter().map(plain).collect();
                 let Some(list) = list.filter(|l| (1..=CORNERS).contains(&l.len())) else {
                     return fault(
-                        "`pe_wire` is not one to four lengths",
-                        "lengths of the wires between PEs and their router in mm, one a corner: `pe_wire: 2, 2, 3.5, 3.5`",
+                        "`pe_wire` needs one to four lengths",
+                        "write the lengths in mm of the wires between PEs and their router, one per corner: `pe_wire: 2, 2, 3.5, 3.5`",
                     );
                 };
                 let mut wires = [0.0; CORNERS];
@@ -242,7 +240,9 @@ impl PackageSettings {
                             plain(count).filter(|n| n.fract() == 0.0 && (1.0..=f64::from(LANES)).contains(n));
                         (rate, n.map(|n| n as u32))
                     }
-                    _ => return fault("`cube_link` takes one or two values", "`cube_link: 128 GB/s, 4`"),
+                    _ => {
+                        return fault("`cube_link` needs one or two values", "write `cube_link: 128 GB/s, 4`");
+                    }
                 };
                 let v = amounts(
                     name,
@@ -252,7 +252,7 @@ impl PackageSettings {
                 let Some(count) = count else {
                     return fault(
                         "the number of connections of `cube_link` is out of range",
-                        "bandwidth of a connection and 1 to 64 connections: `cube_link: 128 GB/s, 4`",
+                        "write the bandwidth of a connection and 1 to 64 connections: `cube_link: 128 GB/s, 4`",
                     );
                 };
                 self.cube_link.replace((v[0], count)).is_some()
@@ -267,10 +267,10 @@ impl PackageSettings {
                     unit => match values {
                         [v] if plain(v).is_some() => plain(v).unwrap_or_default(),
                         _ => {
-                            let what = if unit == Unit::Millimetres { "mm" } else { "ns a mm" };
+                            let what = if unit == Unit::Millimetres { "mm" } else { "ns per mm" };
                             return fault(
                                 &format!("`{other}` is not a plain number"),
-                                &format!("a number of {what}, not below zero: `{other}: 2.5`"),
+                                &format!("write a number of {what} of at least 0: `{other}: 2.5`"),
                             );
                         }
                     },

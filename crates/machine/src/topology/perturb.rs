@@ -137,7 +137,7 @@ impl Spread {
         let fault = |title: String, span: Span| {
             Err(Diagnostic::error("E465", title)
                 .primary(span, "here")
-                .help(format!("write {}; docs/machine.md has all of them", of.example())))
+                .help(format!("write {}; docs/machine.md describes all perturbations", of.example())))
         };
         let word = name.map_or("", |n| n.node.as_str());
         let count = match word {
@@ -149,7 +149,7 @@ impl Spread {
             }
         };
         if values.len() != count {
-            return fault(format!("`{word}` has {} values and takes {count}", values.len()), span);
+            return fault(format!("`{word}` needs {count} values, and {} are given", values.len()), span);
         }
         let mut v = [0.0; 2];
         for (i, value) in values.iter().enumerate() {
@@ -157,8 +157,8 @@ impl Spread {
             v[i] = match value.node {
                 SettingValue::Number(x) if plain => x,
                 SettingValue::Quantity(q) if !plain && q.dimension == Dimension::Nanoseconds => q.amount,
-                _ if plain => return fault("this has to be a plain number".into(), value.span),
-                _ => return fault("this has to be a time".into(), value.span),
+                _ if plain => return fault("this must be a number without a unit".into(), value.span),
+                _ => return fault("this must be a time".into(), value.span),
             };
             let least = match (word, i) {
                 ("normal" | "lognormal", 1) => 0.0,
@@ -167,7 +167,7 @@ impl Spread {
             };
             let most = if word == "lognormal" && i == 1 { 8.0 } else { 1e15 };
             if !(least..=most).contains(&v[i]) {
-                return fault(format!("this is not between {least} and {most}"), value.span);
+                return fault(format!("this must be between {least} and {most}"), value.span);
             }
         }
         Ok(match word {

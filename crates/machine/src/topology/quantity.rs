@@ -23,10 +23,10 @@ impl Dimension {
     /// Returns a description of the expected value, with an example, for diagnostics.
     pub fn example(self) -> &'static str {
         match self {
-            Dimension::Bytes => "a size like `4 B`",
-            Dimension::BytesPerSecond => "a bandwidth like `50 GB/s`",
-            Dimension::Nanoseconds => "a time like `500 ns`",
-            Dimension::FlopPerSecond => "a rate like `100 TFLOP/s`",
+            Dimension::Bytes => "a size such as `4 B`",
+            Dimension::BytesPerSecond => "a bandwidth such as `50 GB/s`",
+            Dimension::Nanoseconds => "a time such as `500 ns`",
+            Dimension::FlopPerSecond => "a rate such as `100 TFLOP/s`",
         }
     }
 }
@@ -118,7 +118,7 @@ pub fn rate_in_bits(number: f64, unit: &str) -> Option<String> {
         _ => return None,
     };
     let rate = number / 8.0;
-    rate.is_finite().then(|| format!("rates are of bytes, and a byte is 8 bits: write `{rate} {bytes}`"))
+    rate.is_finite().then(|| format!("bandwidths are in bytes, not in bits: write `{rate} {bytes}`"))
 }
 
 /// Moves the decimal point of a plain decimal text `k` places to the left.

@@ -163,7 +163,7 @@ impl QueueSettings {
             Ok((i, Access { bandwidth: v[0], setup_ns: v[1], hop: f64::INFINITY }))
         };
         let hop = |i| {
-            let way = ("bandwidth of the way", Dimension::BytesPerSecond, true);
+            let way = ("bandwidth of the route", Dimension::BytesPerSecond, true);
             let v = amounts(name, values, [BANDWIDTH, SETUP, way])?;
             Ok((i, Access { bandwidth: v[0], setup_ns: v[1], hop: v[2] }))
         };
@@ -250,24 +250,25 @@ fn kind(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
 ) -> Result<(MemKind, SlotModel), Diagnostic> {
-    let takes = "the memory of slots, tcm, sram or hbm, then the model of their cost: 0 (none), 1 (the memory), 2 (and \
-                 the way to it)";
+    let takes = "the memory of the slots (tcm, sram or hbm), then the cost model: 0 (no cost), 1 (the memory), 2 (the memory and the route to it)";
     let nodes: Vec<&SettingValue> = values.iter().map(|v| &v.node).collect();
     let (word, model) = match nodes[..] {
         [SettingValue::Name(word)] => (word, Some(SlotModel::Free)),
         [SettingValue::Name(word), SettingValue::Number(n)] => {
             (word, SlotModel::ALL.into_iter().find(|m| m.number() as f64 == *n))
         }
-        _ => return Err(fault("`queue` is no memory and model".into(), name, values, takes)),
+        _ => return Err(fault("`queue` needs a memory and a cost model".into(), name, values, takes)),
     };
     let memory = MemKind::parse(word).filter(|m| *m != MemKind::Ub);
-    memory.zip(model).ok_or_else(|| fault("`queue` has no such memory or model".into(), name, values, takes))
+    memory
+        .zip(model)
+        .ok_or_else(|| fault("`queue` has an unknown memory or cost model".into(), name, values, takes))
 }
 
 /// Parses the values of `slots`: `4, 4096 B`
 fn slots(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<(u64, u64), Diagnostic> {
-    let takes = "how many slots a queue has, then how large they are: `4, 4096 B`";
-    let wrong = || fault("`slots` is no number and size".into(), name, values, takes);
+    let takes = "the number of slots and their size: `4, 4096 B`";
+    let wrong = || fault("`slots` needs a number and a size".into(), name, values, takes);
     let [count, size] = values else { return Err(wrong()) };
     let SettingValue::Number(n) = count.node else { return Err(wrong()) };
     if n.fract() != 0.0 || !(1.0..=MOST).contains(&n) {
@@ -286,7 +287,7 @@ fn whole(
 ) -> Result<u64, Diagnostic> {
     if bytes.fract() != 0.0 || bytes > MOST {
         let title = format!("{what} cannot have {bytes} bytes");
-        return Err(fault(title, name, values, "whole bytes, up to 1 TiB"));
+        return Err(fault(title, name, values, "a whole number of bytes up to 1 TiB"));
     }
     Ok(bytes as u64)
 }
@@ -303,9 +304,8 @@ fn backpressure(
             Ok(Backpressure::Poll(amounts(name, std::slice::from_ref(period), wanted)?[0]))
         }
         _ => {
-            let takes =
-                "`sleep` (a sender goes on when the credit arrives) or `poll, 10 ns` (it looks every 10 ns)";
-            Err(fault("`backpressure` is neither sleep nor poll".into(), name, values, takes))
+            let takes = "`sleep` (a sender continues when the credit arrives) or `poll, 10 ns` (a sender checks every 10 ns)";
+            Err(fault("`backpressure` must be sleep or poll".into(), name, values, takes))
         }
     }
 }

@@ -337,10 +337,10 @@ impl Settings {
         let (mine, fitting) = (self.parts(), self.fitting(shape).parts());
         let Some(extra) = mine.iter().find(|p| !fitting.contains(p)) else { return Ok(()) };
         let name = extra.split(':').next().unwrap_or_default();
-        let d = Diagnostic::error("E445", format!("setting `{name}` has no meaning for `{}`", shape.name()));
+        let d = Diagnostic::error("E445", format!("setting `{name}` does not apply to `{}`", shape.name()));
         let d = match PACKAGE_SETTING_NAMES.contains(&name) {
-            true => d.help("it belongs to machines that are written `package(sips, cubes, pes)`"),
-            false => d.help("its links have rates of their own: leave the setting out"),
+            true => d.help("this setting is for machines of the form `package(sips, cubes, pes)`"),
+            false => d.help("remove the setting: every link of this machine states its own rate"),
         };
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
@@ -382,7 +382,9 @@ impl Settings {
                         if step.fract() != 0.0 {
                             let title = format!("a step of `vector` cannot have {step} bytes");
                             let d = Diagnostic::error("E445", title).primary(at.span, "here");
-                            return Err(d.help("`vector: 512 GB/s, 512 B` works on whole steps of 512 bytes"));
+                            return Err(d.help(
+                                "with `vector: 512 GB/s, 512 B` the unit works in whole steps of 512 bytes",
+                            ));
                         }
                         (rate, Some(step))
                     }
@@ -401,8 +403,7 @@ impl Settings {
             }
             "wrap2" => self.wrap2.replace(links(name, values)?).is_some(),
             "forward" => {
-                let help = "`forward: cut_through` passes the first byte on at once, `forward: store_and_forward` waits \
-                            for the last, `forward: drain` charges the bytes at the end";
+                let help = "`forward: cut_through` forwards the first byte at once, `forward: store_and_forward` waits for the last byte, `forward: drain` counts the time of the bytes only at the end";
                 self.forward.replace(word(name, values, &Forward::ALL, help)?).is_some()
             }
             "round" => {
@@ -418,8 +419,7 @@ impl Settings {
                 self.launch.replace(v[0]).is_some()
             }
             "compute" => {
-                let help =
-                    "`compute: shared` lets arithmetic and vector work of a device wait for each other";
+                let help = "with `compute: shared` the arithmetic and vector work of a device take turns on one unit";
                 self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
             }
             "dma" => self.dma.replace(transfers(name, values)?).is_some(),
@@ -460,7 +460,7 @@ pub(super) fn amounts<const N: usize>(
         format!("`{}` takes {}", name.node, list.join(", then "))
     };
     if values.len() != N {
-        let title = format!("setting `{}` has {} values and takes {N}", name.node, values.len());
+        let title = format!("setting `{}` has {} values (allowed: {N})", name.node, values.len());
         return Err(Diagnostic::error("E445", title).primary(name.span, "here").help(form()));
     }
     let mut out = [0.0; N];
@@ -518,7 +518,7 @@ pub(super) fn word<T: Copy>(
     }
     let span = values.first().map_or(name.span, |v| v.span);
     let list: Vec<&str> = words.iter().map(|w| w.0).collect();
-    let title = format!("`{}` is none of {}", name.node, list.join(", "));
+    let title = format!("`{}` must be one of {}", name.node, list.join(", "));
     Err(Diagnostic::error("E445", title).primary(span, "here").help(help))
 }
 
@@ -532,9 +532,9 @@ fn transfers(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result
         }
         _ => {
             let span = values.first().map_or(name.span, |v| v.span);
-            Err(Diagnostic::error("E445", "`dma` is no whole number from 1 to 65,536")
+            Err(Diagnostic::error("E445", "`dma` must be an integer from 1 to 65,536")
                 .primary(span, "here")
-                .help("`dma: 1`: a device has one transfer each way under way at a time, until it is acknowledged"))
+                .help("with `dma: 1` a device has one transfer per direction in flight, until it is acknowledged"))
         }
     }
 }
@@ -545,9 +545,9 @@ fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8,
         [Spanned { node: SettingValue::Number(2.0), .. }] => Ok(2),
         _ => {
             let span = values.first().map_or(name.span, |v| v.span);
-            Err(Diagnostic::error("E445", "`wrap2` is neither 1 nor 2")
+            Err(Diagnostic::error("E445", "`wrap2` must be 1 or 2")
                 .primary(span, "here")
-                .help("`wrap2: 1` joins a wrap of size two by one link each way, `wrap2: 2` by two"))
+                .help("with `wrap2: 1` the two nodes of a ring of size 2 have one link per direction, with `wrap2: 2` two"))
         }
     }
 }

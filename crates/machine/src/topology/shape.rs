@@ -227,9 +227,9 @@ pub fn shape_example(name: &str) -> &'static str {
 fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
     let form = shape_form(&name.node);
     let (plural, name_text) = (if found == 1 { "" } else { "s" }, &name.node);
-    Diagnostic::error("E442", format!("`{name_text}` does not take {found} argument{plural} like these"))
+    Diagnostic::error("E442", format!("invalid arguments of `{name_text}`: found {found} argument{plural}"))
         .primary(name.span, "this generator")
-        .help(format!("write {form}, sizes as whole numbers"))
+        .help(format!("write {form}, with integer sizes"))
 }
 
 fn one(name: &Spanned<String>, parts: &[Spanned<Part>], max: u64) -> Result<u32, Diagnostic> {
@@ -258,7 +258,8 @@ fn size(
     match u32::try_from(n) {
         Ok(size) if range.contains(&u64::from(size)) => Ok(size),
         _ => {
-            let title = format!("size {n} of `{}` is not in {}..={}", name.node, range.start(), range.end());
+            let title =
+                format!("size {n} of `{}` is out of range ({}..={})", name.node, range.start(), range.end());
             Err(out_of_range(title, part.span))
         }
     }
@@ -266,7 +267,7 @@ fn size(
 
 /// Returns E443 with that title.
 pub(super) fn out_of_range(title: String, span: Span) -> Diagnostic {
-    let d = Diagnostic::error("E443", title).help(format!("a machine has 1 to {MAX_DEVICES} devices"));
+    let d = Diagnostic::error("E443", title).help(format!("a machine can have 1 to {MAX_DEVICES} devices"));
     if span.is_none() { d } else { d.primary(span, "here") }
 }
 

@@ -266,13 +266,13 @@ impl<'t> Reader<'t> {
     fn expected(&mut self, what: &str) -> Diagnostic {
         self.blanks();
         let found = match self.rest().chars().next() {
-            None => "the text ends".to_owned(),
-            Some(c) => format!("found `{c}`"),
+            None => "the end of the text".to_owned(),
+            Some(c) => format!("`{c}`"),
         };
         let end = self.at + self.rest().chars().next().map_or(0, char::len_utf8);
-        Diagnostic::error("E446", format!("expected {what}, {found}"))
+        Diagnostic::error("E446", format!("expected {what}, found {found}"))
             .primary(self.between(self.at, end), "here")
-            .help("a machine is written like `torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }`")
+            .help("write a machine as in `torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }`")
     }
 
     fn shape(&mut self, depth: usize) -> Result<Shape, Diagnostic> {
@@ -280,7 +280,7 @@ impl<'t> Reader<'t> {
             return Err(self.expected("the name of a topology generator"));
         };
         if depth > MAX_DEPTH {
-            let title = format!("shapes are nested more than {MAX_DEPTH} deep");
+            let title = format!("shapes nest more than {MAX_DEPTH} levels deep");
             return Err(Diagnostic::error("E446", title).primary(name.span, "here"));
         }
         // For an unknown name, report that instead of a missing parenthesis after it.
@@ -309,7 +309,7 @@ impl<'t> Reader<'t> {
                 return Err(self.expected("a size"));
             }
             let Ok(size) = digits.node.parse::<i64>() else {
-                let title = "the size does not fit 64 bits".to_owned();
+                let title = "the size does not fit in 64 bits".to_owned();
                 return Err(super::shape::out_of_range(title, digits.span));
             };
             let size = if negative { -size } else { size };
@@ -355,7 +355,7 @@ impl<'t> Reader<'t> {
             self.expect('-', "`<->` after a node")?;
             self.expect('>', "`<->` after a node")?;
             let Some(to) = self.node()? else {
-                return Err(self.expected("a device like `(0,1)` or a relay like `#0`"));
+                return Err(self.expected("a device such as `(0,1)` or a relay such as `#0`"));
             };
             let one = |from: &Node, to: &Node| LinkSet::Between {
                 from: from.clone(),
@@ -387,9 +387,9 @@ impl<'t> Reader<'t> {
             None => match self.way()? {
                 (axis, None, Some(level)) => self.switch(axis, level)?,
                 _ => {
-                    return Err(
-                        self.expected("a device like `(0,1)`, a switch like `x.1#0` or a relay like `#0`")
-                    );
+                    return Err(self.expected(
+                        "a device such as `(0,1)`, a switch such as `x.1#0` or a relay such as `#0`",
+                    ));
                 }
             },
         };
@@ -437,7 +437,7 @@ impl<'t> Reader<'t> {
         let direction =
             if self.take('+') { Some(Direction::Plus) } else { self.take('-').then_some(Direction::Minus) };
         let Some(word) = self.word() else {
-            return Err(self.expected("an axis, or a link like `(0,1)->(0,2)`"));
+            return Err(self.expected("an axis, or a link such as `(0,1)->(0,2)`"));
         };
         let Some(axis) = AXIS_NAMES.iter().position(|a| *a == word.node) else {
             return Err(super::unknown("E446", "axis", &word.node, &AXIS_NAMES, word.span));
@@ -459,8 +459,7 @@ impl<'t> Reader<'t> {
             Ok(n) => Ok(n),
             Err(_) if digits.node.is_empty() => Err(self.expected(what)),
             Err(_) => {
-                Err(Diagnostic::error("E446", format!("{what} is not that large"))
-                    .primary(digits.span, "here"))
+                Err(Diagnostic::error("E446", format!("{what} is too large")).primary(digits.span, "here"))
             }
         }
     }
@@ -486,7 +485,7 @@ impl<'t> Reader<'t> {
             return Err(self.expected("a number, a quantity or a name"));
         }
         let Ok(plain) = number.node.parse::<f64>() else {
-            let title = format!("`{}` is no number", number.node);
+            let title = format!("`{}` is not a number", number.node);
             return Err(Diagnostic::error("E446", title).primary(number.span, "here"));
         };
         let after = self.at;
@@ -503,7 +502,7 @@ impl<'t> Reader<'t> {
         match quantity(number.node, &unit_text) {
             Some(q) => Ok(Spanned::new(SettingValue::Quantity(q), span)),
             None if unit_names().contains(&unit_text.as_str()) => {
-                Err(Diagnostic::error("E446", "the number does not fit").primary(span, "here"))
+                Err(Diagnostic::error("E446", "the number is too large").primary(span, "here"))
             }
             None => {
                 let d = super::unknown("E446", "unit", &unit_text, &unit_names(), span);

@@ -45,11 +45,9 @@ impl Format {
             Some("npy") => Ok(Format::Npy),
             Some("npz") => Ok(Format::Npz),
             Some("safetensors") => Ok(Format::Safetensors),
-            _ => {
-                Err(Diagnostic::error("E402", format!("`{path_hint}` is not a kind of data file kbc knows"))
-                    .note("the kind is read from the extension of the name")
-                    .help("use .npy (one array), .npz or .safetensors (arrays by key)"))
-            }
+            _ => Err(Diagnostic::error("E402", format!("unknown kind of data file `{path_hint}`"))
+                .note("the extension of the name determines the kind")
+                .help("use .npy (one array), or .npz or .safetensors (arrays with keys)")),
         }
     }
 }
@@ -128,9 +126,9 @@ pub fn describe(
 fn keyless(path_hint: &str, key: &str) -> Diagnostic {
     Diagnostic::error(
         "E404",
-        format!("`{path_hint}` holds one array without a name, so `:{key}` names nothing in it"),
+        format!("`{path_hint}` contains one array without a name, so the key `:{key}` does not apply"),
     )
-    .help(format!("leave out `:{key}`"))
+    .help(format!("remove `:{key}`"))
 }
 
 /// Returns the keys of the arrays in the data, in the order stored; none for `.npy`. Fails with
@@ -162,7 +160,7 @@ pub fn write_safetensors(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnosti
 
 /// Returns the error E401 with the format's explanation.
 fn damaged(path_hint: &str, kind: &str, what: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::error("E401", format!("`{path_hint}` is not a sound {kind} file: {what}"))
+    Diagnostic::error("E401", format!("`{path_hint}` is not a valid {kind} file: {what}"))
 }
 
 /// Returns the number of bytes of a tensor of these sizes, or None if no file can have that many.
@@ -187,9 +185,9 @@ fn choose_key<'a>(path_hint: &str, keys: &'a [String], asked: Option<&str>) -> R
         let shown: Vec<String> = keys.iter().take(40).map(|k| format!("`{k}`")).collect();
         let more = if keys.len() > 40 { format!(" and {} more", keys.len() - 40) } else { String::new() };
         if keys.is_empty() {
-            "it holds no arrays".to_string()
+            "it contains no arrays".to_string()
         } else {
-            format!("it holds {}{more}", shown.join(", "))
+            format!("it contains {}{more}", shown.join(", "))
         }
     };
     let Some(asked) = asked else {
@@ -206,8 +204,7 @@ fn choose_key<'a>(path_hint: &str, keys: &'a [String], asked: Option<&str>) -> R
     if let Some(found) = keys.iter().find(|k| *k == asked) {
         return Ok(found);
     }
-    let d =
-        Diagnostic::error("E404", format!("there is no array `{asked}` in `{path_hint}`")).note(list(keys));
+    let d = Diagnostic::error("E404", format!("`{path_hint}` contains no array `{asked}`")).note(list(keys));
     Err(match nearest(asked, keys.iter().map(String::as_str)) {
         Some(near) => d.help(format!("did you mean `{near}`?")),
         None => d.help("use one of its keys"),

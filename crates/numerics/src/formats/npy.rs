@@ -45,11 +45,11 @@ impl Head {
         let there = all.saturating_sub(self.start as u64);
         let why = match there.cmp(&self.need) {
             std::cmp::Ordering::Less => "it is truncated",
-            std::cmp::Ordering::Greater => "something follows the array",
+            std::cmp::Ordering::Greater => "there is data after the array",
             std::cmp::Ordering::Equal => return Ok(()),
         };
         let (dtype, shape, need) = (self.dtype, show_shape(&self.shape), self.need);
-        let what = format!("{dtype}{shape} takes {need} bytes, and {there} are there: {why}");
+        let what = format!("{dtype}{shape} needs {need} bytes, and there are {there}: {why}");
         Err(damaged(path_hint, ".npy", what))
     }
 }
@@ -75,7 +75,9 @@ pub(super) fn head_bytes(path_hint: &str, bytes: &[u8]) -> Result<usize, Diagnos
             Some(&[a, b, c, d]) => Ok(12 + u32::from_le_bytes([a, b, c, d]) as usize),
             _ => Err(ends("the length of the header")),
         },
-        other => Err(bad(format!("its version is {}.{}; 1.0, 2.0 and 3.0 exist", other[0], other[1]))),
+        other => {
+            Err(bad(format!("its version is {}.{}, and only 1.0, 2.0 and 3.0 exist", other[0], other[1])))
+        }
     }
 }
 
@@ -114,12 +116,12 @@ pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Di
         }
         false => decode(dtype, shape, data),
     }
-    .ok_or_else(|| bad("its size does not agree with its shape".into()))?;
+    .ok_or_else(|| bad("its size does not match its shape".into()))?;
     match read.data() {
         Data::I64(bits) if rounded => {
             let list = bits.iter().map(|b| f64::from_bits(*b as u64) as f32).collect();
             Tensor::new(read.shape().to_vec(), Data::F32(list))
-                .ok_or_else(|| bad("its size does not agree with its shape".into()))
+                .ok_or_else(|| bad("its size does not match its shape".into()))
         }
         _ => Ok(read),
     }
@@ -131,10 +133,10 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     let dtype = tensor.dtype();
     let Some(descr) = dtype.row().numpy else {
         let bytes = match dtype.bytes() {
-            1 => "one raw byte each",
-            _ => "two raw bytes each",
+            1 => "elements of one raw byte",
+            _ => "elements of two raw bytes",
         };
-        return Err(Diagnostic::error("E406", format!("numpy's formats have no {dtype}"))
+        return Err(Diagnostic::error("E406", format!("the formats of numpy do not support {dtype}"))
             .note(format!("numpy would read the values back as {bytes}"))
             .help("write a .safetensors file, or cast the result to f32"));
     };
@@ -149,7 +151,7 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
     let Ok(len) = u16::try_from(header.len()) else {
         return Err(Diagnostic::error(
             "E406",
-            format!("{} dimensions do not fit a .npy header", tensor.shape().len()),
+            format!("{} dimensions do not fit in a .npy header", tensor.shape().len()),
         ));
     };
     let mut out = MAGIC.to_vec();
@@ -169,7 +171,7 @@ fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnos
         Descr::Plain(name) => name.as_str(),
         Descr::Structured => {
             return refuse(
-                "records of several fields; kbc reads arrays of one number an element".into(),
+                "records with several fields; kbc reads arrays with one number per element".into(),
                 "save one field: `np.save(path, a['field'])`",
             );
         }
@@ -198,20 +200,20 @@ fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnos
         }
         "u2" => {
             return refuse(
-                "16-bit unsigned integers (`u2`), which kbc has not; bits of bf16 values are not recognised"
+                "16-bit unsigned integers (`u2`), which kbc does not support; bits of bf16 values are not recognised"
                     .into(),
                 "save bf16 as .safetensors, integers with `.astype(np.int32)`",
             );
         }
         "f8" => {
             return refuse(
-                "f64, which kbc has not".into(),
+                "f64, which kbc does not support".into(),
                 "save it rounded: `np.save(path, a.astype(np.float32))`",
             );
         }
         "O" => {
             return refuse(
-                "Python objects (pickle), which kbc never reads".into(),
+                "Python objects (pickle), which kbc does not read".into(),
                 "save numbers: `np.save(path, np.asarray(a, np.float32))`",
             );
         }
@@ -334,7 +336,7 @@ impl Literal<'_> {
     }
 
     fn wrong(&self, wanted: &str) -> String {
-        format!("its header should have {wanted} at byte {} and has not", self.at)
+        format!("its header does not have {wanted} at byte {}", self.at)
     }
 
     fn expect(&mut self, byte: u8) -> Result<(), String> {

@@ -75,7 +75,7 @@ pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
         if key.is_empty() || key.len() > 1000 || key.contains(['\0', '\\']) || key.starts_with('/') {
             return Err(Diagnostic::error(
                 "E406",
-                format!("`{}` is no key for an .npz", key.escape_default()),
+                format!("`{}` is not a valid key of an .npz", key.escape_default()),
             ));
         }
         if !seen.insert(key) {
@@ -125,7 +125,7 @@ fn beginning(path_hint: &str, name: &str, file: &mut impl Read) -> Result<Vec<u8
     more(&mut out, 12)?;
     let all = npy::head_bytes(&format!("{path_hint}:{}", name.trim_end_matches(".npy")), &out)?;
     if all > MOST_HEAD {
-        return Err(bad(format!("says that its header has {all} bytes; {MOST_HEAD} are taken")));
+        return Err(bad(format!("states a header of {all} bytes (limit: {MOST_HEAD})")));
     }
     more(&mut out, all)?;
     Ok(out)
@@ -145,7 +145,9 @@ fn member(
         return Err(damaged(
             path_hint,
             ".npz",
-            format!("`{name}` says that {packed} bytes hold {size}, more than deflate can pack"),
+            format!(
+                "`{name}` claims to unpack from {packed} to {size} bytes, which is more than deflate can compress"
+            ),
         ));
     }
     let mut out = beginning(path_hint, name, &mut file)?;
@@ -160,7 +162,7 @@ fn member(
         return Err(damaged(
             path_hint,
             ".npz",
-            format!("`{name}` unpacks to {} bytes or more, and says {size}", begun + got as u64),
+            format!("`{name}` unpacks to {} bytes or more, and states {size}", begun + got as u64),
         ));
     }
     Ok(out)
@@ -172,15 +174,16 @@ fn wrong(path_hint: &str, name: &str, e: &ZipError) -> Diagnostic {
     match e {
         ZipError::UnsupportedArchive(what) => Diagnostic::error(
             "E403",
-            format!("`{path_hint}` is packed in a way kbc does not read: {of}{what}"),
+            format!("`{path_hint}` is compressed in a way that kbc does not support: {of}{what}"),
         )
-        .note("members may be stored or deflated, and not encrypted")
+        .note("members must be stored or deflated, and not encrypted")
         .help("write it again with `np.savez` or `np.savez_compressed`"),
-        ZipError::CompressionMethodNotSupported(n) => {
-            Diagnostic::error("E403", format!("`{path_hint}`: {of}kbc does not read compression method {n}"))
-                .note("members may be stored or deflated, and not encrypted")
-                .help("write it again with `np.savez` or `np.savez_compressed`")
-        }
+        ZipError::CompressionMethodNotSupported(n) => Diagnostic::error(
+            "E403",
+            format!("`{path_hint}`: {of}kbc does not support compression method {n}"),
+        )
+        .note("members must be stored or deflated, and not encrypted")
+        .help("write it again with `np.savez` or `np.savez_compressed`"),
         other => damaged(path_hint, ".npz", format!("{of}{other}")),
     }
 }

@@ -27,7 +27,7 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
     let (key, entry, dtype) = file.entry(path_hint, key)?;
     let data = &file.data[entry.data_offsets.0 as usize..entry.data_offsets.1 as usize];
     decode(dtype, entry.shape.clone(), data).ok_or_else(|| {
-        damaged(path_hint, ".safetensors", format!("the size of `{key}` is not that of its shape"))
+        damaged(path_hint, ".safetensors", format!("the size of `{key}` does not match its shape"))
     })
 }
 
@@ -113,14 +113,14 @@ impl<'de> Deserialize<'de> for Header {
         impl<'de> Visitor<'de> for Entries {
             type Value = Header;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object with an entry a tensor")
+                f.write_str("an object with one entry per tensor")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
                 let mut seen = BTreeSet::new();
                 let mut entries = vec![];
                 while let Some(key) = map.next_key::<String>()? {
                     if !seen.insert(key.clone()) {
-                        return Err(A::Error::custom(format!("the key `{key}` is there twice")));
+                        return Err(A::Error::custom(format!("the key `{key}` occurs twice")));
                     }
                     if key == METADATA {
                         map.next_value::<BTreeMap<String, String>>()?;
@@ -156,11 +156,11 @@ impl<'a> File<'a> {
             Diagnostic::error(
                 "E403",
                 format!(
-                    "`{path_hint}:{key}` has elements of type `{}`, which kbc has not",
+                    "`{path_hint}:{key}` has elements of type `{}`, which kbc does not support",
                     entry.dtype.escape_default()
                 ),
             )
-            .help(format!("kbc reads {}: save it cast to one of them", known()))
+            .help(format!("kbc reads {}: cast it to one of them before saving", known()))
         })?;
         Ok((key.to_owned(), entry, dtype))
     }
@@ -169,25 +169,23 @@ impl<'a> File<'a> {
         let bad = |what: String| damaged(path_hint, ".safetensors", what);
         let Some((length, rest)) = bytes.split_first_chunk::<8>() else {
             return Err(bad(format!(
-                "it has {} bytes, and 8 for the length of its header are needed",
+                "it has {} bytes, and the length of the header alone needs 8",
                 bytes.len()
             )));
         };
         let length = u64::from_le_bytes(*length);
         if length > MOST_HEADER {
-            return Err(bad(format!(
-                "its header is said to have {length} bytes; {MOST_HEADER} are the most"
-            )));
+            return Err(bad(format!("it states a header of {length} bytes (limit: {MOST_HEADER})")));
         }
         if length > rest.len() as u64 {
-            return Err(bad(format!("its header should have {length} bytes, and {} are there", rest.len())));
+            return Err(bad(format!("its header should have {length} bytes, and there are {}", rest.len())));
         }
         let (header, data) = rest.split_at(length as usize);
         if header.first() != Some(&b'{') {
             return Err(bad("its header does not begin with `{`".into()));
         }
-        let Header(entries) = serde_json::from_slice(header)
-            .map_err(|e| bad(format!("its header is not as it should be: {e}")))?;
+        let Header(entries) =
+            serde_json::from_slice(header).map_err(|e| bad(format!("its header is invalid: {e}")))?;
         let file = File { entries, data };
         file.check().map_err(bad)?;
         Ok(file)
@@ -199,7 +197,7 @@ impl<'a> File<'a> {
             let (start, end) = e.data_offsets;
             if start > end || end > self.data.len() as u64 {
                 return Err(format!(
-                    "`{key}` lies at {start}..{end}, and the data has {} bytes",
+                    "`{key}` is at {start}..{end}, and the data has {} bytes",
                     self.data.len()
                 ));
             }
@@ -211,7 +209,7 @@ impl<'a> File<'a> {
             })?;
             if need != end - start {
                 let shape = show_shape(&e.shape);
-                return Err(format!("`{key}`, {dtype}{shape}, takes {need} bytes, and has {}", end - start));
+                return Err(format!("`{key}`, {dtype}{shape}, needs {need} bytes, and has {}", end - start));
             }
         }
         let mut ranges: Vec<((u64, u64), &str)> =

@@ -132,9 +132,9 @@ pub static INFO: PassInfo = PassInfo {
     breaks: Props::NONE,
     options: &[PassOption {
         name: "depth",
-        summary: "slots of every queue",
+        summary: "number of slots of every queue",
         kind: OptionKind::Count { least: 1, most: 1 << 32 },
-        default: "those of the machine, or 4",
+        default: "that of the machine, or 4",
     }],
 };
 
@@ -188,11 +188,11 @@ impl Pass for Enqueue {
         let depth = self.options.count("depth");
         let machine = cx.topology.and_then(|t| t.settings().queues());
         if let Some(span) = fetched(s) {
-            let what = "queues carry what is sent: a message cannot be fetched from its sender there";
+            let what = "a machine with queues cannot fetch a message: `transfer: pull` is not possible";
             return Err(Diagnostic::error("E596", what)
                 .primary(span, "fetched here")
-                .note("`transfer: pull` reads the sender's window, and this machine has queues in the place of windows")
-                .help("leave `transfer: pull` out; it never changes what the algorithm means")
+                .note("`transfer: pull` reads the sender's window, and this machine has queues instead of windows")
+                .help("remove `transfer: pull`; it does not change the result of the algorithm")
                 .into());
         }
         let sites = sites(s)?;
@@ -232,7 +232,7 @@ impl Pass for Enqueue {
 
 /// Returns the error E375.
 fn refused(span: Span, why: &str, help: &str) -> Diagnostic {
-    Diagnostic::error("E375", format!("a message that queues cannot carry: {why}"))
+    Diagnostic::error("E375", format!("a queue cannot carry this message: {why}"))
         .primary(span, "this message")
         .help(help.to_owned())
 }
@@ -279,7 +279,7 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
             let Some((way, streams, span)) = found.remove(&window) else { continue };
             if out.iter().any(|x| x.window == window) {
                 let why = "two regions use its window";
-                return Err(refused(span, why, "give each collective windows of its own"));
+                return Err(refused(span, why, "give each collective its own windows"));
             }
             let [stream] = streams[..] else {
                 let why = "it is sent by one stream and received by another";
@@ -378,15 +378,14 @@ fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagn
     let most = bytes(largest);
     let names: Vec<String> = small.iter().map(|q| format!("@{}", q.name)).collect();
     let title = format!(
-        "a message of {most} bytes does not fit into a slot of the machine, which has {}",
+        "a message of {most} bytes does not fit in a slot of the machine ({} bytes)",
         machine.slot_bytes
     );
-    let label = format!("slots as large as the largest message: queue {}", names.join(", "));
-    found.push(
-        Diagnostic::warning("E377", title)
-            .primary(largest.span, label)
-            .help(format!("say `slots: {}, {most} B`, or cut the message (`pipeline: k`)", largest.depth)),
-    );
+    let label = format!("the largest message of queue {}", names.join(", "));
+    found.push(Diagnostic::warning("E377", title).primary(largest.span, label).help(format!(
+        "write `slots: {}, {most} B` in the machine, or split the message with `pipeline: k`",
+        largest.depth
+    )));
 }
 
 /// Removes the windows whose messages go through queues.

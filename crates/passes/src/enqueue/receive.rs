@@ -86,8 +86,8 @@ impl Body<'_> {
                     let landings = &list[at..at + landings];
                     at += landings.len();
                     let Some(first) = first(landings, *window) else {
-                        let why = "it has no place where it always lands";
-                        return Err(refused(*span, why, "let it land somewhere without a condition"));
+                        let why = "its destination depends on a condition";
+                        return Err(refused(*span, why, "give it a destination without a condition"));
                     };
                     out.extend(land(landings, lane, peer, first)?);
                 }
@@ -101,7 +101,7 @@ impl Body<'_> {
                 }
                 SStmt::Op(op, span) => {
                     if self.sends && slots(op).into_iter().any(|w| self.lane(w).is_some()) {
-                        let why = "its slot is read where nothing waits for it";
+                        let why = "its slot is read before the rank waits for it";
                         return Err(refused(*span, why, "read it after its `expect`"));
                     }
                     out.push(st.clone());
@@ -249,8 +249,8 @@ fn received(
         at
     };
     let split = |st: &SStmt| {
-        let why = "it lands in another order of pieces at one place than at another";
-        refused(span(st), why, "let it land at one place and copy it from there in the next round")
+        let why = "its pieces arrive in different orders at different destinations";
+        refused(span(st), why, "use one destination and copy from there in the next round")
     };
     let main = Nest::of(&landings[first]).ok_or_else(|| split(&landings[first]))?;
     let place = match main.adds {

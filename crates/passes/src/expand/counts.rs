@@ -26,8 +26,8 @@ impl Lower<'_> {
     ) -> Result<BufferId, Diagnostics> {
         let tables = c.counts.clone().and_then(|m| Some((m.transposed()?, m)));
         let Some((received, sent)) = tables else {
-            return Err(Diagnostic::error("E217", "a matrix of counts has rows and columns")
-                .primary(op.span, "for this all_to_all")
+            return Err(Diagnostic::error("E217", "a matrix of counts must have rows and columns")
+                .primary(op.span, "needed by this all_to_all")
                 .into());
         };
         let s = self.value(&format!("{}_src", op.name), lines.0, op.span);

@@ -366,7 +366,7 @@ impl Lower<'_> {
     pub(super) fn group(&self, op: &Op, c: &Collective) -> Result<(Axis, Expr), Diagnostics> {
         let axes: Option<Vec<Axis>> = c.axes().iter().map(|a| self.out.mesh.axis(a).cloned()).collect();
         let Some(axes) = axes else {
-            return Err(Diagnostic::error("E201", format!("there is no axis `{}`", c.axis))
+            return Err(Diagnostic::error("E201", format!("the mesh has no axis `{}`", c.axis))
                 .primary(op.span, "here")
                 .into());
         };
@@ -524,7 +524,7 @@ impl Lower<'_> {
         operands: Vec<(BufferId, Line)>,
     ) -> Result<(), Diagnostics> {
         let Some(using) = &c.using else {
-            return Err(Diagnostic::error("E901", format!("{} names no algorithm yet", c.name()))
+            return Err(Diagnostic::error("E901", format!("{} has no algorithm yet", c.name()))
                 .primary(op.span, "run `select` first")
                 .into());
         };
@@ -542,7 +542,12 @@ impl Lower<'_> {
         } else {
             return Err(Diagnostic::error(
                 "E022",
-                format!("`{}` runs over {axes} axes, `{}` has {}", using.alg, axis.name, parts.len().max(1)),
+                format!(
+                    "`{}` works on {axes} axes, and `{}` has {}",
+                    using.alg,
+                    axis.name,
+                    parts.len().max(1)
+                ),
             )
             .primary(at, "used here")
             .into());

@@ -127,7 +127,7 @@ pub fn is_total(lib: &Library, coll: CollId, root: Option<u64>) -> bool {
 /// The record of `expand`.
 pub static INFO: PassInfo = PassInfo {
     name: "expand",
-    summary: "Collectives become regions of transfers, local operations regions of their own",
+    summary: "Collectives become regions of transfers, and local operations become separate regions",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::EXPANDED,
     breaks: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),

@@ -18,28 +18,28 @@ pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagn
     found.list.extend(too_large(ty, span));
     let empty = ty.dims.iter().flat_map(|d| &d.cut).any(|c| c.axes.is_empty());
     if empty || ty.partial.as_ref().is_some_and(|p| p.1.is_empty()) {
-        let d = Diagnostic::error("E203", format!("`{ty}` names no axis where one belongs"));
-        found.push(d.primary(span, "an axis is missing"));
+        let d = Diagnostic::error("E203", format!("an axis is missing in `{ty}`"));
+        found.push(d.primary(span, "write an axis here"));
     }
     let mut jobs: Vec<(&Name, String)> = vec![];
     for (d, dim) in ty.dims.iter().enumerate() {
         jobs.extend(dim.cut.iter().flat_map(|c| &c.axes).map(|a| (a, format!("splits dimension {d}"))));
     }
     if let Some((op, axes)) = &ty.partial {
-        jobs.extend(axes.iter().map(|a| (a, format!("is a {op} still to be done"))));
+        jobs.extend(axes.iter().map(|a| (a, format!("is the axis of a pending {op}"))));
         if !ty.dtype.reduces() {
-            found.push(unreduced(ty).primary(span, "partial here"));
+            found.push(unreduced(ty).primary(span, "this type is partial"));
         }
     }
-    jobs.extend(ty.only.iter().map(|(c, a)| (a, format!("has only coordinate {c} hold it"))));
+    jobs.extend(ty.only.iter().map(|(c, a)| (a, format!("is the axis of `only({c}@..)`"))));
     for (i, (axis, job)) in jobs.iter().enumerate() {
         if mesh.axis(axis).is_none() {
             found.push(unknown_axis(mesh, axis, ty, span));
         } else if let Some((_, other)) = jobs[..i].iter().find(|j| j.0 == *axis) {
             found.push(
-                Diagnostic::error("E204", format!("`{ty}`: axis `{axis}` has two jobs"))
+                Diagnostic::error("E204", format!("`{ty}` uses axis `{axis}` twice"))
                     .primary(span, format!("`{axis}` {other}, and `{axis}` {job}"))
-                    .help("name each axis once in a type"),
+                    .help("a type can name each axis only once"),
             );
         }
     }
@@ -49,7 +49,7 @@ pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagn
     {
         found.push(
             Diagnostic::error("E205", format!("`{ty}`: axis `{axis}` has no coordinate {c}"))
-                .primary(span, format!("coordinates of `{axis}` are 0..{}", a.size)),
+                .primary(span, format!("the coordinates of `{axis}` are 0..{}", a.size)),
         );
     }
     found.list.len() == before
@@ -60,7 +60,7 @@ pub fn unknown_axis(mesh: &Mesh, axis: &str, what: &impl std::fmt::Display, span
     let axes: Vec<&str> = mesh.axes.iter().map(|a| a.name.as_str()).collect();
     let d = Diagnostic::error("E203", format!("`{what}`: the mesh has no axis `{axis}`"))
         .primary(span, "not an axis of the mesh")
-        .note(format!("axes of the mesh: {}", axes.join(", ")));
+        .note(format!("the axes of the mesh are {}", axes.join(", ")));
     match nearest(axis, axes) {
         Some(n) => d.help(format!("did you mean `{n}`?")),
         None => d,
@@ -73,8 +73,8 @@ pub fn too_large(ty: &TensorType, span: Span) -> Option<Diagnostic> {
     if elements.is_some_and(|n| n <= i64::MAX as u64 / 8) {
         return None;
     }
-    let d = Diagnostic::error("E215", format!("`{ty}` has more elements than any memory"));
-    Some(d.primary(span, "fewer than 2^60 are possible"))
+    let d = Diagnostic::error("E215", format!("`{ty}` has too many elements"));
+    Some(d.primary(span, "the limit is 2^60"))
 }
 
 /// Checks that a mesh has at least one rank and fewer than 2^32.
@@ -87,8 +87,8 @@ pub fn mesh_is_countable(mesh: &Mesh) -> Result<(), Diagnostic> {
         Some(n) if n <= u64::from(u32::MAX) => Ok(()),
         _ => {
             let sizes: Vec<String> = mesh.axes.iter().map(|a| format!("{} of {}", a.name, a.size)).collect();
-            Err(Diagnostic::error("E215", format!("a mesh of {} cannot be", sizes.join(", ")))
-                .primary(Span::NONE, "at least one rank, fewer than 2^32"))
+            Err(Diagnostic::error("E215", format!("invalid size of a mesh: {}", sizes.join(", ")))
+                .primary(Span::NONE, "a mesh needs at least one rank and fewer than 2^32"))
         }
     }
 }
@@ -115,7 +115,10 @@ pub fn canonical(mesh: &Mesh, ty: &TensorType) -> TensorType {
 /// Returns the error for a reduction of a type without arithmetic.
 pub(super) fn unreduced(ty: &TensorType) -> Diagnostic {
     no_arithmetic(ty.dtype).unwrap_or_else(|| {
-        Diagnostic::error("E206", format!("`{ty}`: {} values move and do not reduce", ty.dtype))
-            .help(format!("use {}", DType::computing()))
+        Diagnostic::error(
+            "E206",
+            format!("`{ty}` cannot be partial: kbc can move {} values but not reduce them", ty.dtype),
+        )
+        .help(format!("use {}", DType::computing()))
     })
 }

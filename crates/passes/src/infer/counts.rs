@@ -31,8 +31,8 @@ impl Typing<'_> {
         let ranks = self.mesh.axis(axis).map_or(1, |a| a.size);
         let value = self.graph.op(x.0).span;
         let wrong = |reason: String, fix: String| {
-            Diagnostic::error("E208", format!("all_to_all over `{axis}` of `{ty}`: {reason}"))
-                .primary(op.span, "the counts do not apply")
+            Diagnostic::error("E208", format!("all_to_all over `{axis}` of `{ty}` is not possible: {reason}"))
+                .primary(op.span, "the counts do not match the operand")
                 .secondary(value, format!("this is `{ty}`"))
                 .help(fix)
         };
@@ -53,28 +53,32 @@ impl Typing<'_> {
                 self.found.push(
                     Diagnostic::error(
                         "E217",
-                        format!("{} x {} counts for {ranks} ranks of `{axis}`", counts.rows(), counts.of()),
+                        format!(
+                            "the matrix of counts is {} x {}, and `{axis}` has {ranks} ranks",
+                            counts.rows(),
+                            counts.of()
+                        ),
                     )
-                    .primary(op.span, "a row for each rank, in it a number for each rank"),
+                    .primary(op.span, "write one row per rank, with one number per rank"),
                 );
                 return None;
             }
         };
         let fault = match ty.dims.first().and_then(|d| d.cut.as_ref()) {
             _ if ty.only.as_ref().is_some_and(|o| o.1 == *axis) => {
-                Some(("one coordinate holds all of it".to_owned(), "scatter it first".to_owned()))
+                Some(("one coordinate holds the whole value".to_owned(), "scatter it first".to_owned()))
             }
             Some(cut) if cut.axes.len() > 1 && cut.axes.contains(axis) => Some((
-                "dimension 0 is cut by several axes".into(),
-                format!("gather the others first, so that `{axis}` alone cuts it"),
+                "dimension 0 is split over several axes".into(),
+                format!("gather over the other axes first, so that only `{axis}` splits it"),
             )),
             Some(cut) if cut.axes.contains(axis) => None,
             _ if ty.dims.is_empty() => {
-                Some(("a number has no rows".into(), format!("its operand is like `{}`", example())))
+                Some(("a number has no rows".into(), format!("give it an operand such as `{}`", example())))
             }
             _ => Some((
-                format!("dimension 0 is not split over `{axis}`, and its rows are what the counts are of"),
-                format!("its operand is like `{}`", example()),
+                format!("the counts are of rows, and dimension 0 is not split over `{axis}`"),
+                format!("give it an operand such as `{}`", example()),
             )),
         };
         if let Some((reason, fix)) = fault {
@@ -85,13 +89,13 @@ impl Typing<'_> {
         let sums = counts.totals();
         if let Some(s) = (0..have.len()).find(|s| have[*s] != sums[*s]) {
             let reason = format!(
-                "rank {s} has {} rows, and its counts {} are {}",
+                "rank {s} has {} rows, and its counts {} add up to {}",
                 have[s],
                 listed(&counts.lengths(s as u64)),
                 sums[s]
             );
             let fix = format!(
-                "sums of the rows are {}: an operand like `{}` has as many",
+                "the rows of the matrix add up to {}: give it an operand such as `{}`",
                 listed(&sums),
                 example()
             );

@@ -38,12 +38,16 @@ impl Typing<'_> {
         let sizes = match result_of(&op.kind, &known) {
             Ok(made) => made?.1,
             Err(why) => {
-                let mut d = Diagnostic::error("E571", format!("a grouped product that does not fit: {why}"))
-                    .primary(op.span, "this one");
+                let mut d = Diagnostic::error(
+                    "E571",
+                    format!("the operands of this grouped matmul do not match: {why}"),
+                )
+                .primary(op.span, "here");
                 for (id, ty) in operands {
                     d = d.secondary(self.graph.op(*id).span, format!("this is `{ty}`"));
                 }
-                self.found.push(d.help("rows [T, D], matrices [G, D, F], and counts that add up to T"));
+                self.found
+                    .push(d.help("it needs rows [T, D], matrices [G, D, F] and counts that add up to T"));
                 return None;
             }
         };
@@ -97,7 +101,7 @@ impl Typing<'_> {
         if best.is_none() {
             self.found.push(
                 Diagnostic::error("E209", format!("no common placement for `{}` and `{}`", x.1, w.1))
-                    .primary(op.span, "these cannot meet here")
+                    .primary(op.span, "no placement works for both operands")
                     .help("give one of them another placement with `let name: TYPE = ..`"),
             );
         }

@@ -45,8 +45,11 @@ impl Typing<'_> {
         let Some(groups) = Groups::over(self.mesh, &c.axes()) else {
             let names: Vec<String> = c.axes().iter().map(ToString::to_string).collect();
             self.found.push(
-                Diagnostic::error("E546", format!("the mesh has no group over ({})", names.join(", ")))
-                    .primary(op.span, "axes of the mesh, each once"),
+                Diagnostic::error(
+                    "E546",
+                    format!("({}) does not name a group of the mesh", names.join(", ")),
+                )
+                .primary(op.span, "write axes of the mesh, each at most once"),
             );
             return None;
         };
@@ -57,15 +60,22 @@ impl Typing<'_> {
         places.dedup();
         if let Some(root) = c.root.filter(|r| *r >= p) {
             self.found.push(
-                Diagnostic::error("E547", format!("{} from place {root} of groups of {p} ranks", c.name()))
-                    .primary(op.span, format!("places are 0..{p}")),
+                Diagnostic::error(
+                    "E547",
+                    format!("{} has root {root}, and its groups have {p} ranks", c.name()),
+                )
+                .primary(op.span, format!("valid roots: 0..{p}")),
             );
             return None;
         }
         if let Some(red) = c.red.filter(|_| !x.1.dtype.reduces()) {
             let d = no_arithmetic(x.1.dtype).unwrap_or_else(|| {
-                let what =
-                    format!("{} {red} of `{}`: {} values move and do not reduce", c.name(), x.1, x.1.dtype);
+                let what = format!(
+                    "{} {red} of `{}`: kbc can move {} values but not reduce them",
+                    c.name(),
+                    x.1,
+                    x.1.dtype
+                );
                 Diagnostic::error("E206", what).help(format!("cast it to {}", DType::computing()))
             });
             self.found
@@ -80,9 +90,12 @@ impl Typing<'_> {
             Err(why) => {
                 let ty: &TensorType = &x.1;
                 self.found.push(
-                    Diagnostic::error("E547", format!("{} of `{ty}` over {p} ranks: {why}", c.name()))
-                        .primary(op.span, format!("{} does not apply", c.name()))
-                        .secondary(value, format!("this is `{ty}`")),
+                    Diagnostic::error(
+                        "E547",
+                        format!("{} of `{ty}` over {p} ranks is not possible: {why}", c.name()),
+                    )
+                    .primary(op.span, format!("{} is not possible here", c.name()))
+                    .secondary(value, format!("this is `{ty}`")),
                 );
                 None
             }

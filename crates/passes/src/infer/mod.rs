@@ -325,8 +325,8 @@ impl Typing<'_> {
                 }
                 None => {
                     self.found.push(
-                        Diagnostic::error("E211", format!("%{}: there is no input {i}", op.name))
-                            .primary(op.span, "not declared"),
+                        Diagnostic::error("E211", format!("%{}: input {i} does not exist", op.name))
+                            .primary(op.span, "no such input is declared"),
                     );
                     None
                 }
@@ -404,10 +404,13 @@ impl Typing<'_> {
             self.found.push(
                 Diagnostic::error(
                     "E212",
-                    format!("`using: {}` on a slice, which does not communicate", using.alg),
+                    format!("`using: {}` has no effect on a slice, which does not communicate", using.alg),
                 )
-                .primary(if using.span.is_none() { op.span } else { using.span }, "no algorithm is needed")
-                .help("leave `using:` out"),
+                .primary(
+                    if using.span.is_none() { op.span } else { using.span },
+                    "a slice needs no algorithm",
+                )
+                .help("remove `using:`"),
             );
             return None;
         }
@@ -452,9 +455,9 @@ impl Typing<'_> {
                 self.found.push(
                     Diagnostic::error(
                         "E208",
-                        format!("{name} over `{}` of `{}`: {}", c.axis, x.1, why.reason),
+                        format!("{name} over `{}` of `{}` is not possible: {}", c.axis, x.1, why.reason),
                     )
-                    .primary(op.span, format!("{name} does not apply"))
+                    .primary(op.span, format!("{name} is not possible here"))
                     .secondary(self.graph.op(x.0).span, format!("this is `{}`", x.1))
                     .help(why.fix),
                 );
@@ -475,26 +478,25 @@ impl Typing<'_> {
         }
         let help = match (&want.partial, &want.only) {
             (Some((op, _)), _) if x.1.partial.as_ref().is_some_and(|p| p.0 != *op) => {
-                "what is left to do cannot be exchanged for something else; leave `partial` out, or write the same".into()
+                "the pending reduction cannot be replaced by another one; remove `partial`, or write the same reduction".into()
             }
             (Some((op, axes)), _) if !reshard::same_partial(&x.1, want) => {
                 let axis = axes.iter().find(|a| !reshard::partial_over(&x.1, a)).map_or("", |a| a.as_str());
                 format!(
-                    "over `{axis}` nothing is left to {op}: only a {op} over a split dimension leaves a partial value; \
-                     leave `partial` out"
+                    "no {op} is pending over `{axis}`: only a {op} over a split dimension gives a partial value; remove `partial`"
                 )
             }
             (_, Some((c, axis))) => match &x.1.only {
-                Some((d, other)) => format!("coordinate {d} of `{other}` holds it, and no collective hands it to one other"),
+                Some((d, other)) => format!("coordinate {d} of `{other}` holds the value, and no collective moves it to a single other coordinate"),
                 None => format!(
-                    "every coordinate of `{axis}` has it, nothing can be taken from them; leave `only({c}@{axis})` out"
+                    "every coordinate of `{axis}` holds the value; remove `only({c}@{axis})`"
                 ),
             },
-            _ => "no sequence of collectives leads there".into(),
+            _ => "no sequence of collectives leads from one placement to the other".into(),
         };
         self.found.push(
             Diagnostic::error("E209", format!("`{}` cannot become `{want}`", x.1))
-                .primary(asked, format!("wanted `{want}`"))
+                .primary(asked, format!("expected `{want}`"))
                 .secondary(value, format!("this is `{}`", x.1))
                 .help(help),
         );

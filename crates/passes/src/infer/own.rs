@@ -59,7 +59,7 @@ impl Typing<'_> {
         let decl = self.library.collective(coll);
         let rooted = match (&decl.root, c.root) {
             (Some((from, _)), None) => Some(format!("add `{}:`", if *from { "from" } else { "to" })),
-            (None, Some(_)) => Some("leave the root out".to_owned()),
+            (None, Some(_)) => Some("remove the root".to_owned()),
             _ => None,
         };
         if let Some(help) = rooted {
@@ -86,21 +86,24 @@ impl Typing<'_> {
         let (name, axis, ty) = (c.name(), &c.axis, &x.1);
         let wrong = |reason: String, fix: String| {
             Box::new(
-                Diagnostic::error("E208", format!("{name} over `{axis}` of `{ty}`: {reason}"))
-                    .primary(op.span, format!("{name} does not apply"))
-                    .secondary(self.graph.op(x.0).span, format!("this is `{ty}`"))
-                    .help(fix),
+                Diagnostic::error(
+                    "E208",
+                    format!("{name} over `{axis}` of `{ty}` is not possible: {reason}"),
+                )
+                .primary(op.span, format!("{name} is not possible here"))
+                .secondary(self.graph.op(x.0).span, format!("this is `{ty}`"))
+                .help(fix),
             )
         };
         let ranks = self.mesh.axis(axis).map_or(1, |a| a.size);
         if c.root.is_some_and(|r| r >= ranks) {
             return Err(wrong(
-                format!("there is no rank {}", c.root.unwrap_or(0)),
-                format!("ranks are 0..{ranks}"),
+                format!("rank {} does not exist", c.root.unwrap_or(0)),
+                format!("valid ranks: 0..{ranks}"),
             ));
         }
         if promise.red.is_some() && !ty.dtype.reduces() {
-            return Err(Box::new(unreduced(ty).primary(op.span, format!("{name} adds"))));
+            return Err(Box::new(unreduced(ty).primary(op.span, format!("{name} reduces"))));
         }
         let example = |d: usize| {
             let mut one = ty.erased();
@@ -116,30 +119,32 @@ impl Typing<'_> {
                 false => example(c.dim.unwrap_or(0).min(ty.dims.len() - 1)),
             };
             return Err(wrong(
-                "no dimension is split over it, and each rank's part is what it works on".into(),
+                "it works on the parts of a split dimension, and no dimension is split over this axis".into(),
                 fix,
             ));
         };
         if let Some(asked) = c.dim.filter(|d| *d != dim) {
             return Err(wrong(
                 format!("dimension {asked} is not split over `{axis}`"),
-                format!("it is dimension {dim}"),
+                format!("dimension {dim} is"),
             ));
         }
         if ty.dims[dim].cut.as_ref().is_some_and(|cut| cut.axes.len() > 1) {
             return Err(wrong(
-                format!("dimension {dim} is cut by several axes"),
-                format!("gather the others first, so that `{axis}` alone cuts it"),
+                format!("dimension {dim} is split over several axes"),
+                format!("gather over the other axes first, so that only `{axis}` splits it"),
             ));
         }
         if let Some(CutRule::Lengths(l)) = ty.dims[dim].cut.as_ref().map(|cut| &cut.rule) {
             return Err(wrong(
-                format!("the parts of dimension {dim} have lengths of their own, {l}"),
-                format!("what changes places must be as long as what it replaces: cut it evenly, `@{axis}`"),
+                format!("the parts of dimension {dim} have explicit lengths, {l}"),
+                format!(
+                    "parts that change places must have equal lengths: split the dimension evenly, `@{axis}`"
+                ),
             ));
         }
         let both = sides(promise).map_err(|why| {
-            let mut d = wrong(why, "a collective of a program takes one value and gives one".into());
+            let mut d = wrong(why, "in a program, a collective must have one input and one output".into());
             if let Ok(coll) = self.library.find_collective(op.span.file, name, op.span) {
                 let at = self.library.collective(coll).name.span;
                 *d = d.clone().secondary(at, "declared here");
@@ -152,7 +157,7 @@ impl Typing<'_> {
             Err(why) => Err(wrong(
                 why,
                 format!(
-                    "what changes places must be as long as what it replaces: use a size that {ranks} divides"
+                    "parts that change places must have equal lengths: use a size that is divisible by {ranks}"
                 ),
             )),
         }

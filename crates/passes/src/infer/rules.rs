@@ -78,15 +78,15 @@ impl Typing<'_> {
         }
         if widen && !dtype.is_float() {
             self.found.push(
-                Diagnostic::error("E206", format!("`accumulate: f32` in a matmul of {dtype}"))
+                Diagnostic::error("E206", format!("`accumulate: f32` does not apply to a matmul of {dtype}"))
                     .primary(op.span, format!("a matmul of {dtype} accumulates in {dtype}"))
-                    .help("leave it out, or cast the operands to f32"),
+                    .help("remove the option, or cast the operands to f32"),
             );
             return None;
         }
         let (ra, rb) = (a.1.dims.len(), b.1.dims.len());
         if ra < 2 || rb < 2 {
-            self.shapes_differ(op, operands, "matmul wants at least two dimensions: [.., M, K] x [.., K, N]");
+            self.shapes_differ(op, operands, "matmul needs at least two dimensions: [.., M, K] x [.., K, N]");
             return None;
         }
         if a.1.dims[ra - 1].size != b.1.dims[rb - 2].size {
@@ -94,7 +94,7 @@ impl Typing<'_> {
             self.shapes_differ(
                 op,
                 operands,
-                &format!("[.., M, K] x [.., K, N] has K = {k} on the left, {l} on the right"),
+                &format!("in [.., M, K] x [.., K, N], K is {k} on the left and {l} on the right"),
             );
             return None;
         }
@@ -180,7 +180,8 @@ impl Typing<'_> {
             return None;
         }
         if let Err(why) = f.fault() {
-            let d = Diagnostic::error("E570", format!("elements that their type does not have: {why}"));
+            let d =
+                Diagnostic::error("E570", format!("the element type cannot represent these elements: {why}"));
             self.found.push(
                 d.primary(op.span, "here").help("write `type:` with a wider type, and cast the result"),
             );
@@ -214,9 +215,9 @@ impl Typing<'_> {
             self.found.push(
                 Diagnostic::error(
                     "E201",
-                    format!("{red} of no elements: `{ty}` has size 0 in dimension {dim}"),
+                    format!("{red} of an empty dimension: `{ty}` has size 0 in dimension {dim}"),
                 )
-                .primary(op.span, "has no value"),
+                .primary(op.span, "the result is undefined"),
             );
             return None;
         }
@@ -289,7 +290,7 @@ impl Typing<'_> {
             let types: Vec<String> = operands.iter().map(|o| format!("`{}`", o.1)).collect();
             self.found.push(
                 Diagnostic::error("E209", format!("no common placement for {}", types.join(" and ")))
-                    .primary(op.span, "these cannot meet here")
+                    .primary(op.span, "no placement works for all operands")
                     .help("give one of them another placement with `let name: TYPE = ..`"),
             );
             return None;
@@ -329,11 +330,11 @@ impl Typing<'_> {
         let other = odd.1.dtype;
         let (wide, narrow) = if rank_of(first) >= rank_of(other) { (first, other) } else { (other, first) };
         let mut d = Diagnostic::error("E202", format!("element types differ: {first} and {other}"))
-            .primary(op.span, "operands of one operation have one element type");
+            .primary(op.span, "the operands of an operation must have the same element type");
         for (id, ty) in operands {
             d = d.secondary(self.graph.op(*id).span, format!("this is `{ty}`"));
         }
-        self.found.push(d.help(format!("cast the {narrow} one: `{wide}(..)`")));
+        self.found.push(d.help(format!("cast the {narrow} operand: `{wide}(..)`")));
         None
     }
 
@@ -347,13 +348,17 @@ impl Typing<'_> {
             return false;
         }
         if !dtype.reduces() {
-            self.found
-                .push(refuse(format!("{dtype} values move and do not compute"), "cast to f32 or i32 first"));
+            self.found.push(refuse(
+                format!("kbc can move {dtype} values but not compute with them"),
+                "cast to f32 or i32 first",
+            ));
             return false;
         }
         if let Some(f) = body.filter(|_| !dtype.is_float()).and_then(linear::float_function) {
-            self.found
-                .push(refuse(format!("`{}` of {dtype} values", f.name()), "cast to f32 first: `f32(..)`"));
+            self.found.push(refuse(
+                format!("`{}` is not defined for {dtype} values", f.name()),
+                "cast to f32 first: `f32(..)`",
+            ));
             return false;
         }
         true
@@ -370,17 +375,17 @@ impl Typing<'_> {
             let k = c.axes.iter().filter_map(|a| self.mesh.axis(a)).map(|a| a.size).product();
             let all: Vec<String> =
                 (0..=k).take(6).map(|i| c.rule.boundary(x.size, i, k).to_string()).collect();
-            format!("cut at {}{}", all.join(", "), if k > 5 { ", .." } else { "" })
+            format!("split at {}{}", all.join(", "), if k > 5 { ", .." } else { "" })
         };
         self.found.push(
             Diagnostic::error(
                 "E207",
                 format!(
-                    "the contracted dimension is cut in two ways: `{}@{cx}` and `{}@{cy}`",
+                    "the contracted dimension is split in two ways: `{}@{cx}` and `{}@{cy}`",
                     x.size, y.size
                 ),
             )
-            .primary(op.span, "each rank would multiply columns with rows of another number")
+            .primary(op.span, "on each rank, the number of columns would differ from the number of rows")
             .secondary(self.graph.op(a.0).span, format!("`{}`: {}", a.1, bounds(cx)))
             .secondary(self.graph.op(b.0).span, format!("`{}`: {}", b.1, bounds(cy)))
             .help(format!("write both with `@{cx}` or both with `@{cy}`")),
@@ -401,7 +406,7 @@ impl Typing<'_> {
     pub(super) fn malformed(&mut self, op: &Op, wanted: usize, got: usize) {
         self.found.push(
             Diagnostic::error("E211", format!("%{} has {got} operands", op.name))
-                .primary(op.span, format!("wanted {wanted}")),
+                .primary(op.span, format!("expected {wanted}")),
         );
     }
 }
@@ -414,7 +419,7 @@ pub fn no_dimension(op: &Op, dim: usize, ty: &TensorType) -> Diagnostic {
         if n == 0 {
             "it has no dimensions".into()
         } else {
-            format!("its dimensions are 0..{n}, counted from the left")
+            format!("the dimensions are 0..{n}, counted from the left")
         },
     )
 }
@@ -426,8 +431,8 @@ pub fn not_that_tensor(ty: &TensorType, value: Span, want: &TensorType, asked: S
         () if ty.dtype != want.dtype => ("E202", "element types differ"),
         () => return None,
     };
-    let d = Diagnostic::error(code, format!("{what}: `{ty}` where `{want}` is asked for"))
-        .primary(asked, format!("wanted `{want}`"))
+    let d = Diagnostic::error(code, format!("{what}: expected `{want}`, found `{ty}`"))
+        .primary(asked, format!("expected `{want}`"))
         .secondary(value, format!("this is `{ty}`"));
     Some(if code == "E202" { d.help(format!("cast it: `{}(..)`", want.dtype)) } else { d })
 }
@@ -436,9 +441,12 @@ pub fn not_that_tensor(ty: &TensorType, value: Span, want: &TensorType, asked: S
 pub(super) fn no_arithmetic(dtype: DType) -> Option<Diagnostic> {
     let why = dtype.scaled()?;
     Some(
-        Diagnostic::error("E235", format!("{dtype} values move and convert, and do not compute"))
-            .note(why)
-            .help("compute in a wider type, `f32(..)`, and cast the result back"),
+        Diagnostic::error(
+            "E235",
+            format!("kbc can move and convert {dtype} values, but not compute with them"),
+        )
+        .note(why)
+        .help("compute in a wider type, `f32(..)`, and cast the result back"),
     )
 }
 

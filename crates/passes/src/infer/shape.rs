@@ -29,7 +29,7 @@ impl Typing<'_> {
             Ok(sizes) => sizes,
             Err(why) => {
                 let types: Vec<String> = operands.iter().map(|o| format!("`{}`", o.1)).collect();
-                let what = format!("{} of {}: {why}", s.name(), types.join(", "));
+                let what = format!("{} of {} is not possible: {why}", s.name(), types.join(", "));
                 let mut d = Diagnostic::error("E201", what).primary(op.span, "this does not fit its operand");
                 for (id, ty) in operands {
                     d = d.secondary(self.graph.op(*id).span, format!("this is `{ty}`"));
@@ -39,8 +39,9 @@ impl Typing<'_> {
             }
         };
         if let Err(why) = s.has_number(dtype) {
-            let d = Diagnostic::error("E570", format!("elements that their type does not have: {why}"));
-            self.found.push(d.primary(op.span, "here").help("cast the operand before"));
+            let d =
+                Diagnostic::error("E570", format!("the element type cannot represent these elements: {why}"));
+            self.found.push(d.primary(op.span, "here").help("cast the operand first"));
             return None;
         }
         let result = self.whole(op, dtype, &sizes)?;
@@ -85,10 +86,10 @@ impl Typing<'_> {
         }
         if best.is_none() {
             self.found.push(
-                Diagnostic::error("E209", format!("`{ty}` has no placement that goes through {}", s.name()))
-                    .primary(op.span, "this dimension must be whole here")
+                Diagnostic::error("E209", format!("no placement of `{ty}` is possible with {}", s.name()))
+                    .primary(op.span, "a dimension must not be split here")
                     .secondary(self.graph.op(x.0).span, format!("this is `{ty}`"))
-                    .help(format!("give it one before: `let name: {} = ..`", ty.erased())),
+                    .help(format!("give the operand a placement first: `let name: {} = ..`", ty.erased())),
             );
         }
         best.map(|b| b.1)

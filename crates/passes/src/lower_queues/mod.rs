@@ -93,7 +93,7 @@ use kbc_ir::{Module, Name, Props};
 /// The record of `lower-queues`.
 pub static INFO: PassInfo = PassInfo {
     name: "lower-queues",
-    summary: "Queues become windows with explicit credits, for targets without them",
+    summary: "Queues become windows with explicit credits, for targets without queues",
     requires: Props::EXPANDED.with(Props::SYNCHRONIZED),
     gives: Props::ALLOCATED,
     breaks: Props::NONE,
@@ -129,9 +129,9 @@ impl Pass for LowerQueues {
 
 /// Returns the error E376.
 fn refused(span: Span, why: &str) -> Diagnostic {
-    Diagnostic::error("E376", format!("messages that cannot be counted: {why}"))
+    Diagnostic::error("E376", format!("the messages of this queue cannot be numbered: {why}"))
         .primary(span, "here")
-        .help("run it where there are queues: in the simulator")
+        .help("run this schedule on a machine with queues, in the simulator")
 }
 
 /// The slots and counters of a lowered queue.

@@ -61,7 +61,7 @@ fn role<'s>(
             RankSet::Where(e) => match e.eval(&Values { env, tables: &s.tables }) {
                 Ok(v) => v != 0,
                 Err(_) => {
-                    return Err(refused(r.span, "who has a role depends on more than the region's ranks"));
+                    return Err(refused(r.span, "the condition of a role depends on more than the rank"));
                 }
             },
         };
@@ -93,7 +93,7 @@ impl Writer<'_> {
     /// one.
     fn count(&mut self, span: Span) -> Result<(), Diagnostic> {
         let Some(left) = self.left.checked_sub(1) else {
-            let why = format!("written out a rank they are more than {MOST} operations");
+            let why = format!("separate code for every rank would exceed {MOST} operations");
             return Err(refused(span, &why));
         };
         *self.left = left;
@@ -120,7 +120,10 @@ impl Writer<'_> {
                             }
                         }
                         None if queued(body) => {
-                            return Err(refused(span(body), "how often a loop runs depends on the call"));
+                            return Err(refused(
+                                span(body),
+                                "the number of iterations of a loop depends on the call",
+                            ));
                         }
                         None => out.push(SStmt::For {
                             var: var.clone(),
@@ -133,7 +136,7 @@ impl Writer<'_> {
                 SStmt::If { cond, then, other } => match self.value(cond) {
                     Some(v) => out.extend(self.list(if v != 0 { then } else { other })?),
                     None if queued(then) || queued(other) => {
-                        return Err(refused(span(then), "they are under a condition on the call"));
+                        return Err(refused(span(then), "they depend on a condition on the call"));
                     }
                     None => out.push(SStmt::If {
                         cond: self.known(cond),

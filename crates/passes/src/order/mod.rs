@@ -46,10 +46,10 @@ impl Policy {
     /// Returns the name that reports use.
     pub fn name(self) -> String {
         match self {
-            Policy::PerMessage => "one slot a message".into(),
-            Policy::Alternate => "two slots a message".into(),
-            Policy::Slots(1) => "1 slot a channel".into(),
-            Policy::Slots(k) => format!("{k} slots a channel"),
+            Policy::PerMessage => "one slot per message".into(),
+            Policy::Alternate => "two slots per message".into(),
+            Policy::Slots(1) => "1 slot per channel".into(),
+            Policy::Slots(k) => format!("{k} slots per channel"),
             Policy::Direct => "direct placement".into(),
             Policy::Pull => "pull".into(),
         }

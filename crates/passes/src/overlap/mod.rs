@@ -94,13 +94,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The record of `overlap`.
 pub static INFO: PassInfo = PassInfo {
     name: "overlap",
-    summary: "collectives run beside local work: streams, issue order, products in pieces with their collective",
+    summary: "collectives run in parallel with local work: streams, issue order, matmuls split together with their collective",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::SELECTED,
     breaks: Props::NONE,
     options: &[PassOption {
         name: "tasks",
-        summary: "no streams: what is asked for is cut, in an order in which products and collectives that are tasks of their own run beside each other",
+        summary: "no streams: the requested pieces are ordered so that matmuls and collectives can run in parallel as separate tasks",
         kind: OptionKind::Flag,
         default: "false",
     }],
@@ -283,7 +283,7 @@ impl Planner<'_> {
             let Some(using) = c.using.as_ref().filter(|_| c.kind != CollKind::Slice) else { continue };
             let want = pieces::asked(using);
             let site = match host {
-                true => Err("the host does something between the operations, in the order of the text"),
+                true => Err("host statements between the operations fix their order"),
                 false => Site::of(graph, self.mesh, id),
             };
             let mut looked = Looked {
@@ -298,12 +298,17 @@ impl Planner<'_> {
                 (Some(1), _) => {}
                 (Some(k), Ok(site)) if k <= MOST.min(site.most(graph, self.mesh)) => looked.pieces = k,
                 (Some(k), site) => {
-                    let most = |s: &Site| format!("at most {} pieces", MOST.min(s.most(graph, self.mesh)));
+                    let most = |s: &Site| {
+                        format!("at most {} pieces are possible", MOST.min(s.most(graph, self.mesh)))
+                    };
                     let why = site.as_ref().map_or_else(|w| (*w).to_owned(), most);
-                    let d = Diagnostic::error("E580", format!("{} is not cut into {k} pieces", c.name()))
-                        .primary(if using.span.is_none() { op.span } else { using.span }, why)
-                        .secondary(op.span, "for this collective")
-                        .help("leave `overlap` out; it never changes what the program means");
+                    let d = Diagnostic::error(
+                        "E580",
+                        format!("this {} cannot be split into {k} pieces together with a matmul", c.name()),
+                    )
+                    .primary(if using.span.is_none() { op.span } else { using.span }, why)
+                    .secondary(op.span, "this collective")
+                    .help("remove `overlap`; it does not change the result of the program");
                     return Err(graph.told(id, d).into());
                 }
                 (None, Ok(site)) if !self.tasks => {

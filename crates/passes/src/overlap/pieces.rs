@@ -62,17 +62,19 @@ impl Site {
         match c.kind {
             CollKind::AllReduce | CollKind::ReduceScatter => Site::made(graph, c, coll),
             CollKind::AllGather => Site::used(graph, mesh, c, coll),
-            _ => Err("an all_reduce, a reduce_scatter or an all_gather is cut with a product"),
+            _ => Err(
+                "only an all_reduce, a reduce_scatter or an all_gather can be split together with a matmul",
+            ),
         }
     }
 
     fn made(graph: &Graph, c: &Collective, coll: OpId) -> Result<Site, &'static str> {
         let product = graph.operands(coll).first().copied().ok_or("it has no operand")?;
         if !matches!(graph.op(product).kind, OpKind::Matmul { .. }) {
-            return Err("its value is not made by a matmul");
+            return Err("its operand is not the result of a matmul");
         }
         if graph.users(product).len() > 1 {
-            return Err("the product has other users");
+            return Err("the result of the matmul has other users");
         }
         let [Some(made), Some(result)] = [&graph.op(product).ty, &graph.op(coll).ty] else {
             return Err("it has no type yet");

@@ -33,9 +33,9 @@ pub(super) fn legal(
     let Some(sizes) = sizes_on(decl, axis) else {
         let has = match axis.parts.len() {
             0 | 1 => "is one axis".to_owned(),
-            n => format!("has {n} parts"),
+            n => format!("has {n} axes"),
         };
-        return Err(format!("works on {} axes, `{}` {has}", decl.axes.len(), axis.name));
+        return Err(format!("it works on {} axes, and `{}` {has}", decl.axes.len(), axis.name));
     };
     let root = root.map(|r| coordinates(&sizes, r as i64));
     let call = Call { alg, sizes, root, args };
@@ -109,7 +109,7 @@ pub fn bind(
             Diagnostic::error(code, format!("`{}` does not fit `{}` of {}", using.alg, axis.name, axis.size))
                 .primary(span, why)
                 .secondary(place, "the algorithm");
-        if fits.is_empty() { d } else { d.help(format!("these fit: {}", fits.join(", "))) }
+        if fits.is_empty() { d } else { d.help(format!("algorithms that fit: {}", fits.join(", "))) }
     })
 }
 
@@ -134,8 +134,8 @@ fn parameter(
                 UsingArg::Int(v) => v.to_string(),
                 UsingArg::Name(n) => n.to_string(),
             };
-            Err(Diagnostic::error("E006", format!("parameter `{}` is {kind}", name.node))
-                .primary(span, format!("`{got}` is given"))
+            Err(Diagnostic::error("E006", format!("parameter `{}` must be {kind}", name.node))
+                .primary(span, format!("this is `{got}`"))
                 .secondary(name.span, "the parameter"))
         }
     }

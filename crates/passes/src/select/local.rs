@@ -54,12 +54,12 @@ fn choose(
     let operand = g.operands(id).first().and_then(|o| g.op(*o).ty.clone());
     let (Some(from), Some(to)) = (operand, &op.ty) else {
         return Err(Diagnostic::error("E901", format!("%{} or its operand has no type", op.name))
-            .primary(op.span, "wanted here")
+            .primary(op.span, "needed here")
             .help("run `infer` first"));
     };
     let (mesh, axis) = joined(chooser.mesh, &c.axes()).ok_or_else(|| {
-        Diagnostic::error("E546", format!("{} runs over what are no neighbours among the axes", c.name()))
-            .primary(op.span, "axes that stand beside each other in the mesh, in its order")
+        Diagnostic::error("E546", format!("{} runs over axes that are not adjacent in the mesh", c.name()))
+            .primary(op.span, "write adjacent axes, in the order of the mesh")
     })?;
     let (from, to) = lifted(c, std::slice::from_ref(&axis.name), axis.size, &from, to);
     let alone = Collective { axis: axis.name.clone(), joined: vec![], ..c.clone() };

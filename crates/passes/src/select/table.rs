@@ -104,10 +104,10 @@ impl fmt::Display for SelectTable {
             if i > 0 {
                 writeln!(f)?;
             }
-            let why = if e.asked { "asked for" } else { "the cheapest" };
+            let why = if e.asked { "requested" } else { "the cheapest" };
             writeln!(
                 f,
-                "%{} = {} over {} of {}, {} bytes a rank: {} ({why})",
+                "%{} = {} over {} of {}, {} bytes per rank: {} ({why})",
                 e.value, e.kind, e.axis, e.ranks, e.bytes, e.chosen
             )?;
             if let Some(t) = &e.transfers {
@@ -127,11 +127,11 @@ impl fmt::Display for SelectTable {
                             Method::Rounds => writeln!(f)?,
                             Method::SomeGroups(k, n) => writeln!(f, "  ({k} of {n} groups)")?,
                             Method::Continued(p) => {
-                                writeln!(f, "  (continued from {}, {} and {} ranks)", p[0], p[1], p[2])?;
+                                writeln!(f, "  (extrapolated from {}, {} and {} ranks)", p[0], p[1], p[2])?;
                             }
                         }
                     }
-                    Verdict::Unpriced => writeln!(f, "asked for, not priced")?,
+                    Verdict::Unpriced => writeln!(f, "requested, without an estimate")?,
                     Verdict::Rejected(why) => writeln!(f, "rejected: {why}")?,
                 }
             }

@@ -419,5 +419,5 @@ pub trait Domain<'a>: Sized {
 
 /// Makes the error for a line that is cut into less than one part.
 pub(crate) fn no_parts(count: i64, span: Span, label: &str) -> Diagnostic {
-    Diagnostic::error("E028", format!("a line cannot be cut in {count} parts")).primary(span, label)
+    Diagnostic::error("E028", format!("a buffer cannot be divided into {count} parts")).primary(span, label)
 }

@@ -43,16 +43,16 @@ pub fn slice<'a, D: Domain<'a>>(
                     None => buffer.chunks.clone(),
                 };
                 if let Some(k) = d.evaluator().values.known(&count).filter(|k| *k < 1) {
-                    let e = no_parts(k, span, "here").help("`of` at least 1");
+                    let e = no_parts(k, span, "here").help("the number after `of` must be at least 1");
                     return Err(d.located(f, here, Box::new(e)));
                 }
                 let chosen = Chosen { index, len: len.as_ref(), gens: gens.as_ref() };
                 (d.chunks(f, here, chosen, &count, span)?, count)
             }
             SelectorKind::All | SelectorKind::Part { .. } => {
-                let e = Diagnostic::error("E028", "a further selector must say `of`")
-                    .primary(span, "part of how many?")
-                    .help("write `[i of n]`");
+                let e = Diagnostic::error("E028", "the second and every later selector needs `of`")
+                    .primary(span, "the number of parts is missing")
+                    .help("write `[i of n]`: part i of n of each chunk that the selectors before it select");
                 return Err(d.located(f, here, Box::new(e)));
             }
         };

@@ -53,7 +53,7 @@ pub fn run<'a, D: Domain<'a>>(d: &mut D, mut s: Start<'a, D>) -> Outcome<'a, D, 
         Some(e) => {
             let chunks = d.evaluator().int(e, &heads)?;
             if let Some(k) = values.known(&chunks).filter(|k| *k < 1) {
-                let e = no_parts(k, e.span, "`chunks` at least 1");
+                let e = no_parts(k, e.span, "`chunks` must be at least 1");
                 let e = used.iter().fold(e, |e, at| e.secondary(*at, "used here"));
                 return Err(Box::new(e).into());
             }
@@ -85,9 +85,9 @@ fn unfit<V: Values>(
     applied: bool,
 ) -> Fault {
     let sizes: Vec<String> = names.iter().map(|(n, v)| format!("{n} = {}", values.show(v))).collect();
-    let mut d = Diagnostic::error("E024", format!("`{}` is not made for this shape", decl.name.node))
+    let mut d = Diagnostic::error("E024", format!("`{}` is not defined for this shape", decl.name.node))
         .primary(cond.span, format!("false for {}", sizes.join(", ")))
-        .help("use another algorithm here, or other sizes");
+        .help("use another algorithm, or sizes for which the condition is true");
     if let Some(at) = used {
         d = d.secondary(at, if applied { "in this apply" } else { "used here" });
     }
@@ -112,8 +112,8 @@ fn parameters<'a, D: Domain<'a>>(
             Some((_, v)) => {
                 if values.as_algorithm(v).is_some() != is_alg {
                     let kind = if is_alg { "an algorithm" } else { "a number" };
-                    let e = Diagnostic::error("E006", format!("parameter `{}` is {kind}", name.node))
-                        .primary(name.span, format!("{} is given", values.show(v)));
+                    let e = Diagnostic::error("E006", format!("parameter `{}` must be {kind}", name.node))
+                        .primary(name.span, format!("this is {}", values.show(v)));
                     return Err(Box::new(e).into());
                 }
                 v.clone()
@@ -294,10 +294,14 @@ fn apply<'a, D: Domain<'a>>(
     let promise = lib.collective(coll);
     root_fits(promise, a.root.is_some(), span).map_err(|e| d.located(f, here, e))?;
     if promise.buffers.len() != 1 + usize::from(a.to.is_some()) {
-        let title = format!("`{}` works on {} buffers", a.coll.node, promise.buffers.len());
+        let title = format!(
+            "`{}` works on {} buffers, and another number is given",
+            a.coll.node,
+            promise.buffers.len()
+        );
         let e = Diagnostic::error("E027", title)
-            .primary(a.on.span, "another number is given")
-            .help("`on S` for one, `on S -> T` for two");
+            .primary(a.on.span, "wrong number of buffers")
+            .help("write `on S` for one buffer, `on S -> T` for two");
         return Err(d.located(f, here, Box::new(e)));
     }
     d.groups(f, at, &Applied { apply: a, coll, alg, span })
@@ -347,11 +351,11 @@ pub(crate) fn root_fits(coll: &CollectiveDecl, given: bool, span: Span) -> Resul
     let name = &coll.name.node;
     let d = match (&coll.root, given) {
         (Some((from, _)), false) => Diagnostic::error("E029", format!("`{name}` needs a root"))
-            .primary(span, "none given")
+            .primary(span, "the root is missing here")
             .help(format!("write `{name} {} RANK`", if *from { "from" } else { "to" })),
-        (None, true) => Diagnostic::error("E029", format!("`{name}` has no root"))
-            .primary(span, "one is given")
-            .help("leave it out"),
+        (None, true) => Diagnostic::error("E029", format!("`{name}` takes no root"))
+            .primary(span, "a root is given here")
+            .help("remove the root"),
         _ => return Ok(()),
     };
     Err(Box::new(d))

@@ -330,7 +330,7 @@ impl Lower<'_, '_> {
             return Err(refuse(
                 sum.span,
                 format!("a reduction of {dtype}"),
-                "the vector unit adds f32, f16 and i32; bf16 goes through f32",
+                "the vector unit adds f32, f16 and i32; convert bf16 to f32",
             )
             .into());
         }

@@ -27,8 +27,8 @@ impl Lower<'_, '_> {
         if dtype == DType::I64 {
             return Err(refuse(
                 span,
-                "rows of a table of i64",
-                "64-bit elements are not filled with zeros: use i32",
+                "an embedding in a table of i64",
+                "64-bit elements cannot be filled with zeros: use i32",
             ));
         }
         let sizes = self.dims(table);

@@ -5,7 +5,9 @@ use kbc_ir::walk::Fault;
 
 /// Returns E470: the operation has no form on the target.
 pub(super) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
-    Diagnostic::error("E470", what.into()).primary(span, "this has no form on the target").help(help)
+    Diagnostic::error("E470", format!("cannot emit {}", what.into()))
+        .primary(span, "the target does not support this")
+        .help(help)
 }
 
 /// Returns the message of a fault of the walk.

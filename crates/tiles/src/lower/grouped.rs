@@ -33,8 +33,8 @@ impl Lower<'_, '_> {
         let differ = runs.iter().any(|r| r != &runs[0]);
         let ranks = if differ { runs.len() } else { 1 };
         if ranks * most * 3 > MOST {
-            let help = "use fewer ranks or longer runs, or `--target sim`";
-            return Err(refuse(span, format!("{most} runs of rows on each of {ranks} ranks"), help));
+            let help = "use fewer ranks or larger groups, or `--target sim`";
+            return Err(refuse(span, format!("{most} groups of rows on each of {ranks} ranks"), help));
         }
         // Ranks with fewer runs get additional runs without rows.
         let padded = |r: &Vec<[i64; 3]>| {
@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
     /// Returns the runs of each rank: first row, number of rows, matrix.
     fn runs(&self, op: &LocalOp, x: BufferId, span: Span) -> Result<Vec<Vec<[i64; 3]>>, Diagnostic> {
         let LocalOp::Grouped { runs, places, at, .. } = op else { return Ok(vec![]) };
-        let unknown = || refuse(span, "rows in groups at no known place", "use `--target sim`");
+        let unknown = || refuse(span, "a grouped matmul whose position is not known", "use `--target sim`");
         let number = |e: &Expr, rank: u64| self.expr_on(e, &Expr::Int(rank as i64)).as_int();
         let of = |rank: u64| {
             let place = number(at, rank).and_then(|at| places.get(usize::try_from(at).ok()?));

@@ -82,8 +82,8 @@ pub(super) fn merged(schedule: &Schedule, region: &Region) -> Result<Option<Merg
 fn no_lanes(region: &Region, role: &Role) -> Diagnostic {
     refuse(
         region.span,
-        format!("region @{} has {} streams in role {}", region.name, role.streams.len(), role.name),
-        "a core takes one of several lanes that begin and end together: write `cores: k`",
+        format!("region @{} with {} streams in role {}", region.name, role.streams.len(), role.name),
+        "streams that begin and end together can run on separate cores: write `cores: k`",
     )
 }
 

@@ -20,8 +20,13 @@ impl Lower<'_, '_> {
             let product = matches!(stmt, SStmt::Op(op, _) if product(op));
             match stmt {
                 SStmt::Op(_, span) if product && self.nested > 0 => {
-                    let help = "a task is for all ranks: compute it outside of roles, loops and conditions";
-                    return Err(refuse(*span, "a matrix product of some ranks, or in a loop", help).into());
+                    let help = "all ranks must execute a task: move the operation out of roles, loops and conditions";
+                    return Err(refuse(
+                        *span,
+                        "a matmul that only some ranks execute, or that is in a loop",
+                        help,
+                    )
+                    .into());
                 }
                 _ if self.nested == 0 => self.enter(if product { Core::Matrix } else { Core::Vector }),
                 _ => {}

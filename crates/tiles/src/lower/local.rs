@@ -218,7 +218,11 @@ impl Lower<'_, '_> {
         let shape = self.dims(dst);
         let shapes: Vec<Vec<Expr>> = args.iter().map(|a| self.dims(*a)).collect();
         if shapes.iter().any(|s| s.len() > shape.len()) {
-            return Err(refuse(span, "operands of more dimensions than the result", "reshape them before"));
+            return Err(refuse(
+                span,
+                "an operation whose operand has more dimensions than the result",
+                "reshape the operand first",
+            ));
         }
         // In every operand, the dimensions from `split` on are one run, or one element that is used
         // for the whole run.
@@ -232,7 +236,7 @@ impl Lower<'_, '_> {
         let dtype = self.schedule.buffer(dst).dtype;
         let wide = self.parts.is_some_and(|p| p.wide.contains(&dst));
         let of = if wide { DType::F32 } else { dtype };
-        let chain = self.device.chain(func, of).map_err(|d| d.primary(span, "computed here"))?;
+        let chain = self.device.chain(func, of).map_err(|d| d.primary(span, "here"))?;
         let mut places: Vec<Gm> = args.iter().map(|a| self.whole(*a)).collect();
         let mut to = self.whole(dst);
         // One loop per dimension before the run, except for dimensions of one element.
@@ -301,7 +305,11 @@ impl Lower<'_, '_> {
     fn fill(&mut self, dst: BufferId, with: &Filling, span: Span) -> Result<(), Diagnostic> {
         let (dtype, dims, to) = (self.schedule.buffer(dst).dtype, self.dims(dst), self.whole(dst));
         if dtype == DType::I64 {
-            return Err(refuse(span, "a fill of i64", "64-bit elements only move: use i32 and convert"));
+            return Err(refuse(
+                span,
+                "a fill of i64",
+                "kbc can only move 64-bit elements: use i32 and convert",
+            ));
         }
         match with {
             Filling::Number(v) => {

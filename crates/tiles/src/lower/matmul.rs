@@ -38,7 +38,11 @@ impl Lower<'_, '_> {
         let dtype = self.multiplied([dst, a, b], span)?;
         let [dd, da, db] = [dst, a, b].map(|x| self.dims(x));
         if da.len() < 2 || db.len() < 2 {
-            return Err(refuse(span, "a product with a vector", "give it a second dimension of one element"));
+            return Err(refuse(
+                span,
+                "a matmul with a vector",
+                "give the vector a second dimension of size 1",
+            ));
         }
         let [k, n] = [db[db.len() - 2].clone(), db[db.len() - 1].clone()];
         let [to, left, right] = [dst, a, b].map(|x| self.whole(x));
@@ -85,15 +89,17 @@ impl Lower<'_, '_> {
         let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
         if types.iter().any(|t| !t.is_float()) {
             let unit = self.device.dialect().matrix_word;
-            let help =
-                format!("the {unit} unit multiplies f32, f16 and bf16: convert, or use `--target sim`");
-            return Err(refuse(span, format!("a product of {}", types[1]), help));
+            let help = format!(
+                "the {unit} unit multiplies only f32, f16 and bf16: convert the operands, or use `--target sim`"
+            );
+            return Err(refuse(span, format!("a matmul of {}", types[1]), help));
         }
         for rank in 0..self.program.ranks() {
             let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::errors::fault(&f));
             if elements(dst)? > 0 && elements(a)? == 0 {
-                let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
-                return Err(refuse(span, "a matrix product over a dimension without elements", help));
+                let help =
+                    "on some ranks the contracted dimension is empty: use fewer ranks, or `--target sim`";
+                return Err(refuse(span, "a matmul over an empty dimension", help));
             }
         }
         Ok(types[1])

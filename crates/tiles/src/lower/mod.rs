@@ -86,20 +86,21 @@ fn whole(
 ) -> Result<(Kernel, Vec<Vec<Object>>), Diagnostics> {
     let ranks = schedule.mesh.ranks();
     if ranks > u64::from(device.limits().ranks) {
-        return Err(Diagnostic::error("E471", format!("{ranks} ranks are more than a domain can have"))
-            .note(device.limits().ranks_why)
-            .help("use fewer ranks for this target; `--target sim` has no such limit")
-            .into());
+        return Err(Diagnostic::error(
+            "E471",
+            format!("{ranks} ranks exceed the largest domain of the target"),
+        )
+        .note(device.limits().ranks_why)
+        .help("use fewer ranks for this target; `--target sim` has no such limit")
+        .into());
     }
     if let Some(host) = &schedule.host {
-        return Err(
-            refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
-        );
+        return Err(refuse(host.span, "a host section", "remove the `host` section").into());
     }
     if schedule.calls != Calls::Any {
-        return Err(Diagnostic::error("E470", format!("{} is not safe call after call", schedule.name))
-            .note("a domain serves many launches, at any skew between ranks")
-            .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
+        return Err(Diagnostic::error("E470", format!("{} is not safe for repeated calls", schedule.name))
+            .note("a domain is used by many launches, with any skew between ranks")
+            .help("run the pass `synchronize`, or write `schedule calls any` and prove it with `kbc check`")
             .into());
     }
     let apart = tiles::apart(schedule, device.limits().block)?;

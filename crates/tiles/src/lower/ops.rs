@@ -73,8 +73,8 @@ impl Lower<'_, '_> {
             SOp::Wait { signal, .. } if self.schedule.signal(*signal).form != Form::Epoch => {
                 return Err(refuse(
                     span,
-                    "a counter that is no epoch",
-                    "counters are atomic adds that are waited for with `>=`: wait for an epoch, `wait @s[i] >= call + 1`",
+                    "a counter that is not an epoch counter",
+                    "the target has only atomic adds and waits with `>=`: use an epoch counter, `wait @s[i] >= call + 1`",
                 )
                 .into());
             }
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
                 return Err(refuse(
                     span,
                     "an event between streams",
-                    "cores wait for each other where lanes begin and end",
+                    "cores synchronize only where streams begin and end",
                 )
                 .into());
             }
@@ -102,12 +102,12 @@ impl Lower<'_, '_> {
                 return Err(refuse(
                     span,
                     "a queue",
-                    "the kernel has windows; write `put`, `notify` and `wait`",
+                    "the target has windows instead of queues: use `put`, `notify` and `wait`",
                 )
                 .into());
             }
             SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
-                return Err(refuse(span, "an operation of the host", "leave the `host` section away").into());
+                return Err(refuse(span, "a host operation", "remove the `host` section").into());
             }
             SOp::Local(l) => {
                 self.note(&local_words(self.schedule, l), span);
@@ -201,7 +201,11 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if dst.at.peer.is_some() || src.at.peer.is_some() {
-            return Err(refuse(span, "a transfer that changes the dtype", "convert with a `cast` before it"));
+            return Err(refuse(
+                span,
+                "a transfer that changes the element type",
+                "convert with a `cast` first",
+            ));
         }
         self.cast_run(dst, src, span)
     }
@@ -228,7 +232,7 @@ impl Lower<'_, '_> {
             refuse(
                 span,
                 title,
-                "the core has f32 to f16, bf16, i32 and i16, and what is exact: convert in steps",
+                "the core converts f32 to f16, bf16, i32 and i16, and makes exact conversions: convert in steps",
             )
         })?;
         let from = self.tile(src.dtype, 0);

@@ -101,8 +101,8 @@ impl Lower<'_, '_> {
     fn several_streams(&self, region: &Region, role: &Role) -> Diagnostic {
         refuse(
             region.span,
-            format!("region @{} has {} streams in role {}", region.name, role.streams.len(), role.name),
-            "a core has one stream; `cores: k` makes a stream of each core",
+            format!("region @{} with {} streams in role {}", region.name, role.streams.len(), role.name),
+            "a core has one stream: write `cores: k` to use one core per stream",
         )
     }
 }

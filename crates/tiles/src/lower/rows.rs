@@ -59,7 +59,7 @@ impl Lower<'_, '_> {
     pub(super) fn reduce_dim(&mut self, r: &Reduction, span: Span) -> Result<(), Diagnostic> {
         let types = [r.src, r.dst].map(|b| self.schedule.buffer(b).dtype);
         if types.iter().any(|t| !t.reduces()) {
-            return Err(refuse(span, format!("a reduction of {}", types[0]), "convert it first"));
+            return Err(refuse(span, format!("a reduction of {}", types[0]), "convert the operand first"));
         }
         let compute = if types[0].is_float() { DType::F32 } else { types[0] };
         let dims = self.dims(r.src);
@@ -67,8 +67,8 @@ impl Lower<'_, '_> {
         let (size, inner) = (dims[d].clone(), product(&dims[d + 1..]));
         let last = inner == Expr::Int(1);
         if last && (compute != DType::F32 || r.op == ReduceOp::Prod) {
-            let help = "rows are added up, or their largest or smallest element is found, in f32: convert, or use `--target sim`";
-            return Err(refuse(span, format!("a row of {} reduced by {}", types[0], r.op), help));
+            let help = "rows are reduced by sum, max or min in f32: convert, or use `--target sim`";
+            return Err(refuse(span, format!("a reduction of a row of {} by {}", types[0], r.op), help));
         }
         if compute != DType::F32 && r.mean.is_some() {
             return Err(refuse(span, "a mean of integers", "convert to f32 first"));

@@ -153,8 +153,8 @@ impl Maker<'_> {
         for s in list {
             match s {
                 Stmt::Preload { .. } => {
-                    let help = "leave `preload` out: cores bring in blocks of what they work on";
-                    return Err(refuse(self.span, "an operand that a core keeps whole", help));
+                    let help = "remove `preload`: cores load blocks of their operands";
+                    return Err(refuse(self.span, "an operand with `preload`", help));
                 }
                 Stmt::For { body, .. } => self.body(body)?,
                 Stmt::Zeros { value, dtype, index } => {
@@ -322,8 +322,8 @@ impl Maker<'_> {
                 continue;
             }
             let Some(of) = dims[d].as_int() else {
-                let help = "make the dimension whole on every rank, or `slice` it in front of the kernel";
-                return Err(refuse(self.span, "one element of a dimension that is split", help));
+                let help = "make the dimension whole on every rank, or `slice` it before the kernel";
+                return Err(refuse(self.span, "a single element of a split dimension", help));
             };
             dims[d] = Expr::Int(1);
             let dst = self.temp(dtype, dims);
@@ -433,7 +433,7 @@ impl Maker<'_> {
 
     /// Returns E901: the verifier of the IR should have rejected this kernel.
     fn broken(&self) -> Diagnostic {
-        Diagnostic::error("E901", format!("tile kernel {} is not what it was checked for", self.kernel.name))
+        Diagnostic::error("E901", format!("tile kernel {} was not typed correctly", self.kernel.name))
             .primary(self.span, "here")
     }
 }

@@ -113,7 +113,7 @@ pub const OWN: &str = "data.npz";
 
 /// Returns E457: the package cannot be made.
 pub fn refused(what: impl Into<String>) -> Diagnostic {
-    Diagnostic::error("E457", format!("no package can be made: {}", what.into()))
+    Diagnostic::error("E457", format!("the package cannot be generated: {}", what.into()))
 }
 
 /// Returns the problems of a description, except those of its layout and its program.
@@ -123,14 +123,17 @@ pub fn problems(package: &Package<'_>, ranks: u32) -> Vec<Diagnostic> {
     let mut out = vec![];
     // Other names appear only in strings and comments.
     if !super::python::identifier(&kernel.name) {
-        out.push(refused(format!("the kernel's name `{}` is no identifier of C++ and Python", kernel.name)));
+        out.push(refused(format!(
+            "the name of the kernel, `{}`, is not an identifier in C++ and Python",
+            kernel.name
+        )));
     }
     if claim.ranks.is_empty() || !claim.ranks.is_sorted_by(|a, b| a < b) {
         out.push(refused("the claimed rank counts are not an ascending list"));
     }
     let most = u64::from(ranks);
     if claim.ranks.iter().any(|r| *r > most) {
-        out.push(refused(format!("ranks are claimed above {most}, the most that a domain has")));
+        out.push(refused(format!("more ranks are claimed than a domain can have ({most})")));
     }
     if claim.count.as_ref().is_some_and(|c| c.default > c.largest) {
         out.push(refused("the default count is above the largest one"));
@@ -142,7 +145,7 @@ pub fn problems(package: &Package<'_>, ranks: u32) -> Vec<Diagnostic> {
     for r in &claim.ranks {
         let entry = package.moduli.get(r);
         if entry.is_none_or(|m| m.as_ref().is_some_and(|m| m.len() != package.program.inputs.len())) {
-            out.push(refused(format!("there are no moduli of exact inputs for {r} ranks")));
+            out.push(refused(format!("there are no exact inputs for {r} ranks")));
         }
     }
     let (inputs, results) = (package.program.inputs.len() as u32, package.program.results.len() as u32);
@@ -150,7 +153,7 @@ pub fn problems(package: &Package<'_>, ranks: u32) -> Vec<Diagnostic> {
         let most = if t.access == crate::tile::Access::In { inputs } else { results };
         if t.index >= most {
             out.push(refused(format!(
-                "tensor `{}` is input or result {}, and there are {most}",
+                "tensor `{}` is input or result {}, and there are only {most}",
                 t.name, t.index
             )));
         }

@@ -47,14 +47,17 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
     let program = &package.program;
     let (inputs, results) = (&program.inputs, &program.results);
     if inputs.len() != program.graph.inputs.len() || results.len() != program.graph.results.len() {
-        return Err(refused("the description has other inputs or results than the program"));
+        return Err(refused("the inputs or results of the description differ from those of the program"));
     }
     if let Some(r) = results.iter().find(|r| r.ty.partial.is_some()) {
-        return Err(refused(format!("result {} is partial: its parts have no golden values", r.name)));
+        return Err(refused(format!(
+            "result {} is partial, and golden values exist only for complete results",
+            r.name
+        )));
     }
     if let Some(g) = inputs.iter().chain(results).find(|g| g.sizes.len() != g.ty.dims.len()) {
         return Err(refused(format!(
-            "{} has {} dimensions, and sizes of {}",
+            "{} has {} dimensions and {} sizes",
             g.name,
             g.ty.dims.len(),
             g.sizes.len()
@@ -300,7 +303,7 @@ fn operation(
         }
         OpKind::ReduceDim { op: combiner, mean, dim, keep } if bounded => {
             if *combiner == ReduceOp::Prod {
-                return Err(broken(op, "products along a dimension have no bound"));
+                return Err(broken(op, "there is no error bound for a product along a dimension"));
             }
             let name = if *mean { "mean".to_owned() } else { combiner.to_string() };
             let keep = if *keep { ", keep=True" } else { "" };
@@ -310,7 +313,7 @@ fn operation(
         OpKind::Matmul { .. } => stored(&format!("torch.matmul({}, {})", arg(0)?, arg(1)?), dtype),
         OpKind::Map(f) => {
             if args.len() < f.params.len() {
-                return Err(broken(op, "its operands do not fit its function"));
+                return Err(broken(op, "its operands do not match its function"));
             }
             let value = Elementwise { args, dtype, numbers }.scalar(&f.body);
             // The result has the common shape of all operands, including those that the expression
@@ -376,7 +379,7 @@ fn operation(
                     format!("{x}.narrow({}, {from}, {})", dim + lead, to - from)
                 }
                 // Handled above.
-                ShapeOp::Pad { .. } => return Err(broken(op, "it is no move")),
+                ShapeOp::Pad { .. } => return Err(broken(op, "it does not move data")),
                 ShapeOp::Concat { dim } if bounded => format!("torch.cat(t, dim={})", dim + lead),
                 ShapeOp::Concat { dim } => format!("torch.cat({}, dim={dim})", tuple(args.iter().cloned())),
             };
@@ -385,7 +388,7 @@ fn operation(
         OpKind::Grouped(runs) => {
             let matrices = tuple(runs.matrices(0, runs.rows()).iter().map(u64::to_string));
             if bounded && op.ty.as_ref().is_some_and(|t| t.partial.is_some() && dtype != DType::F32) {
-                return Err(broken(op, "parts of a narrow type that ranks add up have no bound"));
+                return Err(broken(op, "there is no error bound for parts of a narrow type that ranks add"));
             }
             match bounded {
                 true => format!("grouped({}, {}, {matrices}, \"{dtype}\")", arg(0)?, arg(1)?),
@@ -397,7 +400,7 @@ fn operation(
             }
         }
         OpKind::Tiles(_) => {
-            return Err(broken(op, "a tile kernel of parts that ranks add up has no golden values"));
+            return Err(broken(op, "a tile kernel on parts that ranks add is not supported"));
         }
         OpKind::Fill(f) => {
             let sizes = tuple(f.sizes.iter().map(u64::to_string));

@@ -85,11 +85,11 @@ impl Program {
         };
         for (at, g, _) in instances {
             if lengths(g) != lengths(graph) {
-                return Err(refused("parts of given lengths are those of one size"));
+                return Err(refused("parts of explicit lengths have only one size"));
             }
             if golden::body(g, golden::Numbers::Plain)? != definition {
                 return Err(refused(format!(
-                    "the definition at {} ranks and {} elements is another one than at the first size",
+                    "the definition at {} ranks and {} elements differs from that at the first size",
                     at.nranks, at.count
                 )));
             }
@@ -98,7 +98,9 @@ impl Program {
             let samples: Vec<(Sizes, Vec<u64>)> =
                 instances.iter().map(|(at, g, m)| (*at, of(g, m))).collect();
             fit_sizes(&samples).ok_or_else(|| {
-                refused(format!("the sizes of `{name}` are no sums of products of rank count and count"))
+                refused(format!(
+                    "the sizes of `{name}` are not polynomials of the number of ranks and the count"
+                ))
             })
         };
         let sizes = |types: Vec<&TensorType>, i: usize| types.get(i).map(|t| t.sizes()).unwrap_or_default();

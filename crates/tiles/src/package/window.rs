@@ -115,7 +115,7 @@ pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, D
         let what = match &row.kind {
             RowKind::Signals { count, per_call } => {
                 let most = value(per_call)?;
-                let each = if value(count)? == 1 { "counter, a line" } else { "counters, a line each" };
+                let each = if value(count)? == 1 { "counter, one line" } else { "counters, one line each" };
                 format!("{} {each}; at most {most} added in a launch", value(count)?)
             }
             RowKind::Slots { slots, capacity, dtype, reach } => {
@@ -134,7 +134,7 @@ pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, D
         }
     }
     if most == 0 {
-        out += "a domain serves any number of launches: there is nothing that counts them\n";
+        out += "a domain serves any number of launches, because no counter is used\n";
         return Ok(out);
     }
     let _ = writeln!(

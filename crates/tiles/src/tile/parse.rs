@@ -46,11 +46,11 @@ impl Reader<'_> {
                 keep(done, self.out);
             }
             other => {
-                let title = format!("a text of the tile level starts with `tile {VERSION}`");
+                let title = format!("a text of the tile level must start with `tile {VERSION}`");
                 let span = other.map_or(start, |(n, _)| n.span);
                 return self
                     .out
-                    .push(Diagnostic::error("E314", title).primary(span, "here is something else"));
+                    .push(Diagnostic::error("E314", title).primary(span, "this is something else"));
             }
         }
         let mut last = start;
@@ -59,9 +59,9 @@ impl Reader<'_> {
             last = n.span;
             if body {
                 self.out.push(
-                    Diagnostic::error("E314", "nothing stands at the left below `body`")
+                    Diagnostic::error("E314", "lines after `body` must be indented")
                         .primary(n.span, "here")
-                        .help("statements are indented by two spaces; declarations come before `body`"),
+                        .help("indent statements by two spaces; declarations come before `body`"),
                 );
                 return;
             }
@@ -83,7 +83,7 @@ impl Reader<'_> {
             if !there {
                 self.out.push(
                     Diagnostic::error("E314", format!("the line `{what}` is missing"))
-                        .primary(last, "not found up to here"),
+                        .primary(last, "it must come before this line"),
                 );
             }
         }
@@ -98,9 +98,8 @@ impl Reader<'_> {
             "kernel" => {
                 let name = c.at_word("`@` and the kernel's name")?;
                 if std::mem::replace(&mut self.named, true) {
-                    return Err(
-                        Diagnostic::error("E313", "`kernel` is said twice").primary(n.span, "again here")
-                    );
+                    return Err(Diagnostic::error("E313", "there are two lines `kernel`")
+                        .primary(n.span, "again here"));
                 }
                 self.k.name = name;
                 let names = Core::ALL.map(|c| self.k.dialect.core(c));
@@ -175,7 +174,8 @@ impl Reader<'_> {
             let span = c.here();
             let entry = atom(c)?.as_int();
             entry.ok_or_else(|| {
-                Diagnostic::error("E311", "entries of a table are integers").primary(span, "not one")
+                Diagnostic::error("E311", "entries of a table must be integers")
+                    .primary(span, "not an integer")
             })
         })?;
         if self.k.tables[at].values.insert(n, values).is_some() {
@@ -281,8 +281,8 @@ impl Reader<'_> {
                     Some(Stmt::If { other, .. }) if open => *other = kids,
                     _ if open => {}
                     _ => self.out.push(
-                        Diagnostic::error("E314", "`else` without `if`")
-                            .primary(n.span, "no `if` right above"),
+                        Diagnostic::error("E314", "`else` must follow an `if`")
+                            .primary(n.span, "no `if` directly before this line"),
                     ),
                 }
                 open = false;
@@ -360,7 +360,7 @@ fn version(n: &Node) -> Option<R<()>> {
     if version != VERSION {
         return Some(Err(Diagnostic::error(
             "E317",
-            format!("version {version} of the tile level is not known"),
+            format!("unsupported version {version} of the tile level"),
         )
         .primary(span, format!("this kbc reads and writes version {VERSION}"))));
     }

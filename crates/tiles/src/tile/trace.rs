@@ -305,7 +305,7 @@ impl Run<'_, '_> {
                 let [index, first, ..] = values;
                 let elements = self.p.kernel.tiles.get(ids.0 as usize).map_or(0, |t| i64::from(t.elements));
                 if !(0..elements).contains(&index) {
-                    return Err(self.at(op, &format!("element {index} of a tile of {elements}")));
+                    return Err(self.at(op, &format!("element {index} is outside a tile of {elements}")));
                 }
                 Event::Choose { ids: *ids, index, first }
             }
@@ -340,7 +340,7 @@ impl Run<'_, '_> {
                 self.fits_block(op, *left, [m, k])?;
                 self.fits_block(op, *right, [k, n])?;
                 if !self.sums.contains(dst) && *add {
-                    return Err(self.at(op, "there are no sums to add to"));
+                    return Err(self.at(op, "there is no accumulator"));
                 }
                 self.sums.insert(*dst);
                 Event::Matmul { tiles: [*dst, *left, *right], size: [m, n, k], add: *add }
@@ -350,7 +350,7 @@ impl Run<'_, '_> {
                 self.fits_block(op, *tile, [rows, cols])?;
                 // A matmul over an empty dimension would leave no sums.
                 if !self.sums.remove(tile) {
-                    return Err(self.at(op, "nothing was summed up"));
+                    return Err(self.at(op, "the accumulator is empty"));
                 }
                 let to = self.block(op, to, [rows, cols, pitch], [slot, offset, peer])?;
                 Event::StoreBlock { to, pitch, tile: *tile, size: [rows, cols] }
@@ -383,7 +383,7 @@ impl Run<'_, '_> {
         if (0..self.launch.nranks).contains(&peer) {
             return Ok(());
         }
-        Err(self.at(op, &format!("peer {peer} is no rank")))
+        Err(self.at(op, &format!("peer {peer} is not a rank")))
     }
 
     fn counter(&self, op: &Op, id: SignalsId, index: i64) -> R<()> {
@@ -391,14 +391,14 @@ impl Run<'_, '_> {
         if (0..count).contains(&index) {
             return Ok(());
         }
-        Err(self.at(op, &format!("there is no counter {index}, there are {count}")))
+        Err(self.at(op, &format!("counter {index} does not exist; there are {count}")))
     }
 
     fn fits(&self, op: &Op, len: i64, tiles: impl Iterator<Item = TileId>) -> R<()> {
         for t in tiles {
             let elements = self.p.kernel.tiles.get(t.0 as usize).map_or(0, |t| i64::from(t.elements));
             if !(0..=elements).contains(&len) {
-                return Err(self.at(op, &format!("{len} elements of a tile of {elements}")));
+                return Err(self.at(op, &format!("{len} elements exceed a tile of {elements}")));
             }
         }
         Ok(())
@@ -415,7 +415,7 @@ impl Run<'_, '_> {
         if (1..=r).contains(&rows) && (1..=c).contains(&cols) {
             return Ok(());
         }
-        Err(self.at(op, &format!("{rows} x {cols} elements of a tile of {r} x {c}")))
+        Err(self.at(op, &format!("{rows} x {cols} elements exceed a tile of {r} x {c}")))
     }
 
     /// Returns the place of a block of a matrix, after checking that the block is in its memory.
@@ -423,7 +423,7 @@ impl Run<'_, '_> {
         let [rows, cols, pitch] = size;
         let [slot, offset, peer] = place;
         if pitch < cols {
-            return Err(self.at(op, &format!("rows of {cols} elements that are {pitch} apart")));
+            return Err(self.at(op, &format!("rows of {cols} elements at a distance of {pitch} overlap")));
         }
         let len = rows.checked_sub(1).and_then(|r| r.checked_mul(pitch)).and_then(|n| n.checked_add(cols));
         let len = len.ok_or_else(|| self.at(op, "the block is too large"))?;
@@ -452,16 +452,16 @@ impl Run<'_, '_> {
                 }
             };
             if !reached {
-                return Err(self.at(op, "peers do not reach this memory"));
+                return Err(self.at(op, "peers cannot access this memory"));
             }
         }
         if !(0..slots).contains(&slot) {
-            return Err(self.at(op, &format!("there is no slot {slot}, there are {slots}")));
+            return Err(self.at(op, &format!("slot {slot} does not exist; there are {slots}")));
         }
         let end = offset.checked_add(len);
         if offset < 0 || end.is_none_or(|e| e > capacity) {
             return Err(
-                self.at(op, &format!("{len} elements from {offset} on leave the {capacity} there are"))
+                self.at(op, &format!("{len} elements from {offset} on exceed the capacity of {capacity}"))
             );
         }
         Ok(Place { object: g.object, slot, offset, peer })

@@ -111,7 +111,7 @@ impl World<'_> {
             ),
         )
         .primary(read.unwrap_or(buffer.span), if read.is_some() { "read here" } else { "this result" })
-        .help("a fence, wait, notify or credit is missing: `kbc check` says where");
+        .help("a fence, wait, notify or credit is missing: `kbc check` reports where");
         Trouble::Differs(Box::new(Difference { call, rank, buffer: b, index, expected, got }), Box::new(d))
     }
 }

@@ -74,7 +74,7 @@ impl File<'_, '_> {
             _ => None,
         };
         if value.is_none() {
-            found.push(ill(&format!("`{path}` is a whole number from 1 on"), node, self.at(path)));
+            found.push(ill(&format!("`{path}` must be an integer of at least 1"), node, self.at(path)));
         }
         value
     }
@@ -87,7 +87,7 @@ impl File<'_, '_> {
             _ => None,
         };
         if value.is_none() {
-            found.push(ill(&format!("`{path}` is a number, not below zero"), node, self.at(path)));
+            found.push(ill(&format!("`{path}` must be a number of at least 0"), node, self.at(path)));
         }
         value
     }
@@ -124,20 +124,20 @@ impl File<'_, '_> {
                         let near =
                             nearest(word, NAMES).map_or(String::new(), |n| format!("did you mean `{n}`? "));
                         let d = ill(
-                            "`system.sips.topology` names how SIPs are joined",
+                            "`system.sips.topology` must be the name of a topology",
                             node,
                             self.at("system.sips.topology"),
                         );
-                        found.push(d.help(format!("{near}There are {}", NAMES.join(", "))));
+                        found.push(d.help(format!("{near}The topologies are {}", NAMES.join(", "))));
                         return None;
                     }
                 }
             }
         };
         let fault = |title: String, at: Span| {
-            Diagnostic::error("E463", title)
-                .primary(at, "SIPs in rows and columns")
-                .help("give both sides by `sips.w` and `sips.h`: six SIPs are `w: 3, h: 2` or `w: 2, h: 3`")
+            Diagnostic::error("E463", title).primary(at, "this topology has rows and columns").help(
+                "give both sides with `sips.w` and `sips.h`: for six SIPs write `w: 3, h: 2` or `w: 2, h: 3`",
+            )
         };
         let product = w.map_or(1, u64::from) * h.map_or(1, u64::from);
         let fits = if w.is_some() && h.is_some() {
@@ -150,11 +150,11 @@ impl File<'_, '_> {
                 let at = self.at(if w.is_some() { "system.sips.w" } else { "system.sips.h" });
                 let d = Diagnostic::warning(
                     "E466",
-                    format!("`sips.w/h` are kept and not used: {count} SIPs are a ring"),
+                    format!("kbc ignores `sips.w/h`: the {count} SIPs form a ring"),
                 );
                 warnings.push(
-                    d.primary(at, "no sides of a ring")
-                        .help("they are sides of torus_2d and mesh_2d_no_wrap"),
+                    d.primary(at, "a ring has no sides")
+                        .help("`sips.w/h` are the sides of torus_2d and mesh_2d_no_wrap"),
                 );
             }
             return Some(Shape::Ring(count));
@@ -176,7 +176,8 @@ impl File<'_, '_> {
             (None, Some(w)) => (count / w, w),
             (None, None) if root * root == count => (root, root),
             (None, None) => {
-                let title = format!("{count} SIPs as {name} need `sips.w/h`: {count} is no square");
+                let title =
+                    format!("{count} SIPs as {name} need `sips.w/h`, because {count} is not a square");
                 found.push(fault(title, self.at("system.sips.count")));
                 return None;
             }
@@ -204,8 +205,8 @@ impl File<'_, '_> {
                 let other = keys.into_iter().find(|k| self.node(k).is_some());
                 let at = other.map(|k| self.at(k)).or(used.map(|l| l.span)).unwrap_or(self.root);
                 found.push(
-                    Diagnostic::error("E463", format!("a cube with HBM has no `{key}`"))
-                        .primary(at, "this belongs to HBM")
+                    Diagnostic::error("E463", format!("a cube with HBM needs `{key}`"))
+                        .primary(at, "this is a value of HBM")
                         .help(format!(
                             "add `{}: ..` to `cube.memory_map`",
                             key.rsplit('.').next().unwrap_or(key)
@@ -218,9 +219,9 @@ impl File<'_, '_> {
         if let Some(Shape::Package { pes, .. }) = shape
             && slices < *pes
         {
-            let title = format!("{pes} PEs of a cube have {slices} slices of HBM");
-            let d = Diagnostic::error("E462", title).primary(self.at(keys[1]), "fewer than PEs");
-            found.push(d.help("every PE has a slice of its own: as many slices as PEs, or more"));
+            let title = format!("a cube has {pes} PEs and only {slices} slices of HBM");
+            let d = Diagnostic::error("E462", title).primary(self.at(keys[1]), "fewer slices than PEs");
+            found.push(d.help("every PE needs its own slice: give at least as many slices as PEs"));
             return;
         }
         let size =
@@ -237,12 +238,12 @@ impl File<'_, '_> {
             let mut all = leaves.iter().filter(|l| l.part == part && l.says == says);
             let first = all.next()?;
             if let Some(other) = all.find(|l| l.value != first.value) {
-                let title = format!("two values for one thing: {} and {}", first.value, other.value);
+                let title = format!("contradictory values {} and {}", first.value, other.value);
                 found.push(
                     Diagnostic::error("E462", title)
-                        .primary(other.span, "and here")
-                        .secondary(first.span, "said here")
-                        .help("all parts of a kind are alike in this machine"),
+                        .primary(other.span, "the second value")
+                        .secondary(first.span, "the first value")
+                        .help("kbc models all parts of one kind with the same values"),
                 );
             }
             Some(first)
@@ -308,15 +309,19 @@ impl File<'_, '_> {
         self.positions(leaves, out, found);
         for l in leaves {
             let why = match (l.part, l.says) {
-                (Part::Inside, Says::Overhead) if l.value > 0.0 => "no message passes this part of a PE",
-                (Part::Inside, Says::Bandwidth) if l.value > 0.0 => "no message passes this part of a PE",
+                (Part::Inside, Says::Overhead) if l.value > 0.0 => {
+                    "no message goes through this part of a PE"
+                }
+                (Part::Inside, Says::Bandwidth) if l.value > 0.0 => {
+                    "no message goes through this part of a PE"
+                }
                 (Part::Router, Says::Bandwidth) if l.value > 0.0 => {
-                    "links of a router have the bandwidth of their other ends"
+                    "the bandwidth of a router's link is that of the other end of the link"
                 }
                 _ => continue,
             };
-            let d = Diagnostic::warning("E466", "this value is kept and not used").primary(l.span, why);
-            out.warnings.push(d.help("docs/machine.md lists what is read"));
+            let d = Diagnostic::warning("E466", "kbc ignores this value").primary(l.span, why);
+            out.warnings.push(d.help("docs/machine.md lists the keys that kbc uses"));
         }
     }
 
@@ -349,19 +354,21 @@ impl File<'_, '_> {
             if let Some(other) = lengths.iter().find(|l| (l.0 - longest).abs() > 1e-9) {
                 let d = Diagnostic::warning(
                     "E466",
-                    format!("wires of `{name}` differ, and the longest is used for all"),
+                    format!(
+                        "the wires of `{name}` have different lengths; kbc uses the longest for all of them"
+                    ),
                 )
-                .primary(other.1, "a shorter one");
-                out.warnings.push(d.help("docs/machine.md lists what is read"));
+                .primary(other.1, "this one is shorter");
+                out.warnings.push(d.help("docs/machine.md lists the keys that kbc uses"));
             }
         }
         let lost = leaves.iter().filter(|l| l.place.is_some()).find(|l| !l.cube || router.is_none());
         if let Some(l) = lost.filter(|l| !said(l.part)) {
-            let d = Diagnostic::warning("E466", "this position is kept and not used")
-                .primary(l.span, "no router of a cube is placed beside it");
-            out.warnings.push(
-                d.help("give the length of the wire by `distance_mm`, or `pos_mm` of the cube's router"),
-            );
+            let d = Diagnostic::warning("E466", "kbc ignores this position")
+                .primary(l.span, "the router of the cube has no position");
+            out.warnings.push(d.help(
+                "give the length of the wire with `distance_mm`, or give the cube's router a `pos_mm`",
+            ));
         }
     }
 

@@ -57,7 +57,7 @@ impl Walk<'_, '_> {
             let empty = matches!(node.kind, Kind::Null);
             if !empty && FIXED.iter().any(holds) {
                 let span = self.reader.0.span(node.number);
-                self.found.push(ill(&format!("`{full}` has keys"), node, span));
+                self.found.push(ill(&format!("`{full}` must be a mapping"), node, span));
                 return true;
             }
             let group = PLAIN.contains(&name) || part(name).is_some() || SECTIONS.contains(&full.as_str());
@@ -116,22 +116,22 @@ impl Walk<'_, '_> {
                 if let Some((x, y)) = place {
                     return push(0.0, Some([x, y]));
                 }
-                "a place, two numbers in mm like `[1.5, 2]`"
+                "a position: two numbers in mm, such as `[1.5, 2]`"
             }
             Says::Connections | Says::Channels => {
                 if let Some(n) = number(node).filter(|n| n.fract() == 0.0 && (1.0..=64.0).contains(n)) {
                     return push(n, None);
                 }
-                "a whole number from 1 to 64"
+                "an integer from 1 to 64"
             }
             _ => {
                 if let Some(n) = number(node).filter(|n| *n >= 0.0) {
                     return push(n, None);
                 }
-                "a number, not below zero"
+                "a number of at least 0"
             }
         };
-        self.found.push(ill(&format!("`{}` is {wanted}", key.name), node, span));
+        self.found.push(ill(&format!("`{}` must be {wanted}", key.name), node, span));
     }
 
     /// Warns with E466 about an unknown key.
@@ -152,16 +152,18 @@ impl Walk<'_, '_> {
             .collect();
         let group = PLAIN.contains(&name) || part(name).is_some();
         let what = match node.kind {
-            Kind::Map(_) => "nothing in it is known",
-            _ if group => "it has keys, this is none",
-            _ => "not known",
+            Kind::Map(_) => "no key in it is known",
+            _ if group => "this must be a mapping",
+            _ => "not known here",
         };
         let near = nearest(name, all.iter().copied()).or_else(|| closest(name, &all));
         let help = match near.filter(|_| !group) {
-            Some(near) => format!("the nearest key is `{near}`; docs/machine.md lists what is read"),
-            None => "docs/machine.md lists what is read".into(),
+            Some(near) => {
+                format!("the nearest key is `{near}`; docs/machine.md lists the keys that kbc uses")
+            }
+            None => "docs/machine.md lists the keys that kbc uses".into(),
         };
-        let title = format!("`{}` is kept and not used", path.join("."));
+        let title = format!("kbc ignores `{}`", path.join("."));
         self.warnings.push(
             Diagnostic::warning("E466", title).primary(self.reader.0.span(key.number), what).help(help),
         );
@@ -181,5 +183,5 @@ pub(super) fn ill(wanted: &str, node: &Node, span: Span) -> Diagnostic {
     };
     Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
         .primary(span, "here")
-        .help("docs/machine.md lists the keys of a topology.yaml with what they take")
+        .help("docs/machine.md lists the keys of a topology.yaml and their values")
 }

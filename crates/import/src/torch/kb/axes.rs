@@ -72,7 +72,7 @@ fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
     let mut used: Vec<(u64, u64)> = vec![];
     for m in met.iter().filter(|m| m.members.len() > 1) {
         let p = &world.programs[m.at.0];
-        let why = "its ranks are in no even steps from one that is a multiple of them";
+        let why = "its ranks are not at equal distances from an aligned first rank";
         let group = regular(&m.members)
             .ok_or_else(|| refused(&m.members, why).primary(p.span(m.at.1), "used here"))?;
         if !used.contains(&group) {
@@ -80,7 +80,7 @@ fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
         }
         if cut(world.size, &used).is_none() {
             let sizes: Vec<String> = used.iter().map(|(n, s)| format!("{n} ranks in steps of {s}")).collect();
-            let why = format!("{} are no axes of {} ranks together", sizes.join(", "), world.size);
+            let why = format!("{} cannot be the axes of a mesh of {} ranks", sizes.join(", "), world.size);
             return Err(refused(&m.members, &why).primary(p.span(m.at.1), "used here"));
         }
     }
@@ -138,8 +138,11 @@ fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
 }
 
 fn refused(members: &[u64], why: &str) -> Diagnostic {
-    Diagnostic::error("E551", format!("the group of ranks {} is no axis of a mesh: {why}", words(members)))
-        .help("an axis is a number of ranks at equal distances, in their order, such as 0, 1 or 0, 2")
+    Diagnostic::error(
+        "E551",
+        format!("the group of ranks {} is not an axis of a mesh: {why}", words(members)),
+    )
+    .help("the ranks of an axis are at equal distances and in order, such as 0, 1 or 0, 2")
 }
 
 impl Axes {

@@ -58,7 +58,7 @@ pub struct Sides<'a> {
 }
 
 fn cannot(why: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::error("E566", format!("the programs are not compared with the unsharded model: {why}"))
+    Diagnostic::error("E566", format!("the programs cannot be compared with the unsharded model: {why}"))
 }
 
 impl Sides<'_> {
@@ -78,7 +78,7 @@ impl Sides<'_> {
         let values = evaluate(&all, &does, &self.graphs.axes, &ranks).map_err(cannot)?;
         if model.outputs.len() != first.outputs.len() {
             return Err(cannot(format!(
-                "it has {} results, and a rank {}",
+                "it has {} results, and a rank has {}",
                 model.outputs.len(),
                 first.outputs.len()
             )));
@@ -88,12 +88,13 @@ impl Sides<'_> {
             let wanted = &value[0][*m];
             let by = self.by(*n).or_else(|| self.fitting(&first.graph.nodes[*n].sizes, &wanted.sizes));
             let of: Vec<&Values> = values.iter().map(|v| &v[*n]).collect();
-            let got = by.ok_or_else(|| "its sizes are no part of those of the model".to_owned());
+            let got = by.ok_or_else(|| "its sizes do not divide those of the model".to_owned());
             let got = got.and_then(|by| self.joined(&of, &by));
             let worst = match &got {
                 Ok(got) if got.sizes == wanted.sizes => worst(got, wanted),
                 Ok(got) => {
-                    let why = format!("it is {:?}, and that of the model {:?}", got.sizes, wanted.sizes);
+                    let why =
+                        format!("its shape is {:?}, and that of the model is {:?}", got.sizes, wanted.sizes);
                     return Err(self.differs(*n, *place, &why, &does, &values, (&models, &value[0])));
                 }
                 Err(why) => return Err(self.differs(*n, *place, why, &does, &values, (&models, &value[0]))),
@@ -151,12 +152,14 @@ impl Sides<'_> {
                     },
                     Place::Split(d) => Values::concat(&all, *d),
                     Place::Partial(how) => Values::combined(how, &all),
-                    Place::Within(..) | Place::Unknown => Err("where its parts are is not known".into()),
+                    Place::Within(..) | Place::Unknown => {
+                        Err("the placement of its parts is not known".into())
+                    }
                 }
             });
             parts = groups.collect::<Result<_, String>>()?;
         }
-        parts.pop().ok_or_else(|| "no parts".into())
+        parts.pop().ok_or_else(|| "it has no parts".into())
     }
 
     /// Returns the part of a value that a rank owns.
@@ -253,7 +256,7 @@ impl Sides<'_> {
                         return Err(Diagnostic::error(
                             "E566",
                             format!(
-                                "the input `{}`, put together from the ranks, is not that of the unsharded model: {} and {} at {at:?}",
+                                "the input `{}`, assembled from the ranks, differs from that of the unsharded model: {} and {} at {at:?}",
                                 first.inputs[i].name, a.data[off.1], b.data[off.1]
                             ),
                         )
@@ -290,7 +293,7 @@ impl Sides<'_> {
                                 let name = &first.inputs[i].name;
                                 let sizes = &first.graph.nodes[n].sizes;
                                 return Err(cannot(format!(
-                                    "`{name}`, {sizes:?} on a rank, is no input of the model and has no data"
+                                    "`{name}`, {sizes:?} on a rank, is not an input of the model and has no data"
                                 )));
                             }
                         }
@@ -348,10 +351,13 @@ impl Sides<'_> {
             })
             .collect();
         let name = first.names.get(&n).map_or_else(|| "an operation".to_owned(), |n| format!("`{n}`"));
-        d = d.primary(p.span(node.of), "the first operation whose value no operation of the model has");
+        d = d.primary(
+            p.span(node.of),
+            "this is the first operation whose value no operation of the model has",
+        );
         d = d.note(format!("{name}: {}", p.place(node.of)));
         if !known.is_empty() {
-            d = d.note(format!("what it is made of has values of the model: {}", known.join(", ")));
+            d = d.note(format!("its operands have values of the model: {}", known.join(", ")));
         }
         d
     }

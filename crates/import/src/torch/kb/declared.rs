@@ -35,27 +35,29 @@ pub(super) fn declared(
         let Some(i) = it.inputs.iter().position(is) else {
             let names: Vec<&str> = it.inputs.iter().map(|i| &*i.name).collect();
             return wrong(format!(
-                "a placement of `{name}`, which is none of the inputs {}",
+                "there is a placement for `{name}`, which is not one of the inputs {}",
                 names.join(", ")
             ));
         };
         let rank = world.programs[0].meta(it.inputs[i].value).map_or(0, |m| m.sizes.len());
         if by.len() != axes.list.len() {
             return wrong(format!(
-                "`{name}` has {} placements, and the mesh {} dimensions",
+                "`{name}` has {} placements, and the mesh has {} dimensions",
                 by.len(),
                 axes.list.len()
             ));
         }
         if let Some(Placement::Split(d)) = by.iter().find(|p| matches!(p, Placement::Split(d) if *d >= rank))
         {
-            return wrong(format!("`{name}` is said to be split along {d}, and it has {rank} dimensions"));
+            return wrong(format!(
+                "`{name}` is declared as split along dimension {d}, and it has {rank} dimensions"
+            ));
         }
         out.insert(i, by.iter().map(place_of).collect());
     }
     if let Some(by) = world.results.iter().find(|by| by.len() != axes.list.len()) {
         return wrong(format!(
-            "a result has {} placements, and the mesh {} dimensions",
+            "a result has {} placements, and the mesh has {} dimensions",
             by.len(),
             axes.list.len()
         ));
@@ -103,7 +105,7 @@ pub(super) fn undeclared(
             });
             if !alike {
                 out.push(format!(
-                    "result {place} is split along {d} over {}, and no input is: `out_placements` in groups.json says whether it is meant",
+                    "result {place} is split along {d} over {}, and no input is; if this is intended, declare it as `out_placements` in groups.json",
                     a.name
                 ));
             }
@@ -138,7 +140,7 @@ pub(super) fn irregular(
                 let place =
                     user.map_or_else(String::new, |u| format!(" ({})", world.programs[0].place(u.of)));
                 out.push(format!(
-                    "constants of the ranks of {} follow from their places on each rank, and put together they do not{place}",
+                    "constants of the ranks of {} depend on their position on each rank, and the assembled constant does not{place}",
                     a.name
                 ));
             }

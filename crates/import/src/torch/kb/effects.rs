@@ -74,8 +74,8 @@ impl Search<'_> {
                 match p {
                     Whole if rest => one(Whole),
                     Split(d) | Within(d, _) if d != along && rest => one(p),
-                    _ if !rest => wrong("its weights are no whole vectors on every rank"),
-                    _ => wrong(format!("it works along dimension {along}, of what is {}", p.words())),
+                    _ if !rest => wrong("its weights are not whole on every rank"),
+                    _ => wrong(format!("it works along dimension {along}, and its operand is {}", p.words())),
                 }
             }
             (Op::Reduce(how, dim, keep), Some(p)) => reduced(how, *dim, *keep, p),
@@ -98,7 +98,7 @@ impl Search<'_> {
             },
             (Op::Collective(c, over), Some(p)) => self.collective(n, c, over, p),
             (Op::Opaque, _) => match node.args.is_empty() {
-                true => no_rule("kbc has no such operation"),
+                true => no_rule("kbc does not support this operation"),
                 false => no_rule("kbc does not know what it computes"),
             },
             (
@@ -128,7 +128,7 @@ impl Search<'_> {
             ('+' | '-', Some(p @ Partial("max" | "min")), None | Some(Whole)) => one(p),
             ('+', None | Some(Whole), Some(p @ Partial("max" | "min"))) => one(p),
             ('+' | '-', Some(Partial(how)), _) | ('+' | '-', _, Some(Partial(how))) => wrong(format!(
-                "a part of a {how} meets what is none at `{op}`: {}",
+                "`{op}` combines a part of a {how} with a value that is not a part of it: {}",
                 if how == "sum" {
                     format!("every rank of {} adds it before the parts are combined", self.of.size)
                 } else {
@@ -138,7 +138,7 @@ impl Search<'_> {
             ('*' | '/', Some(Partial("sum")), None | Some(Whole)) => one(Partial("sum")),
             ('*', None | Some(Whole), Some(Partial("sum"))) => one(Partial("sum")),
             (_, Some(Partial(_)), _) | (_, _, Some(Partial(_))) => {
-                wrong(format!("`{op}` of a part of a reduction, before the parts are combined"))
+                wrong(format!("`{op}` works on a part of a reduction before the parts are combined"))
             }
             // A share of a whole value is a part of a sum.
             _ if self.share(node) => Ok(vec![Whole, Partial("sum")]),
@@ -168,7 +168,7 @@ impl Search<'_> {
         match (&node.op, &places[..]) {
             (Op::Infix('*'), [Whole]) => one(Partial("sum")),
             _ => no_rule(format!(
-                "ranks have numbers of their own: {}",
+                "the numbers differ between ranks: {}",
                 self.of.own.numbers.get(&n).map_or("", String::as_str)
             )),
         }
@@ -179,10 +179,10 @@ impl Search<'_> {
         let last = self.of.g.nodes[*x].sizes.len().saturating_sub(1);
         match p {
             Split(d) | Within(d, _) if d == last => {
-                wrong(format!("{name} along dimension {d}, of what is {}", p.words()))
+                wrong(format!("{name} along dimension {d} of an operand that is {}", p.words()))
             }
             Partial("sum") if name == "cumsum" => one(p),
-            Partial(_) => wrong(format!("{name} of {}, before the parts are combined", p.words())),
+            Partial(_) => wrong(format!("{name} of {} before the parts are combined", p.words())),
             _ => one(p),
         }
     }
@@ -200,7 +200,9 @@ impl Search<'_> {
         let list: Vec<Place> =
             (0..to.len()).filter(|e| before(from, d) == before(to, *e)).map(Split).collect();
         match list.is_empty() {
-            true => no_rule(format!("{from:?} as {to:?}: the split dimension {d} is not outermost")),
+            true => no_rule(format!(
+                "a reshape from {from:?} to {to:?}: the split dimension {d} is not outermost"
+            )),
             false => Ok(list),
         }
     }
@@ -229,7 +231,9 @@ impl Search<'_> {
         let kept = list.iter().any(|(e, outer)| *outer == 1 && to[*e] == 1);
         let chosen = matches!(rule, Some(Rule::Select | Rule::Squeeze)) && from[d] == 1 && !kept;
         match chosen || list.is_empty() {
-            true => no_rule(format!("{from:?} as {to:?}: of the dimension {d} each rank has a part")),
+            true => no_rule(format!(
+                "a reshape from {from:?} to {to:?}: each rank has only a part of dimension {d}"
+            )),
             false => Ok(list.into_iter().map(Place::parts).collect()),
         }
     }
@@ -267,11 +271,11 @@ impl Search<'_> {
             (None, _) => one(p),
             (Some(true), Whole) => one(Split(dim)),
             (Some(_), Partial(_)) => wrong(format!(
-                "a slice of each rank's own of what is {}, before the parts are combined",
+                "the slice differs between ranks, and its operand is {} that is not combined yet",
                 p.words()
             )),
             (Some(_), _) => {
-                no_rule("ranks have slices of their own, which are not the parts of a dimension in order")
+                no_rule("the slices differ between ranks, and they are not the parts of a dimension in order")
             }
         }
     }
@@ -298,7 +302,9 @@ impl Search<'_> {
                 Within(d, n) if split.is_none_or(|e| e == (d + s.lead, n)) => split = Some((d + s.lead, n)),
                 Split(_) | Within(..) => return wrong("operands are split along different dimensions"),
                 Partial(_) => {
-                    return wrong("a function of a part of a reduction, before the parts are combined");
+                    return wrong(
+                        "a function is applied to a part of a reduction before the parts are combined",
+                    );
                 }
                 Unknown => return no_rule("an operand whose placement is not known"),
             }
@@ -311,9 +317,11 @@ impl Search<'_> {
         } else if self.of.written.is_some() && node.sizes[d] > 1 && seen.iter().all(single) {
             // The operand may be a number that differs between ranks, for a dimension that every
             // rank has whole.
-            no_rule(format!("each rank has one element along dimension {d} for all of another operand"))
+            no_rule(format!(
+                "each rank has one element along dimension {d}, and the whole dimension of another operand"
+            ))
         } else {
-            wrong(format!("an operand is split along dimension {d}, and another whole"))
+            wrong(format!("one operand is split along dimension {d}, and another one is whole"))
         }
     }
 
@@ -347,9 +355,13 @@ impl Search<'_> {
                 (None, Some((e, n))) if a == Whole && batch(e, rb).is_some_and(|d| lacks(d, &x)) => {
                     Ok(Place::parts((e + rank - rb, n)))
                 }
-                _ => wrong(format!("a product of what is {} and what is {}", a.words(), b.words())),
+                _ => wrong(format!(
+                    "a matmul of an operand that is {} and one that is {}",
+                    a.words(),
+                    b.words()
+                )),
             },
-            _ => wrong(format!("a product of what is {} and what is {}", a.words(), b.words())),
+            _ => wrong(format!("a matmul of an operand that is {} and one that is {}", a.words(), b.words())),
         }
     }
 
@@ -359,10 +371,12 @@ impl Search<'_> {
             (Whole, p @ (Whole | Split(_) | Within(..))) => one(p),
             (Split(1), Whole) => one(Split(node.sizes.len() - 1)),
             (p @ Partial(_), Whole) => one(p),
-            (Split(0), _) => wrong("rows of a table that each rank numbers from 0"),
-            (Partial(_), _) | (_, Partial(_)) => wrong("rows by what is a part of a reduction"),
-            (Within(..), _) => no_rule("a table of which each rank has a part of every block"),
-            (Split(_) | Whole | Unknown, _) => wrong("a table and numbers of rows that are both split"),
+            (Split(0), _) => wrong("each rank numbers the rows of its part of the table from 0"),
+            (Partial(_), _) | (_, Partial(_)) => {
+                wrong("the row numbers or the table are parts of a reduction")
+            }
+            (Within(..), _) => no_rule("each rank has a part of every block of the table"),
+            (Split(_) | Whole | Unknown, _) => wrong("the table and the row numbers are both split"),
         }
     }
 
@@ -373,7 +387,7 @@ impl Search<'_> {
         match (at(0), at(1)) {
             (Split(0), Whole) => one(Partial("sum")),
             (a, b) => wrong(format!(
-                "rows that a rank has by their numbers, of a table that is {} and numbers that are {}",
+                "each rank looks up its own rows, in a table that is {} with row numbers that are {}",
                 a.words(),
                 b.words()
             )),
@@ -385,7 +399,7 @@ impl Search<'_> {
             return beside(c, p);
         }
         let alone = over.len() == 1 || matches!(c, Coll::AllReduce(_) | Coll::Broadcast(_));
-        let times = format!("the result is {} times it", self.of.size);
+        let times = format!("the result is {} times the operand", self.of.size);
         match (c, p) {
             _ if !alone => no_rule("a collective over several axes that moves parts"),
             (Coll::AllReduce(_) | Coll::AllGather(_) | Coll::Broadcast(_), Unknown) => one(Whole),
@@ -401,28 +415,36 @@ impl Search<'_> {
             (Coll::ReduceScatter("avg", d), Partial("sum")) => one(Split(*d)),
             (Coll::Dims(from, to), Split(e)) if *from == e => one(Split(*to)),
             (Coll::AllGather(d), Within(e, _)) if *d == e => {
-                no_rule(format!("an all_gather along {d} of what is {}", p.words()))
+                no_rule(format!("an all_gather along {d} of an operand that is {}", p.words()))
             }
             (Coll::Dims(from, _), Within(e, _)) if *from == e => {
-                no_rule(format!("an all_to_all from {from} of what is {}", p.words()))
+                no_rule(format!("an all_to_all from {from} of an operand that is {}", p.words()))
             }
             (Coll::Rows(_), _) => no_rule(ROWS),
-            (Coll::Broadcast(_), Partial(_)) => wrong(format!("a broadcast of what is {}", p.words())),
+            (Coll::Broadcast(_), Partial(_)) => {
+                wrong(format!("a broadcast of an operand that is {}", p.words()))
+            }
             (Coll::Broadcast(_), Split(_) | Within(..)) => {
-                no_rule(format!("a broadcast of what is {}", p.words()))
+                no_rule(format!("a broadcast of an operand that is {}", p.words()))
             }
             (Coll::AllReduce(how @ "sum"), Whole) => {
-                wrong(format!("an all_reduce {how} of what is whole on every rank: {times}"))
+                wrong(format!("an all_reduce {how} of an operand that is whole on every rank: {times}"))
             }
             (Coll::ReduceScatter(how @ "sum", _), Whole) => {
-                wrong(format!("a reduce_scatter {how} of what is whole on every rank: {times}"))
+                wrong(format!("a reduce_scatter {how} of an operand that is whole on every rank: {times}"))
             }
-            (Coll::AllReduce(how), _) => wrong(format!("an all_reduce {how} of what is {}", p.words())),
-            (Coll::AllGather(d), _) => wrong(format!("an all_gather along {d} of what is {}", p.words())),
+            (Coll::AllReduce(how), _) => {
+                wrong(format!("an all_reduce {how} of an operand that is {}", p.words()))
+            }
+            (Coll::AllGather(d), _) => {
+                wrong(format!("an all_gather along {d} of an operand that is {}", p.words()))
+            }
             (Coll::ReduceScatter(how, _), _) => {
-                wrong(format!("a reduce_scatter {how} of what is {}", p.words()))
+                wrong(format!("a reduce_scatter {how} of an operand that is {}", p.words()))
             }
-            (Coll::Dims(from, _), _) => wrong(format!("an all_to_all from {from} of what is {}", p.words())),
+            (Coll::Dims(from, _), _) => {
+                wrong(format!("an all_to_all from {from} of an operand that is {}", p.words()))
+            }
         }
     }
 
@@ -518,9 +540,9 @@ fn reduced(how: &str, dim: usize, keep: bool, p: Place) -> May {
         Split(_) | Within(..) => p,
         Partial("sum") if matches!(how, "sum" | "mean") => Partial("sum"),
         Partial(op) if op == how => p,
-        Partial(_) => return wrong(format!("{how} of {}, before the parts are combined", p.words())),
+        Partial(_) => return wrong(format!("{how} of {} before the parts are combined", p.words())),
         Unknown => Unknown,
     })
 }
 
-const ROWS: &str = "rows that ranks send each other are no change of placement";
+const ROWS: &str = "kbc has no placement for rows that ranks exchange";

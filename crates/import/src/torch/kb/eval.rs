@@ -81,7 +81,7 @@ impl Values {
     /// # Errors
     /// Returns a sentence if the sizes of the parts do not fit.
     pub fn concat(parts: &[&Values], dim: usize) -> Found {
-        let first = parts.first().ok_or("nothing to put together")?;
+        let first = parts.first().ok_or("there are no parts")?;
         let rest =
             |v: &Values| v.sizes.iter().enumerate().filter(|s| s.0 != dim).map(|s| *s.1).collect::<Vec<_>>();
         if dim >= first.sizes.len() || parts.iter().any(|p| rest(p) != rest(first)) {
@@ -123,14 +123,14 @@ impl Values {
     /// # Errors
     /// Returns a sentence if the reduction is unknown or the shapes differ.
     pub fn combined(how: &str, parts: &[&Values]) -> Found {
-        let mut out = (*parts.first().ok_or("nothing to combine")?).clone();
+        let mut out = (*parts.first().ok_or("there is nothing to combine")?).clone();
         for p in &parts[1..] {
             let f: fn(f64, f64) -> f64 = match how {
                 "sum" | "avg" => |a, b| a + b,
                 "max" => f64::max,
                 "min" => f64::min,
                 "prod" => |a, b| a * b,
-                other => return Err(format!("a combination '{other}'")),
+                other => return Err(format!("unknown reduction '{other}'")),
             };
             out = out.with(p, f);
         }
@@ -156,7 +156,7 @@ pub fn evaluate(
     let total = first.nodes.iter().zip(live).filter(|n| *n.1).map(|n| elements(n.0));
     let total = total.fold(0i64, i64::saturating_add).saturating_mul(all.len() as i64);
     if total > MOST {
-        return Err(format!("{total} elements are too many to be evaluated in f64, of which {MOST} are"));
+        return Err(format!("{total} elements are too many to evaluate in f64 (limit: {MOST})"));
     }
     let mut out: Vec<Vec<Values>> = vec![Vec::with_capacity(first.nodes.len()); all.len()];
     for (n, does) in live.iter().enumerate().take(first.nodes.len()) {
@@ -164,7 +164,7 @@ pub fn evaluate(
             vec![Values::default(); all.len()]
         } else if let Op::Collective(c, over) = &first.nodes[n].op {
             let Some(Operand::Node(x)) = first.nodes[n].args.first() else {
-                return Err("a collective of nothing".into());
+                return Err("a collective without an operand".into());
             };
             let of: Vec<&Values> = out.iter().map(|v| &v[*x]).collect();
             (0..all.len()).map(|at| exchanged(c, over, axes, at, &of)).collect::<Result<_, String>>()?
@@ -174,7 +174,10 @@ pub fn evaluate(
         };
         for (new, (to, g)) in new.into_iter().zip(out.iter_mut().zip(all)) {
             if *does && new.data.len() != count(&g.nodes[n].sizes) {
-                return Err(format!("an operation gives {:?} and not {:?}", new.sizes, g.nodes[n].sizes));
+                return Err(format!(
+                    "an operation computes the shape {:?} instead of {:?}",
+                    new.sizes, g.nodes[n].sizes
+                ));
             }
             to.push(Values { sizes: if *does { g.nodes[n].sizes.clone() } else { vec![] }, data: new.data });
         }
@@ -192,11 +195,11 @@ fn exchanged(c: &Coll, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Value
         Coll::AllGather(d) => Values::concat(&parts, *d),
         Coll::ReduceScatter(how, d) => {
             let all = Values::combined(how, &parts)?;
-            let size = *all.sizes.get(*d).ok_or("no such dimension")? / n;
+            let size = *all.sizes.get(*d).ok_or("the dimension does not exist")? / n;
             Ok(all.slice(*d, me as i64 * size, (me as i64 + 1) * size))
         }
         Coll::Dims(from, to) => {
-            let size = *parts[0].sizes.get(*to).ok_or("no such dimension")? / n;
+            let size = *parts[0].sizes.get(*to).ok_or("the dimension does not exist")? / n;
             let cut: Vec<Values> =
                 parts.iter().map(|p| p.slice(*to, me as i64 * size, (me as i64 + 1) * size)).collect();
             Values::concat(&cut.iter().collect::<Vec<_>>(), *from)
@@ -212,7 +215,7 @@ fn exchanged(c: &Coll, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Value
         Coll::Broadcast(root) => {
             let root = *root as usize;
             let of = ranks.iter().position(|r| *r == root).unwrap_or(root);
-            parts.get(of).map(|v| (*v).clone()).ok_or_else(|| "a root that is no member".into())
+            parts.get(of).map(|v| (*v).clone()).ok_or_else(|| "the root is not a member of the group".into())
         }
     }
 }
@@ -279,7 +282,7 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             for i in &ids.data {
                 let row = *i as usize * width;
                 let row = table.data.get(row..row + width).filter(|_| *i >= 0.0);
-                data.extend_from_slice(row.ok_or("a row outside of its table")?);
+                data.extend_from_slice(row.ok_or("a row number is outside its table")?);
             }
             Ok(Values::new(&node.sizes, data))
         }
@@ -303,7 +306,7 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
                 "max" => f64::max,
                 "min" => f64::min,
                 "pow_int" => |a, b| a.powi(b as i32),
-                other => return Err(format!("the function `{other}`")),
+                other => return Err(format!("unknown function `{other}`")),
             };
             Ok(wide(0)?.with(&wide(1)?, f))
         }
@@ -330,7 +333,7 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
                 "max" => x.reduced(*dim, f64::NEG_INFINITY, f64::max),
                 "min" => x.reduced(*dim, f64::INFINITY, f64::min),
                 "prod" => x.reduced(*dim, 1.0, |a, b| a * b),
-                other => return Err(format!("the reduction `{other}`")),
+                other => return Err(format!("unknown reduction `{other}`")),
             };
             if *how == "mean" {
                 out.data.iter_mut().for_each(|x| *x /= n);
@@ -355,7 +358,7 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             }
             Ok(x)
         }
-        Op::Collective(..) => Err("a collective of one rank".into()),
+        Op::Collective(..) => Err("a collective cannot be evaluated on one rank".into()),
         Op::Numbered(_) | Op::Owned | Op::Opaque => Err("an operation that kbc cannot express".into()),
     }
 }
@@ -373,7 +376,7 @@ fn function(name: &str) -> Result<fn(f64) -> f64, String> {
         },
         other => match ScalarUn::parse(other) {
             Some(f) => functions::function(f).f64,
-            None => return Err(format!("the function `{other}`")),
+            None => return Err(format!("unknown function `{other}`")),
         },
     })
 }
@@ -381,7 +384,7 @@ fn function(name: &str) -> Result<fn(f64) -> f64, String> {
 fn product(a: &Values, b: &Values, sizes: &[i64]) -> Found {
     let rank = sizes.len();
     let (batch, rows, cols) = (&sizes[..rank - 2], sizes[rank - 2], sizes[rank - 1]);
-    let k = *a.sizes.last().ok_or("a product of numbers")?;
+    let k = *a.sizes.last().ok_or("a matmul of numbers")?;
     let x = a.wide(&[batch, &[rows, k]].concat());
     let y = b.wide(&[batch, &[k, cols]].concat());
     let (rows, cols, k) = (rows as usize, cols as usize, k as usize);

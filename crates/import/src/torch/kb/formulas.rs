@@ -16,7 +16,7 @@ use Operand::{Node, Num};
 fn node(o: Operand) -> Found<NodeId> {
     match o {
         Node(n) => Ok(n),
-        Num(_) => Err("a formula of numbers alone".into()),
+        Num(_) => Err("all operands are numbers".into()),
     }
 }
 
@@ -78,7 +78,7 @@ impl Step<'_> {
                 let x = self.tensor("self", up)?;
                 let dim = self.dim(self.int("dim")?, self.g.nodes[x].sizes.len())?;
                 if self.g.nodes[x].sizes.is_empty() {
-                    return Err("of a tensor without dimensions".into());
+                    return Err("its operand has no dimensions".into());
                 }
                 let out = self.g.softmax(x, dim, self.node.op.name.contains("log"));
                 Ok(vec![self.give(out, 0)?])
@@ -140,7 +140,7 @@ impl Step<'_> {
                 Ok(vec![self.give(node(out)?, 0)?])
             }
             Rule::Attention => self.attention(),
-            _ => Err("kbc has no such operation".into()),
+            _ => Err("kbc does not support this operation".into()),
         }
     }
 
@@ -235,7 +235,10 @@ impl Step<'_> {
     /// Builds softmax(q k^T scale + mask) v.
     fn attention(&mut self) -> Found<Vec<Val>> {
         if self.flag("enable_gqa") || self.number("dropout_p")? != 0.0 {
-            return Err("attention with groups of heads or dropout: export after run_decompositions()".into());
+            return Err(
+                "attention with grouped heads or dropout is not supported: export after run_decompositions()"
+                    .into(),
+            );
         }
         let (q, k, v) = (self.tensor("query", true)?, self.tensor("key", true)?, self.tensor("value", true)?);
         let sizes = self.g.nodes[q].sizes.clone();

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -> Result<String, String> {
     if places.len() != axes.list.len() {
         return Err(format!(
-            "it has {} placements, and the mesh {} dimensions",
+            "it has {} placements, and the mesh has {} dimensions",
             places.len(),
             axes.list.len()
         ));
@@ -30,13 +30,13 @@ pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -
             Placement::Replicated => {}
             Placement::Split(d) => match cuts.get_mut(*d) {
                 Some(c) => c.push(axis),
-                None => return Err(format!("there is no dimension {d} of {}", sizes.len())),
+                None => return Err(format!("dimension {d} of {} does not exist", sizes.len())),
             },
             Placement::Partial(op) => {
                 let op = match op.as_str() {
                     "sum" | "max" | "min" => op,
                     "product" => "prod",
-                    other => return Err(format!("kbc has no partial values of '{other}'")),
+                    other => return Err(format!("kbc does not support partial values of '{other}'")),
                 };
                 partial.push((op, &axis.name));
             }
@@ -54,7 +54,7 @@ pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -
                 let names: Vec<&str> = more.iter().map(|a| a.name.as_str()).collect();
                 format!("{n}@({})", names.join(", "))
             }
-            _ => return Err(format!("{n} elements are not cut evenly by several axes")),
+            _ => return Err(format!("{n} elements cannot be split evenly over several axes")),
         });
     }
     let mut out = dtype.name().to_owned();
@@ -63,7 +63,7 @@ pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -
     }
     if let Some((op, _)) = partial.first() {
         if partial.iter().any(|p| p.0 != *op) {
-            return Err("partial values of two reductions".into());
+            return Err("it is partial for two different reductions".into());
         }
         let names: Vec<&str> = partial.iter().map(|p| p.1).collect();
         let over = if names.len() == 1 { names.concat() } else { format!("({})", names.join(", ")) };
@@ -95,12 +95,12 @@ pub fn write(
     let axes = Axes { list };
     let used = program.written.placements.values().map(Vec::len).max().unwrap_or(0);
     if used != mesh.len() {
-        let what = format!("values have {used} placements, and the mesh {} dimensions", mesh.len());
+        let what = format!("values have {used} placements, and the mesh has {} dimensions", mesh.len());
         return Err(Diagnostic::error("E530", what).note(program.file).into());
     }
     let collective = program.nodes.iter().position(|n| n.op.rule.is_collective());
     if let Some(n) = collective {
-        let what = "a collective in a graph of DTensors, whose placements say what is exchanged";
+        let what = "a graph of DTensors cannot contain a collective: its placements define the communication";
         return Err(Diagnostic::error("E550", what).primary(program.span(n), "here").into());
     }
     let world = World {

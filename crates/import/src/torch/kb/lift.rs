@@ -251,7 +251,7 @@ fn results(
                 (Some(val), Some(m)) => kept(m.dtype).and_then(|d| g.whole(val, d)),
                 // Sizes are not results of a program of tensors.
                 _ if matches!(p.values[*v].kind, Kind::Int(_) | Kind::Bool) => continue,
-                _ => Err("nothing gives it".into()),
+                _ => Err("no operation computes it".into()),
             };
             match node {
                 Ok(n) => out.push((n, place)),
@@ -263,7 +263,7 @@ fn results(
         }
     }
     if out.is_empty() && !found.has_errors() && lost.is_empty() {
-        found.push(Diagnostic::error("E550", "a program without results").note(p.file.clone()));
+        found.push(Diagnostic::error("E550", "the program has no results").note(p.file.clone()));
     }
     out
 }

@@ -147,7 +147,7 @@ pub struct Kb {
 /// Returns E550 to E553 for what cannot be expressed, and E535 for ranks without a program.
 pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
     if !world.is_whole() {
-        return Err(Diagnostic::error("E535", "a program is made of the programs of all ranks")
+        return Err(Diagnostic::error("E535", "the programs of all ranks are needed")
             .help("give all of them, or their folder")
             .into());
     }
@@ -179,7 +179,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     for (d, ranks) in lost {
         out.found.push(match &ranks[1..] {
             [] => d,
-            more => d.note(format!("the same on rank {}", super::groups::words(more))),
+            more => d.note(format!("the same error on rank {}", super::groups::words(more))),
         });
     }
     if out.found.has_errors() {
@@ -373,7 +373,7 @@ impl<'a> Out<'a> {
         let (key, (dtype, sizes), weight) = self.given.stored(at, p, input, stored)?;
         if *sizes != m.shape() || !suits(*dtype, m.dtype) {
             let is = type_of(m.dtype, &m.shape());
-            let what = format!("`{}` is {is}, and its data {}", input.name, type_of(*dtype, sizes));
+            let what = format!("`{}` is {is}, and its data is {}", input.name, type_of(*dtype, sizes));
             self.found.push(Diagnostic::error("E553", what).note(format!("{}: the array `{key}`", p.file)));
             return None;
         }
@@ -410,7 +410,7 @@ impl<'a> Out<'a> {
             }
             if *sizes != node.sizes || !suits(*dtype, node.dtype) {
                 let what = format!(
-                    "result {place} is {}, and its data {}",
+                    "result {place} is {}, and its data is {}",
                     type_of(node.dtype, &node.sizes),
                     type_of(*dtype, sizes)
                 );

@@ -108,7 +108,10 @@ impl Step<'_> {
         for d in self.ints("dims")? {
             let dim = self.dim(d, sizes.len())?;
             if sizes[dim] > REVERSED {
-                return Err(format!("a dimension of {} is reversed by so many slices", sizes[dim]));
+                return Err(format!(
+                    "reversing a dimension of size {} would need too many slices",
+                    sizes[dim]
+                ));
             }
             let list: Vec<NodeId> = (0..sizes[dim]).rev().map(|i| self.g.slice(n, dim, i, i + 1)).collect();
             if !list.is_empty() {
@@ -156,7 +159,11 @@ impl Step<'_> {
             let at = from + full * step;
             parts.push(self.g.slice(n, dim, at, at + 1));
         }
-        if parts.is_empty() { Err("a slice without elements".into()) } else { Ok(self.g.concat(&parts, dim)) }
+        if parts.is_empty() {
+            Err("an empty slice is not supported".into())
+        } else {
+            Ok(self.g.concat(&parts, dim))
+        }
     }
 
     /// Returns where an index equals the position of an element along a dimension, the operand cut
@@ -167,10 +174,10 @@ impl Step<'_> {
         let (own, at) = (self.g.sizes(&x).to_vec(), self.g.sizes(&index).to_vec());
         let dim = self.dim(self.int("dim")?, own.len())?;
         if at.get(dim) != Some(&1) || own.is_empty() {
-            return Err("of several indices along the dimension".into());
+            return Err("several indices along the dimension are not supported".into());
         }
         if (0..own.len()).any(|d| d != dim && at[d] != own[d]) {
-            return Err("with fewer indices than rows".into());
+            return Err("fewer indices than rows are not supported".into());
         }
         let mut line = vec![1; own.len()];
         line[dim] = own[dim];
@@ -187,7 +194,9 @@ impl Step<'_> {
         let keep = kept(dtype)?;
         let (hit, x, dim) = self.marked()?;
         let zero = Val::Const(Const::one(dtype, &[], 0.0)?);
-        let Node(n) = self.g.select(&hit, &x, &zero, keep)? else { return Err("of numbers alone".into()) };
+        let Node(n) = self.g.select(&hit, &x, &zero, keep)? else {
+            return Err("all operands are numbers".into());
+        };
         let n = self.g.reduce("sum", n, dim, true);
         self.give(n, 0)
     }
@@ -207,7 +216,7 @@ impl Step<'_> {
         let rest = name == "remainder";
         let known = matches!(list, [Val::Const(_), Val::Const(_)]);
         if !known && self.first()?.0.class() == 2 {
-            return Err("kbc rounds no quotients".into());
+            return Err("kbc does not round quotients".into());
         }
         let fold = |v: &[f64]| {
             let q = v[0] / v[1];
@@ -264,7 +273,7 @@ impl Step<'_> {
         };
         match n {
             Node(n) => self.give(n, 0),
-            Num(_) => Err("of numbers alone".into()),
+            Num(_) => Err("all operands are numbers".into()),
         }
     }
 }

@@ -101,7 +101,7 @@ impl Step<'_> {
                     }
                 }
             }
-            _ => return Err("kbc has no such operation".into()),
+            _ => return Err("kbc does not support this operation".into()),
         };
         Ok(vec![one])
     }
@@ -174,7 +174,7 @@ impl Step<'_> {
         while rest.len() > MOST {
             rest = rest.chunks(MOST).map(|c| self.g.concat(c, dim)).collect();
         }
-        if rest.is_empty() { Err("nothing to put together".into()) } else { Ok(self.g.concat(&rest, dim)) }
+        if rest.is_empty() { Err("there are no parts".into()) } else { Ok(self.g.concat(&rest, dim)) }
     }
 
     /// Translates `constant_pad_nd`: two numbers per dimension, starting with the last dimension.
@@ -224,7 +224,7 @@ impl Step<'_> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
         if self.int("step")? != 1 {
-            return Err("kbc has no slice with a step".into());
+            return Err("kbc does not support slices with a step".into());
         }
         let (x, part) = (self.val("self")?, self.val("src")?);
         let from = self.begin(sizes[dim])?;
@@ -248,7 +248,7 @@ impl Step<'_> {
         let k = self.int("diagonal")?;
         let rank = sizes.len();
         if rank < 2 {
-            return Err("a triangle has two dimensions".into());
+            return Err("a triangle needs two dimensions".into());
         }
         let (rows, cols) = (sizes[rank - 2], sizes[rank - 1]);
         let inside = |i: i64, j: i64| if upper { j - i >= k } else { j - i <= k };
@@ -267,7 +267,7 @@ impl Step<'_> {
     /// Translates `one_hot`, of constant or computed numbers.
     pub fn one_hot(&mut self) -> Found<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
-        let n = *sizes.last().ok_or("no classes")?;
+        let n = *sizes.last().ok_or("there are no classes")?;
         let x = self.val("self")?;
         let mut column = self.g.sizes(&x).to_vec();
         column.push(1);

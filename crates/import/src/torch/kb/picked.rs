@@ -27,7 +27,7 @@ impl Step<'_> {
         let lists = match self.node.arg("indices") {
             Arg::Tensors(l) => l.iter().copied().map(Some).collect(),
             Arg::Optionals(l) => l.clone(),
-            _ => return Err("no lists of numbers".into()),
+            _ => return Err("the indices are not lists".into()),
         };
         let x = self.tensor("self", false)?;
         let own = self.g.nodes[x].sizes.clone();
@@ -35,7 +35,7 @@ impl Step<'_> {
         let rest: Vec<usize> = (0..own.len()).filter(|d| !at.contains(d)).collect();
         let count = |dims: &[usize]| dims.iter().map(|d| own[*d]).product::<i64>();
         if at.is_empty() || count(&at) > i64::from(i32::MAX) {
-            return Err("rows beyond the numbers of i32, or none at all".into());
+            return Err("the number of rows is 0 or exceeds i32".into());
         }
         let mut number = Num(0.0);
         for d in &at {
@@ -116,7 +116,9 @@ impl Step<'_> {
         let own = self.g.nodes[x].sizes.clone();
         let dim = if self.has("dim") { Some(self.dim(self.int("dim")?, own.len())?) } else { None };
         if short(self.node.op.name) == "min" {
-            let Node(minus) = self.g.call("-", &[Node(x)]) else { return Err("of a number".into()) };
+            let Node(minus) = self.g.call("-", &[Node(x)]) else {
+                return Err("its operand is a number".into());
+            };
             x = minus;
         }
         let x = match dim {

@@ -155,7 +155,7 @@ pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
     }
     // Results that are inputs.
     order.extend((0..g.nodes.len()).filter(|n| live[*n] && !seen[*n]));
-    let stuck = Stuck { at: 0, why: "nothing was tried".into(), result: false, lacks: false };
+    let stuck = Stuck { at: 0, why: "no placement was tried".into(), result: false, lacks: false };
     let mut s = Search { of, order, places: vec![None; g.nodes.len()], steps: 0, stuck, depth: 0 };
     if s.run() { Ok(s.places) } else { Err(s.stuck) }
 }
@@ -221,10 +221,10 @@ impl Search<'_> {
     fn unfinished(&self) -> Option<(NodeId, String)> {
         self.of.results.iter().find_map(|(n, said)| match (self.places[*n], said) {
             (Some(p), Some(said)) if p != *said && p != Unknown => {
-                Some((*n, format!("the result is {}, and declared to be {}", p.words(), said.words())))
+                Some((*n, format!("the result is {}, and it is declared as {}", p.words(), said.words())))
             }
             (Some(p @ Within(..)), None) => {
-                Some((*n, format!("the result is {}, which is no placement", p.words())))
+                Some((*n, format!("the result is {}, which is not a placement", p.words())))
             }
             (Some(p @ Partial(_)), None) => Some((
                 *n,

@@ -28,9 +28,7 @@ impl Step<'_> {
     /// Returns the translation of a value of the program.
     pub fn known(&self, v: ValueId) -> Found<Val> {
         let name = &self.p.values[v].name;
-        self.env[v]
-            .clone()
-            .ok_or_else(|| format!("`{name}` has no value: nothing gives the result that is meant"))
+        self.env[v].clone().ok_or_else(|| format!("`{name}` has no value: no operation computes it"))
     }
 
     /// Returns an argument as a value; a number becomes a constant without dimensions. Returns
@@ -43,7 +41,7 @@ impl Step<'_> {
             Arg::Bool(b) => number(DType::Bool, f64::from(u8::from(*b))),
             Arg::Int(_) => number(DType::F64, self.number(name)?),
             Arg::Float(x) => number(DType::F64, *x),
-            _ => Err(format!("`{name}` is neither tensor nor number")),
+            _ => Err(format!("`{name}` is neither a tensor nor a number")),
         }
     }
 
@@ -57,7 +55,7 @@ impl Step<'_> {
         match self.node.arg(name) {
             Arg::Tensors(l) => l.iter().map(|v| self.known(*v)).collect(),
             Arg::Tensor(v) => Ok(vec![self.known(*v)?]),
-            _ => Err(format!("`{name}` is no list of tensors")),
+            _ => Err(format!("`{name}` is not a list of tensors")),
         }
     }
 
@@ -67,7 +65,7 @@ impl Step<'_> {
             Arg::Float(x) => Ok(*x),
             Arg::Bool(b) => Ok(f64::from(u8::from(*b))),
             Arg::Int(i) => self.p.int(i).map(|n| n as f64).ok_or_else(|| format!("`{name}` is not known")),
-            _ => Err(format!("`{name}` is no number")),
+            _ => Err(format!("`{name}` is not a number")),
         }
     }
 
@@ -75,7 +73,7 @@ impl Step<'_> {
     pub fn int(&self, name: &str) -> Found<i64> {
         match self.node.arg(name) {
             Arg::Int(i) => self.p.int(i).ok_or_else(|| format!("`{name}` is not known")),
-            _ => Err(format!("`{name}` is no whole number")),
+            _ => Err(format!("`{name}` is not an integer")),
         }
     }
 
@@ -113,7 +111,7 @@ impl Step<'_> {
         usize::try_from(if d < 0 { d + n } else { d })
             .ok()
             .filter(|d| *d < n as usize)
-            .ok_or("no such dimension".into())
+            .ok_or("the dimension does not exist".into())
     }
 
     /// Returns the dimensions of a reduction; all of them if the argument states none.
@@ -136,7 +134,7 @@ impl Step<'_> {
         let shape = shapes(self.p, self.node)?.into_iter().nth(i);
         shape
             .and_then(|s| Some((*s.dtypes.first()?, s.sizes)))
-            .ok_or_else(|| "a result without a record".into())
+            .ok_or_else(|| "a result has no recorded type".into())
     }
 
     /// Returns element type and sizes of the first result.
@@ -170,14 +168,14 @@ impl Step<'_> {
         }
         let keep = kept(dtype)?;
         if keep.ours().is_some_and(|d| !d.reduces()) {
-            return Err(format!("kbc moves and converts {} and does not compute with it", keep.name()));
+            return Err(format!("kbc can move and convert {}, but not compute with it", keep.name()));
         }
         let half = matches!(keep, DType::F16 | DType::Bf16);
         let inexact =
             known.iter().any(|c| c.uniform().is_some_and(|x| x.is_finite() && rounded(keep, x) != Some(x)));
         let work = if half && (up || inexact) { DType::F32 } else { keep };
         if keep == DType::I32 && inexact {
-            return Err("a number with a fraction meets whole numbers".into());
+            return Err("a floating-point number is combined with integers".into());
         }
         let operands = of.iter().map(|v| self.g.operand(v, work)).collect::<Found<Vec<_>>>()?;
         let out = match build(self.g, &operands) {
@@ -191,7 +189,7 @@ impl Step<'_> {
     /// half precision and `up` is set.
     pub fn tensor(&mut self, name: &str, up: bool) -> Found<NodeId> {
         let v = self.val(name)?;
-        let dtype = self.dtype_of(name).ok_or_else(|| format!("`{name}` is no tensor"))?;
+        let dtype = self.dtype_of(name).ok_or_else(|| format!("`{name}` is not a tensor"))?;
         let keep = kept(dtype)?;
         let work = if up && keep != DType::I32 { DType::F32 } else { keep };
         self.g.whole(&v, work)

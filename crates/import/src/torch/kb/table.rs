@@ -119,7 +119,9 @@ impl Step<'_> {
                 let list = (0..sizes[0]).map(|i| start + i as f64 * step).collect();
                 Ok(vec![Val::Const(Const::each(dtype, &sizes, list)?)])
             }
-            Rule::Repeat => self.composed("repeat").ok_or("kbc has no such operation")?.map(|v| vec![v]),
+            Rule::Repeat => {
+                self.composed("repeat").ok_or("kbc does not support this operation")?.map(|v| vec![v])
+            }
             Rule::Gather => self.gathered().map(|v| vec![v]),
             Rule::Scatter => self.put().map(|v| vec![v]),
             Rule::OutputBackward => self.by_output().map(|v| vec![v]),
@@ -213,7 +215,7 @@ impl Step<'_> {
         let (dtype, sizes) = self.first()?;
         let keep = kept(dtype)?;
         if rule == Rule::Einsum {
-            return Err("export after run_decompositions(), which makes a product of it".into());
+            return Err("export after run_decompositions(), which turns it into a matmul".into());
         }
         let (a, b, added) = match rule {
             Rule::Addmm => ("mat1", "mat2", Some("self")),
@@ -261,11 +263,11 @@ impl Step<'_> {
 
     fn unary(&mut self) -> Found<Val> {
         let name = short(self.node.op.name);
-        let (_, kb, fold, up) = unary_of(name).ok_or("kbc has no such function")?;
+        let (_, kb, fold, up) = unary_of(name).ok_or("kbc does not support this function")?;
         let x = self.val("self")?;
         let kb = if name == "gelu" && self.word("approximate") == "tanh" { "gelu_tanh" } else { kb };
         if kb == "gelu_tanh" && matches!(x, Val::Const(_)) {
-            return Err("of a constant".into());
+            return Err("its operand is a constant".into());
         }
         self.apply(
             &[x],
@@ -337,7 +339,7 @@ impl Step<'_> {
         let (dtype, sizes) = self.first()?;
         let list = [self.val("self")?, self.val("other")?];
         if dtype != DType::Bool {
-            return Err("kbc combines no bits".into());
+            return Err("kbc has no bitwise operations".into());
         }
         // A constant side decides the result, or has no effect.
         for (i, v) in list.iter().enumerate() {
@@ -363,7 +365,8 @@ impl Step<'_> {
         let name = short(self.node.op.name);
         // Only NaN differs from itself.
         let (name, second) = if name == "isnan" { ("ne", "self") } else { (name, "other") };
-        let (_, how, fold) = COMPARE.iter().find(|c| c.0 == name).ok_or("kbc has no such comparison")?;
+        let (_, how, fold) =
+            COMPARE.iter().find(|c| c.0 == name).ok_or("kbc does not support this comparison")?;
         let (a, b) = (self.val("self")?, self.val(second)?);
         if let (Val::Const(x), Val::Const(y)) = (&a, &b) {
             let all = Const::map(dtype, &sizes, &[x, y], |v| f64::from(u8::from(fold(v[0], v[1]))))?;
@@ -372,7 +375,7 @@ impl Step<'_> {
         // Both sides are compared in their promoted type.
         let types = ["self", second].map(|n| self.dtype_of(n));
         let work = match types {
-            [Some(x), Some(y)] => kept(x.with(y).ok_or("element types that do not meet")?)?,
+            [Some(x), Some(y)] => kept(x.with(y).ok_or("the element types cannot be combined")?)?,
             [Some(x), None] | [None, Some(x)] => kept(x)?,
             [None, None] => DType::F32,
         };
@@ -430,7 +433,7 @@ impl Step<'_> {
                 })
             }
             "floor_divide" | "remainder" => self.quotient(name, &list),
-            _ => Err("kbc has no such operation".into()),
+            _ => Err("kbc does not support this operation".into()),
         }
     }
 
@@ -443,10 +446,10 @@ impl Step<'_> {
                     let fold = |v: &[f64]| base.powf(v[0]);
                     self.apply(&list[1..], true, fold, |g, o| power_of(g, base, o[0]))
                 }
-                _ => Err("an exponent that depends on data".into()),
+                _ => Err("the exponent depends on data".into()),
             };
         };
-        let e = e.uniform().ok_or("exponents that differ")?;
+        let e = e.uniform().ok_or("the exponents differ")?;
         let base = [list[0].clone()];
         let fold = |v: &[f64]| v[0].powf(e);
         match e {
@@ -527,10 +530,10 @@ impl Step<'_> {
         let correction = if self.has("correction") { self.number("correction")? } else { 1.0 };
         let mean = self.g.reduce_all("mean", x, dims, true);
         let d = self.g.infix('-', Node(x), Node(mean));
-        let Node(dd) = self.g.infix('*', d, d) else { return Err("of numbers".into()) };
+        let Node(dd) = self.g.infix('*', d, d) else { return Err("its operands are numbers".into()) };
         let sum = self.g.reduce_all("sum", dd, dims, true);
         let Node(variance) = self.g.infix('/', Node(sum), Num((n as f64 - correction).max(0.0))) else {
-            return Err("of numbers".into());
+            return Err("its operands are numbers".into());
         };
         let mut out = vec![];
         for (i, v) in [variance, mean].into_iter().enumerate().take(self.node.outputs.len()) {

@@ -92,7 +92,7 @@ impl Graph {
     fn stored(&mut self, c: &Const, dtype: DType) -> Result<NodeId, String> {
         let c = c.cast(dtype)?;
         if dtype == DType::I32 && c.elements()?.iter().any(|x| x.abs() > f64::from(i32::MAX)) {
-            return Err("a constant of whole numbers beyond i32".into());
+            return Err("a constant has integers beyond i32".into());
         }
         if let Some(n) = self.formed(&c) {
             return Ok(n);

@@ -109,7 +109,7 @@ enum Says {
 /// Returns E565 for what no placement explains, at most one operation per axis of the mesh.
 pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagnostics> {
     if !world.is_whole() {
-        return Ok(Verdict::not("the programs of the other ranks are not there"));
+        return Ok(Verdict::not("the programs of the other ranks are missing"));
     }
     if world.size == 1 {
         return Ok(Verdict::default());
@@ -232,7 +232,7 @@ fn formed(
             if by[axis] == Place::Whole && matches!(data[*i], Says::Differs | Says::Alone) {
                 let name = &first.inputs[*i].name;
                 it.doubts.push(format!(
-                    "{name} is said to be whole over {}, and ranks have different data",
+                    "{name} is declared as whole over {}, and its data differs between ranks",
                     a.name
                 ));
             }
@@ -434,7 +434,7 @@ impl Axis<'_> {
             let cut = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
             if !cut.is_empty() {
                 doubts.push(format!(
-                    "all ranks of {} have the same data for {}, which the collectives take for parts",
+                    "all ranks of {} have the same data for {}, and the collectives treat it as parts",
                     self.name(),
                     cut.join(", ")
                 ));
@@ -442,7 +442,7 @@ impl Axis<'_> {
             let whole = self.inputs(&found, |s, p| s == Says::Differs && p == Place::Whole);
             if !whole.is_empty() {
                 doubts.push(format!(
-                    "ranks of {} have different data for {}, of which the program needs the same on all",
+                    "ranks of {} have different data for {}, and the program needs the same data on all ranks",
                     self.name(),
                     whole.join(", ")
                 ));
@@ -459,7 +459,7 @@ impl Axis<'_> {
                 Ok((found, doubts))
             }
             Err(stuck) if stuck.lacks => {
-                let what = "the search for placements was too long".to_owned();
+                let what = "the search for placements took too long".to_owned();
                 Ok((vec![None; self.it.graph.nodes.len()], vec![what]))
             }
             Err(stuck) => self.nothing(&stuck),
@@ -499,9 +499,8 @@ impl Axis<'_> {
         let unsaid = self.inputs(found, |s, _| s == Says::Nothing);
         if !unsaid.is_empty() {
             out.push(format!(
-                "no data says how {} {} placed: what is written of {} fits the collectives",
+                "there is no data for {}: the placement that is written for {} fits the collectives",
                 unsaid.join(", "),
-                if unsaid.len() == 1 { "is" } else { "are" },
                 if unsaid.len() == 1 { "it" } else { "them" },
             ));
         }
@@ -533,7 +532,7 @@ impl Axis<'_> {
         for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
             if self.own.sums.get(n) != Some(&1.0) {
                 out.push(format!(
-                    "ranks multiply by numbers of their own that are no shares of 1: {}",
+                    "ranks multiply by different numbers that are not shares of 1: {}",
                     self.place(*n)
                 ));
             }
@@ -557,7 +556,7 @@ impl Axis<'_> {
         let what = if weights { "parameter" } else { "input" };
         (whole && said).then(|| {
             format!(
-                "every {what} is the same on all ranks of {}, so each rank computes the whole: nothing about splitting was shown",
+                "every {what} is the same on all ranks of {}, so each rank computes the whole result: this shows nothing about the split",
                 self.name()
             )
         })
@@ -592,7 +591,10 @@ impl Axis<'_> {
         let all = nodes.iter().enumerate();
         all.filter(|(n, node)| sums(&node.op) && found[*n].is_some() && node.args.iter().all(nothing))
             .map(|(n, _)| {
-                format!("a sum of what every rank has, divided by the number of ranks: {}", self.place(n))
+                format!(
+                    "a value that is whole on every rank is summed and divided by the number of ranks: {}",
+                    self.place(n)
+                )
             })
             .collect()
     }
@@ -633,7 +635,7 @@ impl Axis<'_> {
         let name = self.it.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
         let mut d = Diagnostic::error(
             "E565",
-            format!("the ranks of {} compute no parts of one program: {name}{}", self.name(), stuck.why),
+            format!("the ranks of {} do not compute parts of one program: {name}{}", self.name(), stuck.why),
         );
         if matches!(node.op, Op::Input(_) | Op::Constant(_)) {
             d = d.note(p.file.clone());
@@ -641,7 +643,7 @@ impl Axis<'_> {
             d = d.primary(p.span(node.of), "here").note(p.place(node.of));
         }
         if stuck.result {
-            d = d.secondary(p.span(p.nodes.len()), "a result of the program");
+            d = d.secondary(p.span(p.nodes.len()), "this is a result of the program");
         }
         let operands = node.uses().filter_map(|m| match self.it.graph.nodes[m].op {
             Op::Input(i) => Some(i),
@@ -654,7 +656,7 @@ impl Axis<'_> {
         if let (Op::Infix('+' | '-'), Some(i)) = (&node.op, added.next()) {
             let name = &self.it.inputs[i].name;
             d = d.help(format!(
-                "if {name} is a share of it on each rank, 1/{} of the bias, groups.json says so: \"placements\": {{\"{name}\": \"P(sum)\"}}",
+                "if {name} is a share on each rank (1/{} of the bias), declare it in groups.json: \"placements\": {{\"{name}\": \"P(sum)\"}}",
                 self.axes.list[self.axis].size
             ));
         }
@@ -663,15 +665,15 @@ impl Axis<'_> {
             all.filter(|(s, _)| **s == what).map(|(_, i)| &*i.name).collect()
         };
         for (what, words) in [
-            (Says::Differs, "differ, and are parts"),
-            (Says::Alone, "are on one rank alone"),
-            (Says::Same, "are the same on all ranks, and whole"),
-            (Says::Uniform, "are one number everywhere"),
-            (Says::Nothing, "have no data, and may be anything"),
+            (Says::Differs, "differ between ranks, so they are parts"),
+            (Says::Alone, "exist on one rank only"),
+            (Says::Same, "are the same on all ranks, so they are whole"),
+            (Says::Uniform, "have one value everywhere"),
+            (Says::Nothing, "have no data, so their placement is open"),
         ] {
             let list = of(what);
             if !list.is_empty() {
-                d = d.note(format!("over {} {words}: {}", self.name(), list.join(", ")));
+                d = d.note(format!("inputs that over {} {words}: {}", self.name(), list.join(", ")));
             }
         }
         d

@@ -82,7 +82,7 @@ fn formed(
             let node = &first.graph.nodes[stuck.at];
             let what = first.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
             let mut d = refused(&format!("{what}{}", stuck.why))
-                .note(format!("over {}, as the programs use what they give", a.name));
+                .note(format!("over {}, from the uses of the results in the programs", a.name));
             if !matches!(node.op, Op::Input(_) | Op::Constant(_)) {
                 d = d.primary(p.span(node.of), "here").note(p.place(node.of));
             }
@@ -94,7 +94,7 @@ fn formed(
         if let Some(n) = (0..places.len()).find(part) {
             let name = first.names.get(&n).map_or("", String::as_str);
             let why = format!(
-                "each rank of {} has a part of a sum for `{name}`, which is no argument of it",
+                "each rank of {} has a part of a sum for `{name}`, and that is not an argument",
                 a.name
             );
             return Err(refused(&why).note(p.file.clone()).into());
@@ -130,7 +130,7 @@ fn formed(
 }
 
 fn refused(why: &str) -> Diagnostic {
-    Diagnostic::error("E562", format!("these programs are no global program: {why}"))
+    Diagnostic::error("E562", format!("these programs do not form a global program: {why}"))
         .help("without --lift they become a local program")
 }
 
@@ -405,7 +405,7 @@ fn once(
     let over: Vec<usize> =
         (0..axes.list.len()).filter(|a| found[*a][n] == Some(Place::Partial("sum"))).collect();
     let [axis] = over[..] else {
-        return Err(refused("parts of a sum over several axes, which ranks make of a whole"));
+        return Err(refused("a whole value is turned into parts of a sum over several axes"));
     };
     let (dtype, sizes) = (g.nodes[x].dtype, g.nodes[x].sizes.clone());
     let mut line = vec![1; sizes.len() + 1];

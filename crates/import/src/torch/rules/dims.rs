@@ -9,7 +9,10 @@
 pub fn dim(d: i64, rank: usize) -> Result<usize, String> {
     let n = rank.max(1) as i64;
     let at = if d < 0 { d + n } else { d };
-    usize::try_from(at).ok().filter(|_| at < n).ok_or_else(|| format!("there is no dimension {d} of {rank}"))
+    usize::try_from(at)
+        .ok()
+        .filter(|_| at < n)
+        .ok_or_else(|| format!("dimension {d} does not exist; there are {rank}"))
 }
 
 /// Broadcasts two shapes.
@@ -23,7 +26,7 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, String> {
         .map(|i| match (at(a, i), at(b, i)) {
             (x, y) if x == y || y == 1 => Ok(x),
             (1, y) => Ok(y),
-            _ => Err(format!("{a:?} and {b:?} do not fit together")),
+            _ => Err(format!("{a:?} and {b:?} cannot be broadcast together")),
         })
         .collect()
 }
@@ -42,7 +45,7 @@ pub fn elements(s: &[i64]) -> Result<i64, String> {
 /// Returns a sentence if a part is negative or the sum does not fit into 64 bits.
 pub fn total(parts: &[i64]) -> Result<i64, String> {
     let add = |a: i64, n: &i64| if *n < 0 { None } else { a.checked_add(*n) };
-    parts.iter().try_fold(0, add).ok_or_else(|| format!("{parts:?} are no parts"))
+    parts.iter().try_fold(0, add).ok_or_else(|| format!("{parts:?} are not valid sizes of parts"))
 }
 
 /// Returns the shape of a view. A -1 stands for the remaining factor.
@@ -50,7 +53,7 @@ pub fn total(parts: &[i64]) -> Result<i64, String> {
 /// # Errors
 /// Returns a sentence if the number of elements differs.
 pub fn viewed(from: &[i64], to: &[i64]) -> Result<Vec<i64>, String> {
-    let cannot = || format!("{from:?} cannot be seen as {to:?}");
+    let cannot = || format!("{from:?} cannot be viewed as {to:?}");
     let n = elements(from)?;
     let mut out = to.to_vec();
     if let Some(open) = out.iter().position(|d| *d == -1) {
@@ -83,7 +86,7 @@ pub fn drop(s: &[i64], dims: &[i64], keep: bool) -> Result<Vec<i64>, String> {
 /// Returns a sentence if the step is not positive.
 pub fn slice(n: i64, start: i64, end: i64, step: i64) -> Result<i64, String> {
     if step < 1 {
-        return Err(format!("a step of {step}"));
+        return Err(format!("a step of {step} is not allowed"));
     }
     let clamp = |x: i64| if x < 0 { x.saturating_add(n).max(0) } else { x.min(n) };
     let len = (clamp(end) - clamp(start)).max(0);
@@ -98,7 +101,7 @@ pub fn slice(n: i64, start: i64, end: i64, step: i64) -> Result<i64, String> {
 pub fn chunked(n: i64, each: i64) -> Result<Vec<i64>, String> {
     match each {
         _ if n == 0 => Ok(vec![0]),
-        e if e < 1 => Err(format!("parts of {e} elements")),
+        e if e < 1 => Err(format!("parts cannot have {e} elements")),
         e if n / e > 1 << 20 => Err(format!("{} parts", n / e)),
         e => Ok((0..n / e + i64::from(n % e != 0)).map(|i| e.min(n - i * e)).collect()),
     }
@@ -111,12 +114,12 @@ pub fn chunked(n: i64, each: i64) -> Result<Vec<i64>, String> {
 pub fn pad(s: &[i64], by: &[i64]) -> Result<Vec<i64>, String> {
     let mut out = s.to_vec();
     if !by.len().is_multiple_of(2) || by.len() / 2 > s.len() {
-        return Err(format!("{by:?} is no padding of {} dimensions", s.len()));
+        return Err(format!("{by:?} is not a padding of {} dimensions", s.len()));
     }
     for (d, two) in out.iter_mut().rev().zip(by.chunks(2)) {
         *d = d.checked_add(two[0]).and_then(|d| d.checked_add(two[1])).unwrap_or(-1);
     }
-    if out.iter().any(|d| *d < 0) { Err(format!("{by:?} is no padding of {s:?}")) } else { Ok(out) }
+    if out.iter().any(|d| *d < 0) { Err(format!("{by:?} is not a padding of {s:?}")) } else { Ok(out) }
 }
 
 /// Returns the shape of a matmul, with broadcasting of the dimensions before the last two.
@@ -124,7 +127,7 @@ pub fn pad(s: &[i64], by: &[i64]) -> Result<Vec<i64>, String> {
 /// # Errors
 /// Returns a sentence if the operands do not fit.
 pub fn matmul(x: &[i64], y: &[i64]) -> Result<Vec<i64>, String> {
-    let wrong = || format!("{x:?} times {y:?} do not fit");
+    let wrong = || format!("{x:?} and {y:?} cannot be multiplied");
     let (Some(k), Some(l)) = (x.last(), y.len().checked_sub(2).map_or(y.first(), |at| y.get(at))) else {
         return Err(wrong());
     };
@@ -148,7 +151,7 @@ pub fn matmul(x: &[i64], y: &[i64]) -> Result<Vec<i64>, String> {
 /// Returns a sentence if the equation cannot be read or does not fit the shapes of the operands.
 pub fn einsum(equation: &str, shapes: &[&[i64]]) -> Result<Vec<i64>, String> {
     let text: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
-    let cannot = || format!("`{equation}` is no equation that kbc reads for {} operands", shapes.len());
+    let cannot = || format!("kbc does not support the equation `{equation}` with {} operands", shapes.len());
     let (left, right) = text.split_once("->").ok_or_else(cannot)?;
     let terms: Vec<&str> = left.split(',').collect();
     if terms.len() != shapes.len() {

@@ -137,7 +137,7 @@ impl Args<'_> {
     }
 
     fn tensor(&self, name: &str) -> Found<T> {
-        self.maybe(name).ok_or_else(|| format!("`{name}` is no tensor"))
+        self.maybe(name).ok_or_else(|| format!("`{name}` is not a tensor"))
     }
 
     /// Returns the tensors of a parameter that is a tensor or a list of tensors.
@@ -149,7 +149,10 @@ impl Args<'_> {
         };
         ids.iter()
             .map(|v| {
-                self.program.meta(*v).map(Self::of).ok_or_else(|| format!("`{name}` has what is no tensor"))
+                self.program
+                    .meta(*v)
+                    .map(Self::of)
+                    .ok_or_else(|| format!("`{name}` contains a value that is not a tensor"))
             })
             .collect()
     }
@@ -160,7 +163,7 @@ impl Args<'_> {
             Arg::Bool(b) => Some(i64::from(*b)),
             _ => None,
         }
-        .ok_or_else(|| format!("`{name}` is no whole number"))
+        .ok_or_else(|| format!("`{name}` is not an integer"))
     }
 
     fn ints(&self, name: &str) -> Found<Vec<i64>> {
@@ -171,7 +174,7 @@ impl Args<'_> {
             Arg::None => Some(vec![]),
             _ => None,
         }
-        .ok_or_else(|| format!("`{name}` is no list of whole numbers"))
+        .ok_or_else(|| format!("`{name}` is not a list of integers"))
     }
 
     fn has(&self, name: &str) -> bool {
@@ -208,8 +211,7 @@ impl Args<'_> {
             best[at] = match best[at] {
                 None => Some(d),
                 Some(o) => Some(
-                    o.with(d)
-                        .ok_or_else(|| format!("{} and {} have no type together", o.name(), d.name()))?,
+                    o.with(d).ok_or_else(|| format!("{} and {} have no common type", o.name(), d.name()))?,
                 ),
             };
         }
@@ -262,12 +264,12 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
         Rule::Attention => {
             let (q, k, v) = (a.tensor("query")?, a.tensor("key")?, a.tensor("value")?);
             let (Some(l), Some(e)) = (q.sizes.len().checked_sub(1), v.sizes.last()) else {
-                return Err("query, key and value have dimensions".into());
+                return Err("query, key and value need dimensions".into());
             };
             if q.sizes.last() != k.sizes.last() || k.sizes.iter().rev().nth(1) != v.sizes.iter().rev().nth(1)
             {
                 return Err(format!(
-                    "query {:?}, key {:?} and value {:?} do not fit",
+                    "query {:?}, key {:?} and value {:?} do not match",
                     q.sizes, k.sizes, v.sizes
                 ));
             }
@@ -306,7 +308,7 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
             let part = sliced(&a, &t)?;
             match part == a.tensor("src")?.sizes {
                 true => Ok(same(t)),
-                false => Err(format!("the slice is {part:?}, and `src` is not")),
+                false => Err(format!("the slice has the shape {part:?}, and `src` has another one")),
             }
         }
         Rule::Float => a.tensor("self").map(|t| one(float(t.dtype), t.sizes)),
@@ -393,9 +395,10 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
             let (w, i) = (a.tensor("weight")?, a.tensor("indices")?);
             match (w.sizes.get(1), i.dtype.class()) {
                 (Some(n), 1) => Ok(one(w.dtype, [&i.sizes[..], &[*n]].concat())),
-                _ => {
-                    Err(format!("a table of two dimensions and whole numbers are wanted, not {:?}", w.sizes))
-                }
+                _ => Err(format!(
+                    "expected a table of two dimensions and integer row numbers, found {:?}",
+                    w.sizes
+                )),
             }
         }
         Rule::OneHot => {
@@ -430,9 +433,9 @@ fn product(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     };
     if rule == Rule::Einsum {
         let list = a.list("tensors")?;
-        let Arg::Text(equation) = a.node.arg("equation") else { return Err("no equation".into()) };
+        let Arg::Text(equation) = a.node.arg("equation") else { return Err("it has no equation".into()) };
         let shapes: Vec<&[i64]> = list.iter().map(|t| &t.sizes[..]).collect();
-        let d = list.first().ok_or("no operands")?.dtype;
+        let d = list.first().ok_or("it has no operands")?.dtype;
         return Ok(one(d, einsum(equation, &shapes)?));
     }
     let (x, mut y) = (a.tensor(names[0])?, a.tensor(names[1])?);
@@ -442,7 +445,7 @@ fn product(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
         _ => None,
     };
     if let Some(r) = rank.filter(|r| [&x, &y].iter().any(|t| t.sizes.len() != *r)) {
-        return Err(format!("{:?} and {:?}: {r} dimensions are wanted", x.sizes, y.sizes));
+        return Err(format!("{:?} and {:?}: expected {r} dimensions", x.sizes, y.sizes));
     }
     if x.dtype != y.dtype {
         return Err(format!("{} times {}", x.dtype.name(), y.dtype.name()));
@@ -475,7 +478,7 @@ fn norm(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     };
     for name in ["weight", "bias"] {
         if a.maybe(name).is_some_and(|w| w.sizes != over) {
-            return Err(format!("`{name}` is not of the shape {over:?}"));
+            return Err(format!("`{name}` does not have the shape {over:?}"));
         }
     }
     let whole = one(t.dtype, t.sizes.clone());
@@ -494,13 +497,13 @@ fn norm(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
 fn arange(a: &Args) -> Found<Vec<Shape>> {
     let number = |name: &str, or: f64| match a.node.arg(name) {
         Arg::Float(x) => Ok(*x),
-        Arg::Int(i) => a.program.int(i).map(|n| n as f64).ok_or_else(|| format!("`{name}` is no number")),
+        Arg::Int(i) => a.program.int(i).map(|n| n as f64).ok_or_else(|| format!("`{name}` is not a number")),
         _ => Ok(or),
     };
     let (start, end, step) = (number("start", 0.0)?, number("end", 0.0)?, number("step", 1.0)?);
     let n = ((end - start) / step).ceil();
     if !n.is_finite() || n < 0.0 {
-        return Err(format!("no numbers lie from {start} to {end} in steps of {step}"));
+        return Err(format!("there are no numbers from {start} to {end} in steps of {step}"));
     }
     let floats = ["start", "end", "step"].iter().any(|n| matches!(a.node.arg(n), Arg::Float(_)));
     let dtypes = match (a.dtype(), floats) {
@@ -521,10 +524,10 @@ fn index(a: &Args) -> Found<Vec<Shape>> {
         _ => vec![],
     };
     if list.iter().flatten().any(|i| i.dtype.class() != 1) {
-        return Err("an index of truth values gives sizes that depend on data".into());
+        return Err("with an index of truth values the sizes depend on data".into());
     }
     if list.len() > t.sizes.len() {
-        return Err(format!("{} indices of {} dimensions", list.len(), t.sizes.len()));
+        return Err(format!("{} indices are given for {} dimensions", list.len(), t.sizes.len()));
     }
     let at: Vec<usize> = (0..list.len()).filter(|d| list[*d].is_some()).collect();
     let mut by = vec![];
@@ -551,7 +554,7 @@ fn collective(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
                 }
                 let rows = t.sizes[0];
                 t.sizes[0] = match rule {
-                    Rule::AllGather => rows.checked_mul(n).ok_or("a size beyond 64 bits")?,
+                    Rule::AllGather => rows.checked_mul(n).ok_or("a size exceeds 64 bits")?,
                     _ if n < 1 || rows % n != 0 => {
                         return Err(format!("{rows} rows cannot be scattered over {n} ranks"));
                     }

@@ -19,12 +19,12 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
         Rule::Permute => {
             let order = a.ints("dims")?.iter().map(|d| dim(*d, rank)).collect::<Found<Vec<_>>>()?;
             if order.len() != rank || (0..rank).any(|d| !order.contains(&d)) {
-                return Err(format!("{order:?} is no order of {rank} dimensions"));
+                return Err(format!("{order:?} is not an order of {rank} dimensions"));
             }
             s = order.iter().map(|d| t.sizes[*d]).collect();
         }
         Rule::Transpose if a.has("dim0") => s.swap(dim(a.int("dim0")?, rank)?, dim(a.int("dim1")?, rank)?),
-        Rule::Transpose if rank > 2 => return Err(format!("t of {rank} dimensions")),
+        Rule::Transpose if rank > 2 => return Err(format!("`t` is not defined for {rank} dimensions")),
         Rule::Transpose => s.reverse(),
         Rule::Unsqueeze => s.insert(dim(a.int("dim")?, rank + 1)?, 1),
         Rule::Squeeze => {
@@ -55,7 +55,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
             s = vec![1; new];
             s.extend(&t.sizes);
             for (n, by) in s.iter_mut().zip(&times) {
-                *n = n.checked_mul(*by).filter(|n| *n >= 0).ok_or("a size beyond 64 bits")?;
+                *n = n.checked_mul(*by).filter(|n| *n >= 0).ok_or("a size exceeds 64 bits")?;
             }
         }
         Rule::Slice => s = sliced(a, &t)?,
@@ -63,7 +63,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
             let d = dim(a.int("dim")?, rank)?;
             let (i, n) = (a.int("index")?, s.remove(d));
             if i < -n || i >= n {
-                return Err(format!("element {i} of {n}"));
+                return Err(format!("element {i} is out of range; there are {n}"));
             }
         }
         Rule::Split => {
@@ -80,7 +80,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
                 _ => a.ints("split_sizes")?,
             };
             if total(&parts)? != s[d] {
-                return Err(format!("parts {parts:?} are not the {} of dimension {d}", s[d]));
+                return Err(format!("the parts {parts:?} do not add up to the {} of dimension {d}", s[d]));
             }
             return Ok(parts
                 .iter()
@@ -92,7 +92,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
                 .collect());
         }
         Rule::Pad => s = pad(&t.sizes, &a.ints("pad")?)?,
-        _ => return Err("no rule".into()),
+        _ => return Err("kbc does not support this operation".into()),
     }
     Ok(one(t.dtype, s))
 }
@@ -101,7 +101,7 @@ fn joined(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     let list = a.list("tensors")?;
     // PyTorch ignores an empty vector here.
     let mut rest = list.iter().filter(|t| rule == Rule::Stack || t.sizes != [0]);
-    let Some(first) = rest.next() else { return Err("nothing to put together".into()) };
+    let Some(first) = rest.next() else { return Err("there are no tensors".into()) };
     let rank = first.sizes.len();
     let d = dim(a.int("dim")?, rank + usize::from(rule == Rule::Stack))?;
     let (mut sizes, mut dtype, mut count) = (first.sizes.clone(), first.dtype, 1);

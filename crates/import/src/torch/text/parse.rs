@@ -126,15 +126,14 @@ pub fn parse(text: &str) -> Result<Text, Fault> {
         }
     }
     match (begun, ended) {
-        (false, _) => Err(Fault::new(0, "no program: it has no `def forward(self, ..):`")),
-        (_, false) => Err(Fault::new(text.len(), "a program that ends without `return`")),
+        (false, _) => Err(Fault::new(0, "this is not a program: `def forward(self, ..):` is missing")),
+        (_, false) => Err(Fault::new(text.len(), "the program has no `return`")),
         _ => Ok(out),
     }
 }
 
 /// The error for a graph that is printed as a list of nodes.
-const GRAPH: &str = "this is str(graph), which has no types, and in which a string and a number look alike: print(ep) or \
-                     model.print_readable() have both";
+const GRAPH: &str = "this is the output of str(graph), which has no types and does not distinguish strings from numbers; use the output of print(ep) or model.print_readable()";
 
 /// Returns a line without its log prefix, and the length of the prefix in bytes.
 fn unprefixed(line: &str) -> (&str, usize) {
@@ -212,7 +211,7 @@ impl<'s> Line<'s> {
             match t {
                 Ok(Token::Comment(_)) => {}
                 Ok(t) => tokens.push((t, from + span.start)),
-                Err(()) => return Err(Fault::new(from + span.start, "a character that no program has here")),
+                Err(()) => return Err(Fault::new(from + span.start, "unexpected character")),
             }
         }
         Ok(Line { tokens, next: 0, end: from + text.len() })
@@ -227,7 +226,7 @@ impl<'s> Line<'s> {
     }
 
     fn wrong<T>(&self, what: &str) -> Result<T, Fault> {
-        Err(Fault::new(self.at(), format!("{what} is wanted")))
+        Err(Fault::new(self.at(), format!("expected {what}")))
     }
 
     fn eat(&mut self, mark: &str) -> bool {
@@ -348,7 +347,7 @@ impl<'s> Line<'s> {
 
     fn operand(&mut self, depth: usize) -> Result<Value, Fault> {
         if depth > DEEPEST {
-            return Err(Fault::new(self.at(), "too deep"));
+            return Err(Fault::new(self.at(), "expressions nest too deeply"));
         }
         let Some(token) = self.peek().cloned() else { return self.wrong("a value") };
         self.next += 1;

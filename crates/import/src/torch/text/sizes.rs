@@ -37,9 +37,9 @@ pub fn read_all(text: &str) -> Result<Vec<Size>, String> {
 pub fn read(text: &str) -> Result<Size, String> {
     let mut r = Reader { rest: text.trim() };
     let e = r.sum(0).filter(|_| r.rest.is_empty());
-    match e.ok_or_else(|| format!("`{text}` is no size"))? {
+    match e.ok_or_else(|| format!("`{text}` is not a size"))? {
         Expr::Number(n) if (0..=LARGEST).contains(&n) => Ok(Size::of(n)),
-        Expr::Number(n) => Err(format!("a dimension of size {n}")),
+        Expr::Number(n) => Err(format!("a dimension cannot have size {n}")),
         e => Ok(Size { value: 0, expr: Some(e) }),
     }
 }

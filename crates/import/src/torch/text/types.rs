@@ -22,14 +22,14 @@ pub struct Type {
 pub fn read(text: &str) -> Result<Type, String> {
     let text = text.trim();
     if let Some(inner) = text.strip_prefix("DTensor(").and_then(|t| t.strip_suffix(')')) {
-        let cannot = || format!("`{text}` is no type with placements");
+        let cannot = || format!("`{text}` is not a type with placements");
         let (ty, places) = inner.rsplit_once("], ").ok_or_else(cannot)?;
         let meta = read(&format!("{ty}]"))?.meta;
         return Ok(Type { meta, placements: placements(places.trim())? });
     }
-    let cannot = || format!("`{text}` is no type of a tensor");
+    let cannot = || format!("`{text}` is not a type of a tensor");
     let (name, rest) = text.split_once('[').ok_or_else(cannot)?;
-    let dtype = DType::of_name(name).ok_or_else(|| format!("kbc has no element type `{name}`"))?;
+    let dtype = DType::of_name(name).ok_or_else(|| format!("unknown element type `{name}`"))?;
     // Strides and device after the sizes are not needed.
     let (dims, _) = rest.split_once(']').ok_or_else(cannot)?;
     let sizes = sizes::read_all(dims)?;
@@ -49,7 +49,7 @@ pub fn symbol(text: &str) -> Option<Result<Size, String>> {
 /// # Errors
 /// Returns a sentence if the text is not a list of placements.
 pub fn placements(text: &str) -> Result<Vec<Placement>, String> {
-    let cannot = || format!("kbc has no placement `{text}`");
+    let cannot = || format!("unknown placement `{text}`");
     let mut out = vec![];
     let mut rest = text;
     while !rest.is_empty() {

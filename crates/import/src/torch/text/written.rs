@@ -147,7 +147,7 @@ impl Reader {
 
     fn statement(&mut self, s: &Stmt) -> Result<(), Fault> {
         let [name] = &s.names[..] else {
-            return Err(Fault::new(s.at, "one name is assigned at a time"));
+            return Err(Fault::new(s.at, "only one name can be assigned at a time"));
         };
         let meta = self.typed(s)?;
         match &s.value {
@@ -156,7 +156,7 @@ impl Reader {
                     let meta = meta.ok_or_else(|| {
                         Fault::new(
                             s.at,
-                            format!("`{other}` is a constant of the program, and its type is not said"),
+                            format!("`{other}` is a constant of the program, and the text does not contain its type"),
                         )
                     })?;
                     self.input(name, meta, Some(weight.to_owned()));
@@ -168,16 +168,16 @@ impl Reader {
             }
             Value::Item(of, i) => {
                 let Value::Name(list) = &**of else {
-                    return Err(Fault::new(s.at, "a part of a list is wanted"));
+                    return Err(Fault::new(s.at, "expected an element of a list"));
                 };
                 let Some((node, names)) =
                     self.lists.get_mut(&self.alias.get(list).cloned().unwrap_or(list.clone()))
                 else {
-                    return Err(Fault::new(s.at, format!("`{list}` is no list")));
+                    return Err(Fault::new(s.at, format!("`{list}` is not a list")));
                 };
                 let node = *node;
                 let Some(slot) = usize::try_from(*i).ok().and_then(|i| names.get_mut(i)) else {
-                    return Err(Fault::new(s.at, format!("`{list}` has no part {i}")));
+                    return Err(Fault::new(s.at, format!("`{list}` has no element {i}")));
                 };
                 match slot {
                     Some(first) => {
@@ -207,7 +207,7 @@ impl Reader {
                 let target = table.iter().find(|i| i.0 == op).map_or(op.as_str(), |i| i.1);
                 self.call(s, name, meta, target, &[(**a).clone(), (**b).clone()], &[])
             }
-            _ => Err(Fault::new(s.at, "an operation is wanted")),
+            _ => Err(Fault::new(s.at, "expected an operation")),
         }
     }
 
@@ -396,7 +396,7 @@ impl Reader {
         if let Some((_, Arg::Tensors(l))) = node.args.first() {
             return Ok(l.len());
         }
-        let unknown = || format!("how many tensors {} gives is not known", node.target);
+        let unknown = || format!("the number of results of {} is not known", node.target);
         let Some((_, Arg::Tensor(x))) = node.args.first() else { return Err(unknown()) };
         let meta = self.out.tensors.get(x).ok_or_else(unknown)?;
         let sizes = meta.shape();
@@ -405,7 +405,7 @@ impl Reader {
         let n = usize::try_from(dim).ok().and_then(|d| sizes.get(d)).copied().ok_or_else(unknown)?;
         if meta.sizes[dim as usize].expr.is_some() {
             return Err(format!(
-                "{}: the dimension is a symbol, of which text does not say the value",
+                "{}: the dimension is a symbol, and the printed text does not contain its value",
                 unknown()
             ));
         }

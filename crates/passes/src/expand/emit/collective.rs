@@ -51,9 +51,9 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
-                e.labels.push(Label { span: *span, text: "this has none".into() });
+                e.labels.push(Label { span: *span, text: "this has no symbolic form".into() });
             }
-            e.notes.push(format!("loops are unrolled up to {MAX_UNROLLED} transfers"));
+            e.notes.push(format!("kbc unrolls loops up to {MAX_UNROLLED} transfers"));
         }
         d
     })

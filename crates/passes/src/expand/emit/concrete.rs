@@ -55,9 +55,10 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
             if e.code == "E040" {
                 e.code = "E331";
                 e.notes.insert(0, e.title.clone());
-                e.title = "this algorithm needs a role a rank, and is too large for that".into();
-                e.notes.push(format!("a role a rank is written for up to {MAX_TRANSFERS} transfers"));
-                e.help = Some("run it on fewer ranks, or write it without what has no symbolic form".into());
+                e.title = format!(
+                    "this algorithm needs separate code for every rank (limit: {MAX_TRANSFERS} transfers)"
+                );
+                e.help = Some("use fewer ranks, or replace the part without a symbolic form".into());
             }
         }
         d
@@ -70,11 +71,12 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
         inside.unmoved(u.span)?;
     }
     if options.slots.is_some() {
-        let why = "this algorithm has no form but a role a rank, where every message has its slot";
+        let why = "kbc generates separate code for every rank of this algorithm, and then every message has its own slot";
         return Err(refused("slots", r.span, why).into());
     }
     if options.cores > 1 {
-        let why = "this algorithm has no form but a role a rank, which is for one core";
+        let why =
+            "kbc generates separate code for every rank of this algorithm, and that code runs on one core";
         return Err(refused("cores", r.span, why).into());
     }
     let mut rounds = rounds;
@@ -266,11 +268,17 @@ fn scratch(
             Line::vector(Expr::Int(size as i64))
         }
         None => {
-            return Err(Diagnostic::error("E332", "scratch for chunks of unequal length is not there yet")
-                .primary(b.scratch.unwrap_or(r.span), "this scratch has another length than the space")
-                .note(format!("the line is not cut into {} equal parts", rounds.atoms))
-                .help("choose sizes that the chunks divide")
-                .into());
+            return Err(Diagnostic::error(
+                "E332",
+                "scratch for chunks of unequal length is not supported yet",
+            )
+            .primary(
+                b.scratch.unwrap_or(r.span),
+                "the length of this scratch differs from that of the buffer",
+            )
+            .note(format!("the buffer cannot be divided into {} equal parts", rounds.atoms))
+            .help("choose sizes that are divisible by the number of chunks")
+            .into());
         }
     };
     let dims =

@@ -110,13 +110,13 @@ pub(in crate::expand) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, O
             return Err(*unknown("E006", "parameter or option", name, r.span, &valid));
         };
         let value = read(kind, value).map_err(|wanted| {
-            Diagnostic::error("E006", format!("option `{name}` cannot have this value"))
-                .primary(r.span, format!("wanted: {wanted}"))
+            Diagnostic::error("E006", format!("invalid value of option `{name}`"))
+                .primary(r.span, format!("expected {wanted}"))
         })?;
         options.set(name, &value, false, r.span)?;
     }
     if options.cores > 1 && options.instances > 1 {
-        let why = "each of the cores is a stream already: instances would be streams of streams";
+        let why = "with `cores` every core already has its own stream";
         return Err(refused("instances", r.span, why));
     }
     Ok((params, options))

@@ -251,10 +251,10 @@ impl Emitter<'_, '_> {
         let no = |why: &str| Err(refused("slots", t.span, why).into_stop());
         let fixed = !peer.iter().any(|e| loops.iter().any(|l| e.mentions(&l.var)));
         if !(t.guard.is_true() && t.each.is_empty() && fixed) {
-            return no("slots go round only where every rank always sends to the same neighbour here");
+            return no("slots can be reused only if every rank always sends to the same neighbour");
         }
         if !t.src.gens.is_empty() {
-            return no("a message of several pieces has a slot for each of them");
+            return no("a message of several pieces needs a slot for each of them");
         }
         let stream = self.stream;
         let same = |w: &WindowDraft| {
@@ -272,7 +272,7 @@ impl Emitter<'_, '_> {
         };
         let w = &mut self.windows[at];
         w.fits.1.extend(fits.1.iter().filter(|f| !w.fits.1.contains(f)).copied().collect::<Vec<_>>());
-        let Some(round) = &mut w.round else { return no("its window is another's") };
+        let Some(round) = &mut w.round else { return no("its window is shared with another message") };
         if loops.first().is_some_and(|l| round.loops.contains(&l.var)) {
             return no("two messages go to one neighbour in each step of a loop");
         }
@@ -320,7 +320,7 @@ impl Emitter<'_, '_> {
             return Ok(());
         }
         let ([Form::Shift(d)], [size], [g]) = (forms, &t.group.sizes[..], &t.each[..]) else {
-            return not_symbolic("sources of one reduction that are no simple shifts", t.span);
+            return not_symbolic("sources of one reduction that are not simple shifts", t.span);
         };
         let key = Expr::un(UnOp::Neg, d.clone()).modulo(*size);
         let mut outer: Vec<Gen> = loops.to_vec();
@@ -343,7 +343,7 @@ impl Emitter<'_, '_> {
             up || down
         });
         if !whole || !(up || down) {
-            return not_symbolic("sources of one reduction that come in no simple order", t.span);
+            return not_symbolic("sources of one reduction in an irregular order", t.span);
         }
         if !up {
             let turned = g.lo.clone() + g.hi.clone() - Expr::Int(1) - Expr::Var(g.var.clone());

@@ -113,7 +113,7 @@ impl<'a> Domain<'a> for Builder<'a> {
         parts.retain(|p| !p.is_empty());
         match lockstep(&parts) {
             Some(nodes) => Ok(nodes),
-            None => not_symbolic("an `if` with rounds of different form on both sides", span),
+            None => not_symbolic("an `if` whose branches have rounds of different form", span),
         }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Domain<'a> for Builder<'a> {
         let count = self.cx.eval.int(count, &f.env)?;
         let Some(first) = f.buffers.first() else { return Ok(()) };
         if count != first.chunks {
-            return not_symbolic("scratch of another number of chunks than the space has", span);
+            return not_symbolic("scratch whose number of chunks differs from that of the buffer", span);
         }
         let mut region = first.region.clone();
         let like = self.like(region.operand);
@@ -192,7 +192,7 @@ impl<'a> Domain<'a> for Builder<'a> {
         let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
         if !self.cx.ranges.uniform(&lo) || !self.cx.ranges.uniform(&hi) {
             return Err(Diagnostic::error("E025", "the bounds of `for` differ from rank to rank")
-                .primary(range.lo.span.to(range.hi.span), "these must be the same on every rank")
+                .primary(range.lo.span.to(range.hi.span), "the bounds must be the same on every rank")
                 .help("loop over a uniform range and put an `if` inside")
                 .into_stop());
         }
@@ -444,7 +444,7 @@ fn coordinates(rank: Sym, axes: usize, span: Span) -> Res<Vec<Expr>> {
         }
     };
     if coords.len() != axes {
-        let title = format!("a rank has {axes} coordinates here, {} were given", coords.len());
+        let title = format!("a rank has {axes} coordinates here, and {} are given", coords.len());
         return Err(Diagnostic::error("E020", title).primary(span, "this rank").into_stop());
     }
     Ok(coords)

@@ -48,12 +48,12 @@ impl Options {
             ("instances", OptionValue::Count(k)) if *k <= MOST_LANES => self.instances = *k,
             ("cores", OptionValue::Count(k)) if *k <= MOST_LANES && !inside => self.cores = *k,
             ("pipeline" | "instances" | "cores", OptionValue::Count(k)) if *k > MOST_LANES => {
-                return Err(refused(name, span, &format!("at most {MOST_LANES} lanes are made")));
+                return Err(refused(name, span, &format!("the limit is {MOST_LANES} lanes")));
             }
             ("cores", OptionValue::Count(1)) => {}
             ("transfer", OptionValue::Word(w)) if !inside => self.pull = w == "pull",
             ("slots" | "memory" | "cores", _) if inside => {
-                let why = "windows and cores belong to the collective as a whole: say it where the program uses that";
+                let why = "windows and cores belong to the whole collective: write the option where the program uses the collective";
                 return Err(refused(name, span, why));
             }
             ("slots", OptionValue::Count(k)) => self.slots = Some(*k),
@@ -73,7 +73,7 @@ impl Options {
     pub(in crate::expand) fn unmoved(&self, span: Span) -> Result<(), Diagnostic> {
         for (name, k) in [("pipeline", self.pipeline), ("instances", self.instances)] {
             if k > 1 {
-                let why = "this algorithm has no form but a role a rank, and those follow the options of the program's use alone";
+                let why = "kbc generates separate code for every rank of this algorithm, which supports only options of the collective in the program";
                 return Err(refused(name, span, why));
             }
         }
@@ -85,10 +85,10 @@ impl Options {
 const MOST_LANES: i64 = 64;
 
 pub(in crate::expand) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
-    Diagnostic::error("E033", format!("option `{name}` cannot be honoured here"))
-        .primary(span, "asked for here")
+    Diagnostic::error("E033", format!("option `{name}` is not possible here"))
+        .primary(span, "requested here")
         .note(why)
-        .help("leave the option out; it never changes what the algorithm means")
+        .help("remove the option; it does not change the result of the algorithm")
 }
 
 /// Accepts an option whose value asks for the default behaviour.
@@ -106,16 +106,18 @@ fn accept_default(name: &str, value: &OptionValue, span: Span) -> Result<(), Dia
     }
     let why = match name {
         "overlap" => {
-            "pass `overlap` cuts a collective of a global program with the matmul beside it: not in an `apply`, a local program, or for queues"
+            "the pass `overlap` splits a collective of a global program together with an adjacent matmul; it does not apply inside an `apply`, in a local program, or on a machine with queues"
         }
-        "order" => "additions come in the order of the rounds: own value, then the sources by their distance",
+        "order" => {
+            "the order of additions follows the rounds: own value first, then the sources by their distance"
+        }
         "accumulate" => {
             "windows and buffers have the element type of the operand, so each sum is rounded to it"
         }
         "transfer" => {
-            "who moves the messages is said of the collective as a whole, where the program uses it"
+            "the direction of transfers belongs to the whole collective: write the option where the program uses the collective"
         }
-        _ => "messages land in the slots of windows",
+        _ => "messages arrive in the slots of windows",
     };
     Err(refused(name, span, why))
 }

@@ -23,9 +23,9 @@ pub fn promise_of(
     promise(lib, decl, root.filter(|_| decl.root.is_some()), red).map_err(|stop| match stop {
         Stop::Error(d) => d,
         Stop::NotSymbolic(why, span) => Box::new(
-            Diagnostic::error("E331", format!("the promise of {} has no closed form", decl.name.node))
+            Diagnostic::error("E331", format!("the contract of {} has no closed form", decl.name.node))
                 .primary(span, why)
-                .help("write its places, ranks and conditions with arithmetic in the rank"),
+                .help("write its places, ranks and conditions as arithmetic on the rank"),
         ),
     })
 }
@@ -73,7 +73,7 @@ pub(in crate::expand) fn promise(
                         let [(var, range)] = &gens.vars[..] else {
                             return Err(Diagnostic::error(
                                 "E003",
-                                "a sum of a promise runs over one variable",
+                                "a sum in a contract can have only one variable",
                             )
                             .primary(at.buffer.span, "in this clause")
                             .into_stop());

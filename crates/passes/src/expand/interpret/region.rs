@@ -225,7 +225,7 @@ impl Region {
         let one = |r: &Region, cx: &mut Cx| {
             let mut out = r.part(Expr::Var(var.clone()), Expr::Int(1), Expr::Int(grain), cx, span)?;
             if !out.gens.is_empty() {
-                return not_symbolic("lists that cut each other", span);
+                return not_symbolic("lists that divide each other", span);
             }
             out.gens = vec![Gen { var: var.clone(), lo: lo.clone(), hi: hi.clone() }];
             Ok(out)

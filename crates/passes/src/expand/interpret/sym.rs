@@ -50,7 +50,7 @@ pub(in crate::expand) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> 
 pub(in crate::expand) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
     match found {
         Err(Stop::Error(d)) if d.code == "E010" => {
-            not_symbolic(format!("a branch of an `if` has no value: {}", d.title), span)
+            not_symbolic(format!("a branch of an `if` without a value: {}", d.title), span)
         }
         other => other,
     }
@@ -313,7 +313,7 @@ impl Symbols {
         let n = size(&e);
         self.work.set(self.work.get() + n);
         if n > MAX_SIZE || self.work.get() > MAX_WORK {
-            return not_symbolic("functions that call themselves make too large an expression of it", span);
+            return not_symbolic("recursive functions make the expression too large", span);
         }
         Ok(Sym::Int(e))
     }
@@ -359,7 +359,7 @@ impl Values for Symbols {
         match v {
             Sym::Int(v) => Ok(v),
             Sym::Rank(_) | Sym::Alg(_) if self.level.get() == 0 => {
-                Err(Diagnostic::error("E010", "an integer is needed here")
+                Err(Diagnostic::error("E010", "expected an integer")
                     .primary(span, "this is a rank")
                     .into_stop())
             }
@@ -479,7 +479,7 @@ impl Values for Symbols {
             (Sym::Rank(a), Sym::Rank(b)) if a.len() == b.len() => {
                 Ok(Sym::Rank(a.into_iter().zip(b).map(|(a, b)| Expr::select(c.clone(), a, b)).collect()))
             }
-            _ => not_symbolic("an `if` between things of different kinds", span),
+            _ => not_symbolic("an `if` whose branches are of different kinds", span),
         }
     }
 
@@ -506,7 +506,7 @@ impl Values for Symbols {
         let depth = self.depth.get();
         if depth >= MAX_INLINE {
             return not_symbolic(
-                format!("`{}` recurses on something that is not constant", call.name.node),
+                format!("`{}` recurses on a value that is not constant", call.name.node),
                 call.span,
             );
         }
@@ -515,7 +515,7 @@ impl Values for Symbols {
         self.depth.set(depth);
         match value? {
             Sym::Int(e) => self.made(e, call.span),
-            _ => not_symbolic("a function that yields no integer", call.span),
+            _ => not_symbolic("a function whose result is not an integer", call.span),
         }
     }
 }
@@ -527,7 +527,7 @@ impl Symbols {
             (Expr::Int(a), Expr::Int(b)) => match u32::try_from(*b).ok().and_then(|b| a.checked_pow(b)) {
                 Some(v) => self.made(Expr::Int(v), site.span),
                 None => Err(Diagnostic::error("E010", (site.text)())
-                    .primary(site.span, "has no value of 64 bits")
+                    .primary(site.span, "the value exceeds 64 bits")
                     .into_stop()),
             },
             (Expr::Int(2), b) => self.operation(BinOp::Shl, Expr::Int(1), b.clone(), site.span),

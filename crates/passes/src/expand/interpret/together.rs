@@ -21,7 +21,7 @@ pub(in crate::expand) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<
     if lanes_disjoint(&parts) {
         return Ok(vec![Node::Lanes(parts)]);
     }
-    Err(Stop::NotSymbolic("parts of different form that share chunks side by side".into(), span))
+    Err(Stop::NotSymbolic("parts of different form that share chunks in one `together`".into(), span))
 }
 
 /// Joins the parts round by round, or returns `None` if their loops do not match.

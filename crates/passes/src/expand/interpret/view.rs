@@ -21,7 +21,7 @@ fn fit_axes(decl: &AlgorithmDecl, sizes: &[i64], span: Span) -> Res<bool> {
     }
     Err(Diagnostic::error(
         "E022",
-        format!("`{}` runs over {} axes, the view has {}", decl.name.node, decl.axes.len(), sizes.len()),
+        format!("`{}` works on {} axes, and the view has {}", decl.name.node, decl.axes.len(), sizes.len()),
     )
     .primary(span, "this view")
     .secondary(decl.head, "declared here")
@@ -43,7 +43,7 @@ pub(in crate::expand) fn axes_view(
         match found {
             Some(i) => at.push(i),
             None => {
-                return Err(Diagnostic::error("E005", format!("`{}` is no axis here", n.node))
+                return Err(Diagnostic::error("E005", format!("`{}` is not an axis here", n.node))
                     .primary(n.span, "unknown axis")
                     .into_stop());
             }
@@ -108,7 +108,7 @@ pub(in crate::expand) fn map_view(
     let image = match b.cx.eval.eval(to, &env)? {
         Sym::Int(e) => vec![e],
         Sym::Rank(c) => c,
-        Sym::Alg(_) => return not_symbolic("a view that yields no rank", to.span),
+        Sym::Alg(_) => return not_symbolic("a view whose result is not a rank", to.span),
     };
     if image.len() != parent.sizes.len() {
         return Err(Diagnostic::error("E020", format!("a rank has {} coordinates here", parent.sizes.len()))

@@ -132,7 +132,7 @@ impl Builder<'_> {
             to.1 =
                 to.1.checked_mul(extent)
                     .filter(|n| *n < 1 << 31)
-                    .map_or_else(|| not_symbolic("more slots than can be numbered", span), Ok)?;
+                    .map_or_else(|| not_symbolic("too many slots", span), Ok)?;
         }
         Ok(())
     }

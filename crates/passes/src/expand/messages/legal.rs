@@ -60,10 +60,10 @@ fn boundary(line: &Line, (extent, unit, row): (u64, u64, u64), num: u64, den: u6
 
 /// Returns the error for a transfer between two places of different sizes.
 pub(in crate::expand) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
-    Diagnostic::error("E332", "chunks of unequal length that change places are not there yet")
+    Diagnostic::error("E332", "chunks of unequal length that change places are not supported yet")
         .primary(span, "this moves a chunk to a place of another length")
-        .note(format!("{have} elements would go to a place for {room}"))
-        .help("choose sizes that the chunks divide, or an algorithm that keeps every chunk at its own place: of all_to_all `direct` or `pairwise`")
+        .note(format!("{have} elements would be written to a place of {room}"))
+        .help("choose sizes that are divisible by the number of chunks, or an algorithm that keeps every chunk at its place (for all_to_all: `direct` or `pairwise`)")
 }
 
 /// Returns the mesh ranks of each group over some axes, in group order.
@@ -169,8 +169,8 @@ impl<'x> Legal<'x> {
             && i128::from(k) * i128::from(q) != i128::from(l) * i128::from(p)
         {
             return Err(Diagnostic::error("E026", "the two sides of a transfer have different sizes")
-                .primary(t.span, format!("{k} of {p} against {l} of {q} parts of the space"))
-                .help("select as much on both sides")
+                .primary(t.span, format!("{k} of {p} parts on one side, {l} of {q} parts on the other"))
+                .help("select the same amount on both sides")
                 .into_stop());
         }
         let near = t.peer.iter().zip(t.group.sizes.iter().zip(&t.group.wraps)).all(|(e, (size, wraps))| {
@@ -301,13 +301,13 @@ fn who(coords: &[(Name, i64)]) -> String {
 fn no_value(e: &kbc_ir::expr::EvalError, coords: &[(Name, i64)], span: Span) -> Diagnostic {
     Diagnostic::error("E010", e.to_string())
         .primary(span, format!("on rank {}", who(coords)))
-        .help("guard the statement with `if` where this has no value")
+        .help("guard the statement with an `if` that excludes these ranks")
 }
 
 fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic {
-    Diagnostic::error("E021", format!("coordinate {c} is off an axis of {size} (0..{size})"))
+    Diagnostic::error("E021", format!("coordinate {c} is outside an axis of size {size} (0..{size})"))
         .primary(span, format!("on rank {}", who(coords)))
-        .help("guard the statement with `if`, or declare the axis with `mod` if it should wrap")
+        .help("guard the statement with `if`, or declare the axis with `mod` if it should wrap around")
 }
 
 /// Returns the number of elements of each chunk of the run given by the variables, or `None` if an

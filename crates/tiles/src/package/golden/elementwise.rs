@@ -99,7 +99,7 @@ pub(super) fn arguments(e: &Scalar) -> BTreeSet<usize> {
 }
 
 pub(super) fn broken(op: &Op, why: &str) -> Diagnostic {
-    refused(format!("%{} has no golden value, {why}", op.name)).primary(op.span, "this operation")
+    refused(format!("%{} has no golden value: {why}", op.name)).primary(op.span, "this operation")
 }
 
 /// Allocates Python names for names of the graph.

@@ -43,12 +43,12 @@ pub(super) fn tiles(
 ) -> Result<(String, String), Diagnostic> {
     let shared = op.ty.as_ref().is_some_and(|t| t.partial.is_some());
     if args.len() != kernel.params.len() {
-        return Err(broken(op, "its operands do not fit its kernel"));
+        return Err(broken(op, "its operands do not match its kernel"));
     }
     let (values, out) = (BTreeMap::new(), String::new());
     let mut t = Tiles { op, kernel, args, numbers, shared, names, values, out, result: None };
     t.body(&kernel.body)?;
-    let result = t.result.take().ok_or_else(|| broken(op, "it stores nothing"))?;
+    let result = t.result.take().ok_or_else(|| broken(op, "it has no `store`"))?;
     Ok((t.out, result))
 }
 
@@ -123,7 +123,7 @@ impl Tiles<'_> {
     /// Prints a part that is rounded on every rank before the parts are summed: it must be a single
     /// matmul.
     fn part(&mut self, is: &Tile, dtype: DType) -> Result<Value, Diagnostic> {
-        let why = "parts of a narrow type that ranks add up have a bound where they are one product";
+        let why = "there is an error bound for parts of a narrow type only if they are one matmul";
         let mut at = is;
         let mut dots = vec![];
         while let Tile::Cast(_, inner) = at {
@@ -176,7 +176,7 @@ impl Tiles<'_> {
             }
             Tile::Value(v) => {
                 let known = self.values.get(v).cloned().flatten();
-                known.ok_or_else(|| broken(self.op, "it reads a sum of nothing"))?
+                known.ok_or_else(|| broken(self.op, "it reads an empty sum"))?
             }
             Tile::Dot(a, b) => {
                 let (a, b) = (self.tile(a)?, self.tile(b)?);
@@ -184,7 +184,7 @@ impl Tiles<'_> {
                 let text = match (bounded && float, float) {
                     (true, _) => format!("matmul({}, {}, \"f32\")", a.name, b.name),
                     (_, true) => format!("torch.matmul({}, {})", a.name, b.name),
-                    (_, false) => return Err(broken(self.op, "products of integers have no kernel")),
+                    (_, false) => return Err(broken(self.op, "there is no kernel for a matmul of integers")),
                 };
                 let mut index = a.index;
                 index.pop();

@@ -223,7 +223,7 @@ impl Reader<'_> {
             }
         }
         if args.len() != op.arity() {
-            let counts = format!("{} takes {} operands, {} are given", op.name(), op.arity(), args.len());
+            let counts = format!("{} takes {} operands, and {} are given", op.name(), op.arity(), args.len());
             return Err(Diagnostic::error("E311", counts).primary(place, "here"));
         }
         Ok(Op::Vector { op, dst, args, len })

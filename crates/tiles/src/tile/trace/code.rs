@@ -66,7 +66,7 @@ impl<'k> Resolver<'k> {
             Expr::Select(c, a, b) => Code::Select(boxed(c)?, boxed(a)?, boxed(b)?),
             Expr::Table(n, i) => match self.kernel.tables.iter().position(|t| t.name == *n) {
                 Some(t) => Code::Table(t, boxed(i)?),
-                None => return Err(unknown(&format!("there is no table @{n}"))),
+                None => return Err(unknown(&format!("table @{n} does not exist"))),
             },
         })
     }

@@ -116,27 +116,29 @@ fn limits(sink: &mut Sink<'_>) {
     ];
     for (n, most, what, which) in counts {
         if n > most {
-            let title = format!("the kernel takes {n} {what}; a task takes {most}");
-            sink.at(&[], Diagnostic::error("E450", title).note(format!("counted are {which}")));
+            let title = format!("the kernel has {n} {what} (limit of a task: {most})");
+            sink.at(&[], Diagnostic::error("E450", title).note(format!("this counts {which}")));
         }
     }
     if kernel.cores == 0 || kernel.cores > limits.cores {
-        let title = format!("the kernel is for {} cores; a die has {}", kernel.cores, limits.cores);
+        let title = format!("the kernel uses {} cores, and a die has {}", kernel.cores, limits.cores);
         sink.at(&[], Diagnostic::error("E450", title));
     }
     let all = tasks::split(kernel);
     for (i, task) in all.iter().enumerate().filter(|(_, t)| t.at.is_some()) {
         let n = args::task_tensors(kernel, &all, i).len();
         if n > limits.tensors {
-            let title = format!("task {} takes {n} tensors; a task takes {}", task.name, limits.tensors);
-            let which = "counted are what it touches of inputs, outputs, tables and intermediate values, window and status";
+            let title = format!("task {} has {n} tensors (limit: {})", task.name, limits.tensors);
+            let which = "this counts the inputs, outputs, tables and intermediate values that it uses, the window and the status";
             sink.at(&[], Diagnostic::error("E450", title).note(which));
         }
     }
     for table in &kernel.tables {
         if let Some(p) = table.values.keys().next_back().filter(|p| **p > u64::from(limits.ranks)) {
-            let title =
-                format!("table @{} has entries for {p} ranks; a domain has {}", table.name, limits.ranks);
+            let title = format!(
+                "table @{} has entries for {p} ranks, and a domain has at most {}",
+                table.name, limits.ranks
+            );
             sink.at(&[], Diagnostic::error("E450", title));
         }
     }

@@ -41,13 +41,23 @@ fn declarations(sink: &mut Sink<'_>) {
         }
     }
     if k.scalars.iter().any(|s| s == RANK) {
-        sink.at(&[], problem(format!("`{RANK}` is a scalar")).note("a rank's number is the domain's to say"));
+        sink.at(
+            &[],
+            problem(format!("`{RANK}` is a scalar")).note("the domain defines the number of the rank"),
+        );
     }
     if k.scalars.iter().any(|s| s == CORE) {
-        sink.at(&[], problem(format!("`{CORE}` is a scalar")).note("a core's number is the launch's to say"));
+        sink.at(
+            &[],
+            problem(format!("`{CORE}` is a scalar")).note("the launch defines the number of the core"),
+        );
     }
     if !k.scalars.iter().any(|s| s == CALL) {
-        sink.at(&[], problem(format!("`{CALL}` is no scalar")).help("declare it: every launch has a number"));
+        sink.at(
+            &[],
+            problem(format!("`{CALL}` is not declared as a scalar"))
+                .help("declare it: every launch has a call number"),
+        );
     }
     // The layout of the window must be the same on all ranks and in all calls: a rank computes the
     // offsets of its peers' areas with its own values.
@@ -65,19 +75,20 @@ fn declarations(sink: &mut Sink<'_>) {
             let known = if n == RANK || n == CALL { own && n == RANK } else { k.scalars.contains(&n) };
             if !known {
                 let what = if n == RANK || n == CALL {
-                    "differs between ranks or calls, and the window has one layout"
+                    "differs between ranks or calls, and the window has only one layout"
                 } else {
-                    "is no scalar of the kernel"
+                    "is not a scalar of the kernel"
                 };
                 sink.at(
                     &[],
-                    problem(format!("the size or place of {name} reads `{n}`")).note(format!("`{n}` {what}")),
+                    problem(format!("the size or position of {name} reads `{n}`"))
+                        .note(format!("`{n}` {what}")),
                 );
             }
         }
         tables(k, e)
             .into_iter()
-            .for_each(|t| sink.at(&[], problem(format!("{name} reads @{t}, which is no table"))));
+            .for_each(|t| sink.at(&[], problem(format!("{name} reads @{t}, which is not a table"))));
     }
 }
 
@@ -132,13 +143,13 @@ impl Walk<'_, '_> {
             }
         }
         for t in tables(self.sink.kernel, e) {
-            self.report(format!("@{t} is no table of the kernel"));
+            self.report(format!("@{t} is not a table of the kernel"));
         }
     }
 
     fn bind(&mut self, name: &Name) {
         if self.scope.contains(name) {
-            self.report(format!("`{name}` already means something here"));
+            self.report(format!("`{name}` already has a meaning here"));
         }
         self.scope.push(name.clone());
     }
@@ -190,7 +201,7 @@ impl Walk<'_, '_> {
     fn tiles(&mut self, list: impl IntoIterator<Item = TileId>) {
         for t in list {
             if t.0 as usize >= self.sink.kernel.tiles.len() {
-                self.report(format!("there is no tile {}", t.0));
+                self.report(format!("tile {} does not exist", t.0));
             }
         }
     }
@@ -202,7 +213,7 @@ impl Walk<'_, '_> {
             Object::Area(a) => (a.0, k.areas.len(), "area"),
         };
         if n as usize >= have {
-            self.report(format!("there is no {what} {n}"));
+            self.report(format!("{what} {n} does not exist"));
         }
         self.expr(&gm.slot);
         self.expr(&gm.offset);
@@ -264,7 +275,7 @@ impl Walk<'_, '_> {
             }
             Op::Notify { signals, index, .. } | Op::Wait { signals, index, .. } => {
                 if signals.0 as usize >= self.sink.kernel.signals.len() {
-                    self.report(format!("there is no array of signals {}", signals.0));
+                    self.report(format!("the array of signals {} does not exist", signals.0));
                 }
                 self.expr(index);
                 match op {

@@ -32,7 +32,7 @@ fn one(sink: &mut Sink<'_>, task: &Task) {
             }
             if from == to {
                 let text = format!("a flag from {} to itself", kernel.dialect.pipe(*from));
-                sink.op(&at, op, Diagnostic::error("E453", text).help("a barrier of that pipe orders it"));
+                sink.op(&at, op, Diagnostic::error("E453", text).help("use a barrier of that pipe"));
             }
         }
     }
@@ -76,35 +76,35 @@ fn diagnostic(kernel: &Kernel, f: &Finding) -> Diagnostic {
                 .map_or("memory".to_owned(), |a| what(kernel, &a.touched));
             let verb = |w: bool| if w { "writes" } else { "reads" };
             let title = format!(
-                "{} {} {touched}, which {} {} earlier, and nothing orders them",
+                "{} {} {touched}, which {} {} earlier, and the two accesses are not ordered",
                 pipe(to),
                 verb(*writes),
                 pipe(from),
                 verb(*wrote)
             );
             let help = if from == to {
-                format!("a barrier of {} between them", pipe(to))
+                format!("put a barrier of {} between them", pipe(to))
             } else {
-                format!("a flag from {} to {} between them", pipe(from), pipe(to))
+                format!("put a flag from {} to {} between them", pipe(from), pipe(to))
             };
             let quoted = quote(kernel, std::slice::from_ref(earlier));
-            Diagnostic::error("E452", title).note(format!("the earlier one: {quoted}")).help(help)
+            Diagnostic::error("E452", title).note(format!("the earlier access: {quoted}")).help(help)
         }
         Fault::Unpublished { drained } => {
             let title = if *drained {
-                "a notify without `dsb` after the barrier that drains the accesses it tells of"
+                "a notify without a `dsb` after the barrier that completes the accesses it publishes"
             } else {
-                "a notify without barrier of all pipes and `dsb` after the accesses it tells of"
+                "a notify without a barrier of all pipes and a `dsb` after the accesses it publishes"
             };
             Diagnostic::error("E454", title)
-                .note("a notify overtakes transfers, and drained ones need not be visible to peers")
-                .help("a barrier of all pipes, then `dsb`, in front of it")
+                .note("a notify can overtake transfers, and completed transfers may not be visible to peers yet")
+                .help("put a barrier of all pipes and then `dsb` before the notify")
         }
         Fault::Unacquired { waits } => {
-            Diagnostic::error("E455", "an access that may start before a wait in front of it is over")
+            Diagnostic::error("E455", "an access may start before an earlier wait has ended")
                 .note(format!("the wait: {}", quote(kernel, waits)))
-                .note("a wait polls on the scalar pipe; other pipes run on")
-                .help("a barrier of all pipes between them")
+                .note("a wait polls on the scalar pipe, and other pipes continue")
+                .help("put a barrier of all pipes between them")
         }
         Fault::SetTwice(e) => {
             Diagnostic::error("E453", format!("a flag is set twice without a wait ({})", named(dialect, e)))
@@ -114,7 +114,7 @@ fn diagnostic(kernel: &Kernel, f: &Finding) -> Diagnostic {
         }
         Fault::SetEarly(e) => {
             let title = format!(
-                "a flag is set again before its last wait is known to be over ({})",
+                "a flag is set again before its last wait is known to have ended ({})",
                 named(dialect, e)
             );
             Diagnostic::error("E453", title).help(format!(
@@ -125,17 +125,18 @@ fn diagnostic(kernel: &Kernel, f: &Finding) -> Diagnostic {
         }
         Fault::Differ(events) => {
             let title = format!(
-                "a flag is set on one way to this place and not on another ({})",
+                "a flag is set on one path to this place and not on another ({})",
                 list(dialect, events)
             );
-            Diagnostic::error("E453", title)
-                .note("ways: the two of an `if`, or entering a loop and repeating it")
+            Diagnostic::error("E453", title).note(
+                "the paths are the two branches of an `if`, or the first and a later iteration of a loop",
+            )
         }
         Fault::Left(events) => {
-            Diagnostic::error("E453", format!("a flag is left set at the end ({})", list(dialect, events)))
+            Diagnostic::error("E453", format!("a flag is still set at the end ({})", list(dialect, events)))
         }
-        Fault::Fence => Diagnostic::error("E449", "a fence of the schedule in a completed kernel")
-            .help("run pass `fences`, which knows the target's sequence"),
+        Fault::Fence => Diagnostic::error("E449", "a completed kernel contains a fence of the schedule")
+            .help("run pass `fences`, which replaces it"),
     }
 }
 

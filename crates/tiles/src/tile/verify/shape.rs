@@ -23,8 +23,8 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     for (i, t) in kernel.tensors.iter().enumerate() {
         // An output without elements needs no write.
         if t.access == Access::Out && t.len != Expr::Int(0) && !stored.contains(&TensorId(i as u32)) {
-            let d = Diagnostic::error("E459", format!("nothing writes {}, which is an output", t.name));
-            sink.at(&[], d.note("an output is not copied in: its bytes would be anything"));
+            let d = Diagnostic::error("E459", format!("the kernel never writes the output {}", t.name));
+            sink.at(&[], d.note("an output has no initial value, so its bytes would be undefined"));
         }
     }
 }
@@ -58,7 +58,7 @@ impl Walk<'_, '_> {
                 Stmt::For { body, .. } => self.block(body, 0),
                 Stmt::Tiles { len, step, twice, body, .. } => {
                     if *step == 0 {
-                        self.sink.at(&self.path, shape("a loop over tiles by steps of 0".into()));
+                        self.sink.at(&self.path, shape("a loop over tiles has step 0".into()));
                     }
                     if *twice {
                         self.turns(body);
@@ -73,7 +73,7 @@ impl Walk<'_, '_> {
                 }
                 Stmt::Task { core, body, .. } => {
                     if self.core != Core::Tasks {
-                        self.sink.at(&self.path, shape("a task in a kernel for one core".into()));
+                        self.sink.at(&self.path, shape("a kernel for one core contains a task".into()));
                     }
                     let around = std::mem::replace(&mut self.core, *core);
                     self.chosen = false;
@@ -102,8 +102,7 @@ impl Walk<'_, '_> {
                 Stmt::For { body, .. } => self.turns(body),
                 Stmt::Let { .. } | Stmt::Note { .. } => {}
                 Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Task { .. } => {
-                    let text =
-                        "a loop whose tiles take turns has something else than operations and loops of them";
+                    let text = "a loop with double buffering can contain only operations and loops of them";
                     self.sink.at(&self.path, shape(text.into()));
                 }
             }
@@ -115,15 +114,17 @@ impl Walk<'_, '_> {
         if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
             && *event >= TURN
         {
-            let text =
-                format!("event {event} where tiles take turns: those from {TURN} on are the second copies'");
+            let text = format!(
+                "event {event} in a loop with double buffering: events from {TURN} on belong to the second copies"
+            );
             self.report(op, shape(text));
         }
         for a in op.accesses() {
             if let Touched::Tile(t, _) = a.touched
                 && self.sink.kernel.tile(t).copies < 2
             {
-                let text = format!("tile {} takes turns and has one copy", self.sink.kernel.tile(t).name);
+                let text =
+                    format!("tile {} is double-buffered but has one copy", self.sink.kernel.tile(t).name);
                 self.report(op, shape(text));
             }
         }
@@ -145,14 +146,15 @@ impl Walk<'_, '_> {
                 let d = shape(format!("{e} is not the length of a tile"));
                 return self.report(
                     op,
-                    d.help("a length is that of the loop over tiles around it, or a positive number"),
+                    d.help("a length must be that of the enclosing loop over tiles, or a positive number"),
                 );
             }
         };
         for t in tiles {
             let t = self.sink.kernel.tile(*t);
             if most > i64::from(t.elements) {
-                let text = format!("up to {most} elements of tile {}, which has {}", t.name, t.elements);
+                let text =
+                    format!("up to {most} elements of tile {} are used, and it has {}", t.name, t.elements);
                 self.report(op, shape(text));
             }
         }
@@ -164,12 +166,15 @@ impl Walk<'_, '_> {
         let k = self.sink.kernel;
         let first = k.tile(tiles[0]);
         if let Some(t) = tiles.iter().map(|t| k.tile(*t)).find(|t| t.dtype != first.dtype) {
-            let text = format!("tile {} of {} with tile {} of {}", t.name, t.dtype, first.name, first.dtype);
+            let text = format!(
+                "tile {} of {} is combined with tile {} of {}",
+                t.name, t.dtype, first.name, first.dtype
+            );
             self.report(op, shape(text).help("convert one of them"));
         }
         if let Some(t) = tiles.iter().map(|t| k.tile(*t)).find(|t| t.elements != first.elements) {
             let text = format!(
-                "tile {} of {} elements with tile {} of {}",
+                "tile {} of {} elements is combined with tile {} of {}",
                 t.name, t.elements, first.name, first.elements
             );
             self.report(op, shape(text));
@@ -180,9 +185,9 @@ impl Walk<'_, '_> {
         let k = self.sink.kernel;
         let (have, want) = (k.tile(tile).dtype, k.dtype(gm.object));
         if have != want {
-            let text = format!("a tile of {have} for memory of {want}");
+            let text = format!("a tile of {have} cannot be used for memory of {want}");
             let own = k.dialect.space_title(Space::Vector);
-            self.report(op, shape(text).help(format!("convert in {own}: a transfer moves bytes")));
+            self.report(op, shape(text).help(format!("convert in {own}: a transfer only moves bytes")));
         }
         self.memory(op, gm, write);
     }
@@ -194,13 +199,13 @@ impl Walk<'_, '_> {
             Object::Tensor(t) => {
                 let tensor = k.tensor(t);
                 if gm.peer.is_some() {
-                    self.report(op, shape(format!("{} is a tensor, which no peer reaches", tensor.name)));
+                    self.report(op, shape(format!("{} is a tensor, which peers cannot access", tensor.name)));
                 }
                 if gm.slot != Expr::Int(0) {
                     self.report(op, shape(format!("{} is a tensor, which has no slots", tensor.name)));
                 }
                 if write && tensor.access == Access::In {
-                    self.report(op, shape(format!("{} is written and is an input", tensor.name)));
+                    self.report(op, shape(format!("{} is an input, and it is written", tensor.name)));
                 }
                 if write {
                     self.stored.insert(t);
@@ -211,13 +216,13 @@ impl Walk<'_, '_> {
                 if gm.peer.is_some() && area.reach == Reach::Own {
                     self.report(
                         op,
-                        shape(format!("{} is this rank's own, which no peer reaches", area.name)),
+                        shape(format!("{} belongs to this rank, and peers cannot access it", area.name)),
                     );
                 }
             }
         }
         if matches!(gm.offset, Expr::Int(n) if n < 0) || matches!(gm.slot, Expr::Int(n) if n < 0) {
-            self.report(op, shape("a place in front of its memory".into()));
+            self.report(op, shape("an address is before the start of its memory".into()));
         }
     }
 
@@ -229,26 +234,26 @@ impl Walk<'_, '_> {
                 VArg::Tile(t) => tiles.push(*t),
                 VArg::Num(n) if i + 1 == args.len() => number = Some(*n),
                 VArg::Num(_) => {
-                    self.report(op, instruction("a number that is not the last operand".into()));
+                    self.report(op, instruction("a number must be the last operand".into()));
                 }
             }
         }
         if args.len() != which.arity() || (which == VecOp::Fill) != (which.arity() == 1 && number.is_some()) {
             let text = format!("{} takes {} operands", which.name(), which.arity());
-            self.report(
-                op,
-                instruction(text).note("`fill` takes a number, and no other takes a number alone"),
-            );
+            self.report(op, instruction(text).note("only `fill` can have a single number as its operand"));
         }
         self.alike(op, &tiles);
         self.len(op, len, &tiles);
         let dtype = self.sink.kernel.tile(dst).dtype;
         let by = if number.is_some() { " and a number" } else { "" };
         if let Err(why) = self.sink.device.vector(which, dtype, number.is_some()) {
-            self.report(op, instruction(format!("there is no {} of {dtype}{by}", which.name())).note(why));
+            self.report(
+                op,
+                instruction(format!("the core has no {} of {dtype}{by}", which.name())).note(why),
+            );
         }
         if let Some(n) = number.filter(|n| kbc_ir::fill::has(dtype, *n).is_err()) {
-            self.report(op, instruction(format!("{n:?} is no value of {dtype}")));
+            self.report(op, instruction(format!("{n:?} is not a value of {dtype}")));
         }
     }
 
@@ -266,35 +271,36 @@ impl Walk<'_, '_> {
                 self.len(op, len, &tiles);
                 let t = k.tile(*dst);
                 if let Err(why) = device.compare(*cmp, t.dtype) {
-                    let text = format!("there is no comparison {} of {}", cmp.symbol(), t.dtype);
+                    let text = format!("the core has no comparison {} of {}", cmp.symbol(), t.dtype);
                     self.report(op, instruction(text).note(why));
                     return;
                 }
                 let step = device.select_step(t.dtype);
                 if t.elements % step != 0 {
-                    let text = format!("tile {} is no multiple of {step} elements", t.name);
+                    let text = format!("tile {} is not a multiple of {step} elements", t.name);
                     self.report(op, shape(text).note(k.dialect.step_note));
                 }
                 let (m, need) = (k.tile(*mask), device.mask_bytes(t.elements, t.dtype));
                 if m.dtype != DType::U8 || m.elements < need {
-                    let text = format!("mask {} is not {need} elements of u8", m.name);
+                    let text = format!("mask {} must have {need} elements of u8", m.name);
                     self.report(op, shape(text).note(k.dialect.mask_note));
                 }
                 if tiles.contains(mask) {
-                    self.report(op, shape(format!("mask {} is an operand too", m.name)));
+                    self.report(op, shape(format!("mask {} is also an operand", m.name)));
                 }
             }
             Op::Convert { dst, src, rounding } => {
                 let (d, s) = (k.tile(*dst), k.tile(*src));
                 let have = device.convert(s.dtype, d.dtype);
                 if !have.contains(rounding) {
-                    let text = format!("there is no conversion of {} to {} ({rounding:?})", s.dtype, d.dtype);
-                    let note = format!("roundings there are: {have:?}");
+                    let text =
+                        format!("the core has no conversion of {} to {} ({rounding:?})", s.dtype, d.dtype);
+                    let note = format!("available roundings: {have:?}");
                     self.report(op, instruction(text).note(note));
                 }
                 if d.elements != s.elements {
                     let text = format!("{} elements become {}", s.elements, d.elements);
-                    self.report(op, shape(text).note("a conversion is of a whole tile"));
+                    self.report(op, shape(text).note("a conversion applies to a whole tile"));
                 }
             }
             Op::Barrier(b) if !device.barrier(self.core, *b) => {
@@ -305,11 +311,11 @@ impl Walk<'_, '_> {
                 self.len(op, len, &[*src]);
                 let dtype = k.tile(*src).dtype;
                 if let Err(why) = device.reduce(*which, dtype) {
-                    let text = format!("there is no {} of a row of {dtype}", which.name());
+                    let text = format!("the core has no {} of a row of {dtype}", which.name());
                     self.report(op, instruction(text).note(why));
                 }
                 if dst == src || work == src || work == dst {
-                    self.report(op, shape("a row is combined between three tiles".into()));
+                    self.report(op, shape("combining rows needs three different tiles".into()));
                 }
             }
             Op::Expand { dst, src, len } => {
@@ -317,24 +323,24 @@ impl Walk<'_, '_> {
                 self.len(op, len, &[*dst]);
                 let dtype = k.tile(*src).dtype;
                 if !device.expand(dtype) {
-                    self.report(op, instruction(format!("there is no spreading of {dtype}")));
+                    self.report(op, instruction(format!("the core cannot broadcast {dtype}")));
                 }
                 if dst == src {
-                    self.report(op, shape("a tile is spread over itself".into()));
+                    self.report(op, shape("a tile cannot be broadcast into itself".into()));
                 }
             }
             Op::Index { dst, len, .. } => {
                 self.len(op, len, &[*dst]);
                 let dtype = k.tile(*dst).dtype;
                 if let Err(why) = device.vector(VecOp::Fill, dtype, true) {
-                    self.report(op, instruction(format!("there is no filling of {dtype}")).note(why));
+                    self.report(op, instruction(format!("the core cannot fill {dtype}")).note(why));
                 }
             }
             Op::Choose { ids, .. } => {
                 self.chosen = true;
                 let t = k.tile(*ids);
                 if let Err(why) = device.choose(t.dtype) {
-                    let text = format!("rows are chosen by tile {} of {}", t.name, t.dtype);
+                    let text = format!("rows are selected by tile {} of {}", t.name, t.dtype);
                     self.report(op, instruction(text).note(why));
                 }
             }
@@ -342,7 +348,7 @@ impl Walk<'_, '_> {
                 self.transfer(op, *tile, from, false);
                 self.len(op, len, &[*tile]);
                 if !self.chosen {
-                    self.report(op, shape("no row was chosen in front of this".into()));
+                    self.report(op, shape("no row was selected before this".into()));
                 }
             }
             Op::LoadBlock { tile, rows, cols, from, .. } => {
@@ -352,7 +358,13 @@ impl Walk<'_, '_> {
             Op::Move { dst, src, rows, cols } => {
                 let (d, s) = (k.tile(*dst), k.tile(*src));
                 if d.dtype != s.dtype {
-                    self.report(op, shape(format!("tile {} of {} into one of {}", s.name, s.dtype, d.dtype)));
+                    self.report(
+                        op,
+                        shape(format!(
+                            "tile {} of {} cannot be moved into one of {}",
+                            s.name, s.dtype, d.dtype
+                        )),
+                    );
                 }
                 if (d.rows, d.elements) != (s.rows, s.elements) {
                     self.report(op, shape(format!("tiles {} and {} have different sizes", d.name, s.name)));
@@ -362,14 +374,17 @@ impl Walk<'_, '_> {
             Op::Matmul { dst, left, right, m, n, k: depth, .. } => {
                 let (d, l, r) = (k.tile(*dst), k.tile(*left), k.tile(*right));
                 if let Err(why) = device.multiply(l.dtype) {
-                    self.report(op, instruction(format!("there is no product of {}", l.dtype)).note(why));
+                    self.report(op, instruction(format!("the core cannot multiply {}", l.dtype)).note(why));
                 }
                 if l.dtype != r.dtype || d.dtype != DType::F32 {
-                    let text = format!("{} times {} into {}", l.dtype, r.dtype, d.dtype);
-                    self.report(op, instruction(text).note("operands have one type, sums are f32"));
+                    let text = format!("{} times {} does not give {}", l.dtype, r.dtype, d.dtype);
+                    self.report(
+                        op,
+                        instruction(text).note("the operands need the same type, and sums are f32"),
+                    );
                 }
                 if (l.rows, l.elements, r.elements) != (d.rows, r.rows, d.elements) {
-                    self.report(op, shape("tiles of a product that do not fit together".into()));
+                    self.report(op, shape("the tiles of a matmul do not match".into()));
                 }
                 self.size(op, *dst, m, n);
                 self.size(op, *left, m, depth);
@@ -379,7 +394,7 @@ impl Walk<'_, '_> {
                 self.memory(op, to, true);
                 let (have, want) = (k.tile(*tile).dtype, k.dtype(to.object));
                 if have != DType::F32 || !device.sums(want) {
-                    self.report(op, instruction(format!("sums of {have} stored as {want}")));
+                    self.report(op, instruction(format!("sums of {have} cannot be stored as {want}")));
                 }
                 self.size(op, *tile, rows, cols);
             }
@@ -395,13 +410,13 @@ impl Walk<'_, '_> {
         for t in &self.sink.kernel.tiles {
             if t.space == Space::Vector && t.rows != 1 {
                 let own = dialect.space_title(Space::Vector);
-                let text = format!("tile {} has {} rows: one is what {own} has", t.name, t.rows);
+                let text = format!("tile {} has {} rows, and {own} supports one", t.name, t.rows);
                 self.sink.at(&[], shape(text));
             }
             if t.space != Space::Vector && (t.rows % side != 0 || t.elements % side != 0) {
                 let text =
-                    format!("tile {} of {} x {} is no whole number of boxes", t.name, t.rows, t.elements);
-                self.sink.at(&[], shape(text).note(format!("rows and columns are multiples of {side}")));
+                    format!("tile {} of {} x {} is not a whole number of boxes", t.name, t.rows, t.elements);
+                self.sink.at(&[], shape(text).note(format!("rows and columns must be multiples of {side}")));
             }
         }
     }
@@ -416,11 +431,15 @@ impl Walk<'_, '_> {
             _ => op.pipe().into_iter().collect(),
         };
         if let Some(p) = pipes.iter().find(|p| !self.core.pipes().contains(p)) {
-            let text = format!("pipe {} is none of a core `{}`", dialect.pipe(*p), dialect.core(self.core));
+            let text =
+                format!("pipe {} does not exist on a core `{}`", dialect.pipe(*p), dialect.core(self.core));
             self.report(op, instruction(text));
         }
         if self.core == Core::Matrix && matches!(op, Op::Notify { .. } | Op::Wait { .. }) {
-            self.report(op, instruction(format!("a {} core does not talk to peers", dialect.matrix_word)));
+            self.report(
+                op,
+                instruction(format!("a {} core cannot communicate with peers", dialect.matrix_word)),
+            );
         }
         let want: Vec<(TileId, &[Space])> = match op {
             Op::LoadBlock { tile, .. } => vec![(*tile, &[Space::Stage])],
@@ -460,7 +479,7 @@ impl Walk<'_, '_> {
                 e => return self.report(op, shape(format!("{e} is not the length of a tile"))),
             };
             if have > i64::from(most) {
-                let text = format!("up to {have} {what} of tile {}, which has {most}", t.name);
+                let text = format!("up to {have} {what} of tile {} are used, and it has {most}", t.name);
                 self.report(op, shape(text));
             }
         }

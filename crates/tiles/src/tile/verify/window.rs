@@ -42,13 +42,16 @@ fn tiles(sink: &mut Sink<'_>) {
         let bytes = t.bytes();
         let bad = |text: String| Diagnostic::error("E450", text);
         if bytes == 0 || bytes % u64::from(align) != 0 {
-            let text = format!("tile {} is {bytes} bytes long, which is no multiple of {}", t.name, align);
+            let text = format!("tile {} has {bytes} bytes, which is not a multiple of {}", t.name, align);
             sink.at(&[], bad(text));
         }
         if !(1..=2).contains(&t.copies) {
             sink.at(
                 &[],
-                bad(format!("tile {} has {} copies: one, or two that take turns", t.name, t.copies)),
+                bad(format!(
+                    "tile {} has {} copies; one or two (double buffering) are possible",
+                    t.name, t.copies
+                )),
             );
         }
         let bytes = t.all_bytes();
@@ -57,13 +60,13 @@ fn tiles(sink: &mut Sink<'_>) {
             continue;
         };
         if at % u64::from(align) != 0 {
-            sink.at(&[], bad(format!("tile {} is at {at}, which is no multiple of {}", t.name, align)));
+            sink.at(&[], bad(format!("tile {} is at {at}, which is not a multiple of {}", t.name, align)));
         }
         let end = device.bytes(t.space);
         if at + bytes > u64::from(end) {
             let space = kernel.dialect.space_title(t.space);
             let text = format!("tile {} ends at {}; {space} ends at {end}", t.name, at + bytes);
-            sink.at(&[], bad(text).help("make tiles smaller, or have fewer of them"));
+            sink.at(&[], bad(text).help("make the tiles smaller, or use fewer of them"));
         }
         placed.push((t.space, at, at + bytes, &t.name));
     }
@@ -145,7 +148,7 @@ fn window(sink: &mut Sink<'_>) {
         }
     }
     if !any {
-        let d = Diagnostic::error("E459", "the window has no layout at any size that was tried");
+        let d = Diagnostic::error("E459", "the window has no layout at any of the sizes that were tried");
         sink.at(&[], d.note(format!("rank counts {RANKS:?}, element counts {COUNTS:?}")));
     }
 }
@@ -154,7 +157,7 @@ fn window(sink: &mut Sink<'_>) {
 fn overlap(parts: &[Part<'_>]) -> Option<String> {
     for (i, (from, to, arena, name)) in parts.iter().enumerate() {
         if *from < 0 || from % 64 != 0 {
-            return Some(format!("{name} is at {from}, which is no line of 64 bytes"));
+            return Some(format!("{name} is at {from}, which is not a multiple of 64 bytes"));
         }
         for (from2, to2, arena2, name2) in &parts[..i] {
             let shared = arena.is_some() && arena == arena2;
