@@ -135,7 +135,7 @@ fn every_key_has_an_effect_or_a_warning() {
     assert!(words.contains("[E377]"), "{words}");
     for (word, why) in [
         ("vc_chunk_size=256", "no piece of it travels alone"),
-        ("topology=mesh_2d_no_wrap", "says itself which rank sends to which"),
+        ("topology=mesh_2d_no_wrap", "defines itself which rank sends to which"),
         ("root_cube=3", "has no root cube"),
     ] {
         let (_, words) = run(word);
@@ -143,7 +143,7 @@ fn every_key_has_an_effect_or_a_warning() {
     }
     let (_, words) = run("algorithm=hierarchical topology=ring_1d");
     assert!(
-        words.contains("SIPs exchange as `ring_1d`, and the machine joins them as `torus_2d`"),
+        words.contains("SIPs exchange as `ring_1d`, and the machine connects them as `torus_2d`"),
         "{words}"
     );
     // The machine's own shape, given once more, and the value of an absent key.
@@ -228,7 +228,7 @@ fn wrong_numbers_are_named_with_their_provenance() {
         ),
         (
             "algorithm=swapped",
-            &["swapped (ws=6): 0 OK / 6 FAIL", "every contribution is there once, but of another element"],
+            &["swapped (ws=6): 0 OK / 6 FAIL", "every contribution is there once, but from another element"],
             "E112",
         ),
         (
@@ -243,10 +243,7 @@ fn wrong_numbers_are_named_with_their_provenance() {
         ),
         (
             "algorithm=slow n_slots=1",
-            &[
-                "slow (ws=6): 0 OK / 6 FAIL",
-                "\n[FAIL] rank 5 (ws=6, algo=slow): the run does not come to its end\n",
-            ],
+            &["slow (ws=6): 0 OK / 6 FAIL", "\n[FAIL] rank 5 (ws=6, algo=slow): the run does not end\n"],
             "E340",
         ),
     ] {
@@ -310,7 +307,7 @@ fn names_are_read_by_their_words() {
         }
     };
     for (entry, using, taken) in [
-        ("ring_allreduce_tcm: {}", "around", "`ring_allreduce_tcm` is taken for `ring`"),
+        ("ring_allreduce_tcm: {}", "around", "`ring_allreduce_tcm` is interpreted as `ring`"),
         ("RingAllReduce: {}", "around", "is taken for `ring`"),
         ("allreduce-mesh-2d: {}", "along_rows", "is taken for `mesh_2d`"),
         ("hierarchical_center_root_sram: {}", "of_cubes", "is taken for `center_root`"),
@@ -389,8 +386,12 @@ fn what_cannot_run_is_said_of_the_files() {
     scratch.write("odd.yaml", b"defaults: {algorithm: rng}\nalgorithms: {rng: {module: x.y.rign}, swing: , hier: {module: hierarchical, topology: torus2d}}\n");
     scratch.write("top.yaml", b"system: {sips: {count: 6}}\nsip: {cube_mesh: {w: 2, h: 2}}\n");
     for (words, code, title) in [
-        ("--topology top.yaml --ccl odd.yaml", "E005", "no all-reduce is called `rng` or `rign`"),
-        ("--topology top.yaml --ccl odd.yaml -D algorithm=hier", "E005", "SIPs do not exchange as `torus2d`"),
+        ("--topology top.yaml --ccl odd.yaml", "E005", "there is no all-reduce `rng` or `rign`"),
+        (
+            "--topology top.yaml --ccl odd.yaml -D algorithm=hier",
+            "E005",
+            "unknown exchange between SIPs `torus2d`",
+        ),
         (
             "--topology top.yaml --ccl odd.yaml -D algorithm=swing",
             "E467",

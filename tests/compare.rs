@@ -175,9 +175,9 @@ fn what_cannot_be_compared() {
         (
             &["ring", "full(4)", "--of", "specs/all_reduce.kb"][..],
             2,
-            "ring is one of algorithms, full(4) one of topologies",
+            "ring belongs to algorithms, and full(4) to topologies",
         ),
-        (&["ring", "two_phase"], 2, "nothing is said to compare them on"),
+        (&["ring", "two_phase"], 2, "the program on which to compare them is missing"),
         (&["ring(4)", "full(4)", "--of", "specs/all_reduce.kb", "--topology", "ring(3)"], 2, "names a third"),
         (&["ring", "two_phase", "--of", "specs/all_reduce.kb", "--over", "n=a"], 2, "is not NAME=VALUES"),
         (&["ring", "rong", "--of", "specs/all_reduce.kb"], 1, "no size at which both can be compared"),

@@ -214,7 +214,7 @@ fn what_does_not_fit_is_said_where_it_is() {
         (counts("nothing"), "E005", "`nothing`"),
         (counts("3"), "E006", "a matrix"),
         (counts("[1, 2]"), "E006", "a matrix"),
-        (counts("[[1, 1], [1, 2]]"), "E208", "rank 1 has 4 rows, and its counts 1, 2 are 3"),
+        (counts("[[1, 1], [1, 2]]"), "E208", "rank 1 has 4 rows, and its counts 1, 2 add up to 3"),
         (counts("[[1, 1], [1, 3]], from: 0"), "E006", "`from:` beside `counts:`"),
         (counts("[[1, 9223372036854775807], [1, 3]]"), "E217", "more than any memory"),
         (counts("[[1, 1], [1, 3]]").replace("6@ep(2, 4)", "6"), "E208", "dimension 0 is not split over `ep`"),
@@ -232,7 +232,7 @@ fn what_does_not_fit_is_said_where_it_is() {
         (
             "program p(x: f32[6@ep(2, 4), 2]) -> f32[6, 2] { shift(x, by: 1) }".into(),
             "E208",
-            "the parts of dimension 0 have lengths of their own, 2, 4",
+            "the parts of dimension 0 have explicit lengths, 2, 4",
         ),
     ] {
         dir.write("p.kb", format!("{head}{program}\n").as_bytes());

@@ -220,7 +220,7 @@ fn the_index_leads_to_every_page() {
     let index = read("docs/README.md");
     let linked: BTreeSet<&str> = links(&index).into_iter().map(|l| l.trim_end_matches('/')).collect();
     for link in &linked {
-        assert!(docs.join(link).exists(), "docs/README.md links to {link}, which is not there");
+        assert!(docs.join(link).exists(), "docs/README.md links to {link}, which does not exist");
     }
     let names = |dir: &Path| -> Vec<String> {
         let entries = std::fs::read_dir(dir).expect("a folder of the repository");

@@ -126,7 +126,7 @@ fn what_is_damaged_in_a_cache_is_not_believed() {
         (std::fs::read_to_string(s.path().join("g.csv")).expect("rows"), ran.stderr)
     };
     let (first, _) = sweep();
-    assert!(sweep().1.contains("3 of them known before"));
+    assert!(sweep().1.contains("3 of them from the cache"));
     let entries = || -> Vec<_> {
         s.files().into_iter().filter(|f| f.0.starts_with("known/") && !f.0.ends_with('/')).collect()
     };
@@ -154,7 +154,7 @@ fn what_is_damaged_in_a_cache_is_not_believed() {
         assert!(said.contains("[E592]") && said.contains("damaged in the cache known"), "{said}");
         let (rows, said) = sweep();
         assert_eq!(rows, first);
-        assert!(said.contains("3 of them known before") && !said.contains("E592"), "{said}");
+        assert!(said.contains("3 of them from the cache") && !said.contains("E592"), "{said}");
     }
 }
 

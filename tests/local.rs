@@ -286,7 +286,7 @@ fn every_mismatch_shows_both_places() {
         (
             "let y = all_reduce(x, sum, over: dp)\n let z = wait(y)",
             "E543",
-            "rank 0 issues all_reduce as number 1 over tp (ranks 0, 1), and rank 1 never does",
+            "rank 0 issues all_reduce as collective 1 over tp (ranks 0, 1), and rank 1 never issues it",
         ),
         ("let z = x", "E543", "never does"),
     ];

@@ -170,7 +170,7 @@ fn random_programs_have_one_bound_and_no_time_below_it() {
         "arithmetic of the busiest rank",
         "memory traffic of the busiest rank",
         "vector work of the busiest rank",
-        "latency of one collective after another",
+        "latency of the chain of collectives",
         "what leaves and enters every rank",
     ] {
         assert!(tally.rows.keys().any(|k| k.starts_with(row)), "{row} limits no program\n{text}");
@@ -216,7 +216,7 @@ fn latencies_follow_each_other_by_rank() {
         bounds::timed(job.schedule(), &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
             .unwrap_or_else(|d| panic!("{d:#?}"));
     assert!(lower.ns >= 1001.0 && lower.ns <= timing.ns && timing.ns < 1100.0, "{} {}", lower.ns, timing.ns);
-    assert_eq!(lower.bottleneck, "latency of one collective after another");
+    assert_eq!(lower.bottleneck, "latency of the chain of collectives");
 }
 
 /// All commands that would time an all-reduce that does nothing report that it is wrong, not an

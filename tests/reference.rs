@@ -103,17 +103,17 @@ fn files_that_are_wrong_are_one_clear_error() {
     for (text, words) in [
         (HEAD.replace("within", "whithin"), "unknown field `whithin`"),
         (HEAD.replace("  unit: ns\n", ""), "missing field `unit`"),
-        (HEAD.replace("  published: 3048\n", ""), "`slow` does not say what was published"),
+        (HEAD.replace("  published: 3048\n", ""), "`slow` has no published value"),
         (HEAD.replace("unit: ns", "unit: GB/s"), "is a time and has the unit GB/s"),
         (HEAD.replace("reference: 1", "reference: 2"), "another form than 1"),
         (HEAD.replace("run: { program: ring.kb }", "from: table 3"), "neither how it is measured"),
         (
             format!("{HEAD}- name: slow\n  published: 1\n  unit: ns\n  note: again\n"),
-            "two figures are called `slow`",
+            "two figures have the name `slow`",
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: '%'\n  change: {{ from: slow, to: fast }}\n"),
-            "no time before it is called `fast`",
+            "there is no earlier time with the name `fast`",
         ),
         (format!("{HEAD}  measure: notifies\n"), "is a count of notifies and has the unit ns"),
         (format!("{HEAD}  rate: {{ amount: 1, of: slow }}\n"), "more than one of a run, a change, a rate"),
@@ -123,7 +123,7 @@ fn files_that_are_wrong_are_one_clear_error() {
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  ratio: {{ of: slow, by: fast }}\n"),
-            "no time before it is called `fast`",
+            "there is no earlier time with the name `fast`",
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: ns\n  measure: bound\n  note: x\n"),

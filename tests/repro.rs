@@ -82,7 +82,7 @@ fn what_is_made_is_as_it_is_made_until_something_changes() {
     assert!(ran.code == 2 && ran.stderr.contains("E411"), "{}", ran.stderr);
     assert_eq!(kbc(s.path(), &["repro", "l.yaml", "--force"], "").code, 0);
     s.write("made/old.svg", b"<svg/>");
-    check("made/old.svg (nothing makes it)");
+    check("made/old.svg (no sweep makes it)");
 }
 
 #[test]

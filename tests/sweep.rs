@@ -74,10 +74,10 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
         read(&s, "g.csv")
     };
     let first = known("");
-    assert_eq!(first, known(", 12 of them known before"));
+    assert_eq!(first, known(", 12 of them from the cache"));
     // A comment is not in the schedule.
     s.write("ring.kb", format!("// a comment\n{RING}").as_bytes());
-    assert_eq!(first, known(", 12 of them known before"));
+    assert_eq!(first, known(", 12 of them from the cache"));
     // An additional value only adds its rows.
     s.write("g.yaml", GRID.replace("64]", "64, 65]").as_bytes());
     let ran = sweep(&s, &["g.yaml", "-o", "h.csv"]);
@@ -101,7 +101,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     s.write("m.yaml", b"shape: ring(2)\nlink: 50 GB/s, 250 ns\n");
     assert_ne!(slow, time(""));
     s.write("m.yaml", b"shape: ring(2)\nlink: 50 GB/s, 500 ns\n");
-    assert_eq!(slow, time(", 1 of them known before"));
+    assert_eq!(slow, time(", 1 of them from the cache"));
     // A truncated entry is not used, and a warning states that.
     for entry in walk(&s.path().join("known")) {
         std::fs::write(entry, "{").expect("it can be written");
@@ -182,7 +182,7 @@ fn shards_make_the_whole_and_nothing_else_does() {
     };
     fails(&parts[..4], "2 of 12 rows are missing\n  note: rows 4, 9");
     s.write("odd.jsonl", read(&s, "1.jsonl").replacen("\"checked\":2", "\"checked\":3", 1).as_bytes());
-    fails(&["1.jsonl", "odd.jsonl"], "row 0 stands in 1.jsonl:1 and, with other values, in odd.jsonl:1");
+    fails(&["1.jsonl", "odd.jsonl"], "row 0 has other values in odd.jsonl:1 than in 1.jsonl:1");
     s.write("none.jsonl", b"row\n");
     fails(&["none.jsonl"], "none.jsonl:1 is no row");
     s.write("g.yaml", GRID.replace("title: t", "title: u").as_bytes());
@@ -196,7 +196,7 @@ fn rows_that_fail_stand_in_the_table() {
     let ran = sweep(&s, &["g.yaml", "-o", "g.csv"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("row 6: rong, 2, 1 and 2 more\n"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("[E585] error: 0 of 12 rows are wrong, 6 are refused"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("[E585] error: 0 of 12 rows are wrong, 6 are rejected"), "{}", ran.stderr);
     let all = rows(&read(&s, "g.csv"));
     assert!(all[..6].iter().all(|r| r["status"] == "right" && r["why"].is_empty()));
     assert!(all[6..].iter().all(|r| r["status"] == "refused"
@@ -204,7 +204,7 @@ fn rows_that_fail_stand_in_the_table() {
         && r["time_ns"].is_empty()
         && r["us"].is_empty()));
     // They are not cached: a corrected kbc would otherwise reuse them.
-    assert!(sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("6 of them known before"));
+    assert!(sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("6 of them from the cache"));
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
         assert_eq!((&*row["status"], row["ranks"].parse().ok()), ("right", one["pes"].as_u64()));
     }
     // Cached rows are not run again; a changed ccl.yaml gives other rows.
-    assert!(sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("4 of them known before"));
+    assert!(sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("4 of them from the cache"));
     s.write("ccl.yaml", b"defaults: {algorithm: ring, n_slots: 2}\nalgorithms: {ring: , intercube_allreduce: , odd: {module: no.such}}\n");
     assert!(!sweep(&s, &["g.yaml", "-o", "g.csv"]).stderr.contains("known before"));
     // An entry that names nothing is a refused row.

@@ -173,7 +173,7 @@ fn one_rank_of_each_orbit_gives_the_times_of_all() {
                     let every = TimeOptions { every_rank: true, ..options.clone() };
                     let (some, walked) = timing(job.schedule(), &machine, &options);
                     let (all, forced) = timing(job.schedule(), &machine, &every);
-                    assert_eq!(forced, Walked::Every("as asked".into()));
+                    assert_eq!(forced, Walked::Every("as requested".into()));
                     assert_eq!(
                         some, all,
                         "{name} on {text}, n = {n}, {calls} calls, path {path}: {walked:?}"

@@ -181,8 +181,11 @@ mod tests {
     fn what_is_not_there_is_said() {
         assert_eq!(page("t: n").expect_err("no sweep"), "no sweep `t` in the list");
         assert_eq!(page("s: k").expect_err("no column"), "the rows of `s` have no column `k`");
-        assert_eq!(page("s m=torus: n").expect_err("no row"), "no row of `s` is left");
-        assert_eq!(page("s across m: time_ns").expect_err("two sizes"), "several rows of `s` for one cell");
+        assert_eq!(page("s m=torus: n").expect_err("no row"), "the selection leaves no row of `s`");
+        assert_eq!(
+            page("s across m: time_ns").expect_err("two sizes"),
+            "there are several rows of `s` for one cell"
+        );
         assert!(remade("<!-- rows: s: n -->\n", FileId::default(), &rows()).is_err());
     }
 }

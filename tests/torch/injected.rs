@@ -300,7 +300,7 @@ fn mistakes(w: &Written, groups: &BTreeMap<String, Vec<u64>>) -> Vec<Mistake> {
         ));
         let (g, t) = (group.clone(), there.clone());
         out.push((
-            "done twice",
+            "duplicated",
             Box::new(move |w| {
                 let new = summed(w, k + 1, &t, &g, "again");
                 rename(w, &t, &new, k + 3);

@@ -45,7 +45,7 @@ fn refused() {
         ("fence.release", "pass `fences` has not run"),
         ("fill $i[8] = 0.5", "0.5 is not a number of i32"),
         ("fill $h[8] = 0.5", "tiles of bf16 have none"),
-        ("add $a[8] = 1.0, $b", "`add` has other operands than it takes"),
+        ("add $a[8] = 1.0, $b", "`add` has the wrong operands"),
         ("convert $h = $a nearest", "differ in length"),
         ("select $a[8] = $a < $b, $a, $b mask $m", "$m is no mask"),
         ("flag.set S -> V 8", "event 8 of S to V does not exist"),

@@ -73,7 +73,10 @@ fn tables_are_one_argument_and_one_list() {
 fn what_has_no_place_in_a_package_is_refused() {
     type Edit = fn(&mut Kernel, &mut Package<'_>);
     let cases: [(Edit, &str); 11] = [
-        (|k, _| k.name = "lambda".into(), "the kernel's name `lambda` is no identifier of C++ and Python"),
+        (
+            |k, _| k.name = "lambda".into(),
+            "the name of the kernel, `lambda`, is not an identifier in C++ and Python",
+        ),
         (
             |k, _| k.tensors[0].len = Expr::Table("t".into(), Box::new(Expr::Int(0))),
             "the size or place of `x` is read from a table",
@@ -81,14 +84,17 @@ fn what_has_no_place_in_a_package_is_refused() {
         (|k, _| k.areas[0].at = None, "`w0` has no place in the window"),
         (|k, _| k.areas[0].at = Some(Expr::var("rank")), "the place of `w0` in the window depends on `rank`"),
         (|k, _| k.scalars.push("root".into()), "the harness has no value for the scalar `root`"),
-        (|k, _| k.tensors[1].index = 1, "tensor `out` is input or result 1, and there are 1"),
+        (|k, _| k.tensors[1].index = 1, "tensor `out` is input or result 1, and there are only only 1"),
         (|_, p| p.claim.ranks = vec![], "the claimed rank counts are not an ascending list"),
-        (|_, p| p.claim.ranks = vec![2, 65], "ranks are claimed above 64, the most that a domain has"),
-        (|_, p| _ = p.moduli.remove(&3), "there are no moduli of exact inputs for 3 ranks"),
-        (|_, p| p.program.inputs.clear(), "the description has other inputs or results than the program"),
+        (|_, p| p.claim.ranks = vec![2, 65], "more ranks are claimed than a domain can have (64)"),
+        (|_, p| _ = p.moduli.remove(&3), "there are no exact inputs for 3 ranks"),
+        (
+            |_, p| p.program.inputs.clear(),
+            "the inputs or results of the description differ from those of the program",
+        ),
         (
             |_, p| p.program.results[0].ty.partial = Some((ReduceOp::Sum, vec!["tp".into()])),
-            "result result is partial: its parts have no golden values",
+            "result result is partial, and golden values exist only for complete results",
         ),
     ];
     for (edit, why) in cases {
@@ -98,7 +104,7 @@ fn what_has_no_place_in_a_package_is_refused() {
         edit(&mut changed, &mut p);
         let found = files(&Package { kernel: &changed, ..p }, &PROFILES[1]).unwrap_err();
         let titles: Vec<&str> = found.list.iter().map(|d| d.title.as_str()).collect();
-        assert!(titles.contains(&format!("no package can be made: {why}").as_str()), "{titles:?}");
+        assert!(titles.contains(&format!("the package cannot be generated: {why}").as_str()), "{titles:?}");
         assert!(found.list.iter().all(|d| d.code == "E457"));
     }
 }

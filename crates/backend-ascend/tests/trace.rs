@@ -187,7 +187,7 @@ fn ends_of_loops() {
     }
     // Out of range only in the middle.
     let middle = both("select(i == 24, 3000, i)", "count", 100, Loops::Ends).expect_err("it leaves %x");
-    assert!(middle.title.contains("8 elements from 3000 on leave the 300 there are"), "{}", middle.title);
+    assert!(middle.title.contains("8 elements from 3000 on exceed the capacity of 300"), "{}", middle.title);
     assert_eq!(both("i", "0", 8, Loops::Ends), Ok(vec![]));
     assert_eq!(both("i", "count - 9", 8, Loops::Unrolled), Ok(vec![]));
 }
@@ -198,24 +198,24 @@ fn refused() {
                 table @t nranks 2 = [5, 6]\nsignals @s[2] per call 1\nwindow @w : f32[2 x 16] arena 0\n\
                 scratch @v : f32[1 x 16] arena 1\ntile $a : f32[16]\ntile $b : f32[8]\n\nbody\n";
     for (line, why) in [
-        ("load $a[9] = %x[0]", "`load $a[9] = %x[0]`: 9 elements from 0 on leave the 8 there are"),
+        ("load $a[9] = %x[0]", "`load $a[9] = %x[0]`: 9 elements from 0 on exceed the capacity of 8"),
         ("load $a[2] = %x[-1]", "2 elements from -1 on"),
-        ("load $b[9] = @w[0][0]", "9 elements of a tile of 8"),
-        ("load $b[-1] = @w[0][0]", "-1 elements of a tile of 8"),
-        ("store @w[2][0] = $a[1]", "there is no slot 2, there are 2"),
-        ("store @w[0][1] = $a[16]", "16 elements from 1 on leave the 16 there are"),
-        ("store @w[0][0] at (nranks) = $a[1]", "peer 2 is no rank"),
-        ("store @v[0][0] at (0) = $a[1]", "peers do not reach this memory"),
-        ("load $a[1] = %x[0] at (0)", "peers do not reach this memory"),
-        ("add $a[9] = $a, $b", "9 elements of a tile of 8"),
-        ("notify (-1) : @s[0]", "peer -1 is no rank"),
-        ("notify (0) : @s[2]", "there is no counter 2, there are 2"),
+        ("load $b[9] = @w[0][0]", "9 elements exceed a tile of 8"),
+        ("load $b[-1] = @w[0][0]", "-1 elements exceed a tile of 8"),
+        ("store @w[2][0] = $a[1]", "slot 2 does not exist; there are 2"),
+        ("store @w[0][1] = $a[16]", "16 elements from 1 on exceed the capacity of 16"),
+        ("store @w[0][0] at (nranks) = $a[1]", "peer 2 is not a rank"),
+        ("store @v[0][0] at (0) = $a[1]", "peers cannot access this memory"),
+        ("load $a[1] = %x[0] at (0)", "peers cannot access this memory"),
+        ("add $a[9] = $a, $b", "9 elements exceed a tile of 8"),
+        ("notify (-1) : @s[0]", "peer -1 is not a rank"),
+        ("notify (0) : @s[2]", "counter 2 does not exist; there are 2"),
         ("wait @s[-1] >= 1", "there is no counter -1"),
         ("wait @s[0] >= 1 << 31", "the value 2147483648 does not fit in 32 bits"),
         ("let k = @t[2]", "table @t has no entry 2"),
         ("let k = count / call", "8 / 0"),
         ("let k = other", "`other` has no value here"),
-        ("let k = @u[0]", "there is no table @u"),
+        ("let k = @u[0]", "table @u does not exist"),
         ("tiles i, m in 8 by 0", "step 0"),
         ("for k in 0..1 << 60", "the trace: "),
     ] {

@@ -56,8 +56,11 @@ fn a_missing_notify_is_a_deadlock_with_its_cause() {
             d.notes[0].contains("dp=0, call 0, region t, stream main: waits for @up_arrived[0] >= 1, seen 0"),
             "{d:#?}"
         );
-        assert!(d.notes[0].contains("nobody ever sends it"), "{d:#?}");
-        assert_eq!(d.notes.last().unwrap(), "only dragged along: dp=1, dp=2, dp=3, dp=4, dp=5, dp=6");
+        assert!(d.notes[0].contains("no operation ever sends it"), "{d:#?}");
+        assert_eq!(
+            d.notes.last().unwrap(),
+            "stopped only because of these: dp=1, dp=2, dp=3, dp=4, dp=5, dp=6"
+        );
     }
 }
 
@@ -80,7 +83,7 @@ fn a_circle_of_waits_is_shown_as_such() {
         assert!(note.contains(&format!("from tp={}, call 0", (r + 3) % 4)), "{note}");
         assert!(note.ends_with("which waits itself"));
     }
-    let circle = "each waits for the next, the last for the first: tp=0 -> tp=3 -> tp=2 -> tp=1";
+    let circle = "cycle of waits: tp=0 -> tp=3 -> tp=2 -> tp=1";
     assert_eq!(d.list[0].notes[4], circle);
 }
 
@@ -94,10 +97,13 @@ fn reading_nothing_names_place_rank_and_operation() {
     );
     let d = fails(&s, None);
     assert_eq!(d.list[0].code, "E362", "{d:#?}");
-    assert_eq!(d.list[0].title, "element 0 of %y on dp=5 holds nothing");
+    assert_eq!(d.list[0].title, "element 0 of %y on dp=5 is empty");
     assert!(d.list[0].labels[0].text.contains("read by dp=5, call 0, region t, stream main"));
     assert!(!d.list[0].span().is_none());
-    assert_eq!(d.list[0].notes.last().unwrap(), "only dragged along: dp=0, dp=1, dp=2, dp=3, dp=4, dp=6");
+    assert_eq!(
+        d.list[0].notes.last().unwrap(),
+        "stopped only because of these: dp=0, dp=1, dp=2, dp=3, dp=4, dp=6"
+    );
 }
 
 #[test]
@@ -108,9 +114,9 @@ fn temporaries_and_results_are_forgotten_between_calls() {
         region @a local\n  role all\n    stream main\n      if call == 0\n        copy %t = %x\n      copy %y = %t\n";
     let d = fails(&parse(text), None);
     assert_eq!(d.list[0].code, "E362");
-    assert_eq!(d.list[0].title, "element 0 of %t on tp=0 holds nothing");
+    assert_eq!(d.list[0].title, "element 0 of %t on tp=0 is empty");
     assert!(d.list[0].labels[0].text.contains("call 1"));
-    assert_eq!((d.list.len(), d.list[0].notes.last().unwrap().as_str()), (1, "the same on tp=1"));
+    assert_eq!((d.list.len(), d.list[0].notes.last().unwrap().as_str()), (1, "the same error on tp=1"));
     let d = fails(&parse(&text.replace("copy %t = %x\n      copy %y = %t", "copy %y = %x")), None);
     assert_eq!(d.list[0].code, "E365", "{d:#?}");
     assert_eq!(d.list[0].title, "y was never written at [0] on tp=0 in call 1");

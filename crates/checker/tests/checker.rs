@@ -168,14 +168,18 @@ fn verdicts_say_what_was_shown() {
         [
             "no errors",
             "meaning: exact multisets on all 4 ranks",
-            "order and progress: 4 calls at any skew, which stand for all (the text repeats after 2)",
+            "order and progress: 4 calls at any skew, which stand for all calls (the schedule repeats after 2)",
             "counters: in signed 32 bits for 357913941 calls",
             "walked: 656 operations",
         ]
     );
     let without: String = text.lines().filter(|l| !l.contains("promise")).map(|l| format!("{l}\n")).collect();
     let v = check(&schedule("shared", &without), &CheckOptions::default());
-    assert!(v.ok() && v.text.contains("no promise, so no meaning checked: rs, ag"), "{}", v.text);
+    assert!(
+        v.ok() && v.text.contains("meaning not checked, because there is no contract: rs, ag"),
+        "{}",
+        v.text
+    );
     let v =
         check(&schedule("shared", &text), &CheckOptions { calls: Some(Calls::None), ..Default::default() });
     assert_eq!((v.ok(), v.meaning), (true, Method::NotChecked));

@@ -52,7 +52,7 @@ fn scaling_may_be_zero_where_the_axis_is_linear() {
     assert_eq!(of(Measure::Bandwidth, 0.0), "it was drawn");
     assert_eq!(
         of(Measure::Bandwidth, -1.0),
-        "series `s` at x = 2 is -1, and has to be finite and not below zero"
+        "series `s` at x = 2 is -1, and it must be finite and at least zero"
     );
     assert!(of(Measure::Time, 0.0).contains("above zero"));
 }
@@ -66,7 +66,7 @@ fn selections_and_bounds() {
     };
     assert_eq!(of(Against::Best, &[(1.0, "t")]), "`t` is chosen at x = 1, and there is no such series");
     assert_eq!(of(Against::Best, &[(9.0, "s")]), "`s` is chosen at x = 9, and has no time there");
-    assert_eq!(of(Against::Bound(vec![(1.0, 1.0)]), &[]), "the bound says nothing at x = 8");
+    assert_eq!(of(Against::Bound(vec![(1.0, 1.0)]), &[]), "the bound has no value at x = 8");
     assert_eq!(of(Against::Best, &[(4.0, "s")]), "it was drawn");
 }
 
@@ -74,7 +74,7 @@ fn selections_and_bounds() {
 fn other_charts() {
     let points = (1..=25).map(|i| (f64::from(i), 1.0)).collect();
     let memory = Memory { kinds: vec![Series::new("tcm", points)], ..Memory::default() };
-    assert_eq!(why(memory.draw()), "25 sizes are more than the 24 groups that can be told apart");
+    assert_eq!(why(memory.draw()), "25 sizes cannot be distinguished (limit: 24 groups)");
 
     let reference = |rows| Reference {
         heading: Heading::default(),
@@ -105,7 +105,7 @@ fn other_charts() {
     };
     assert_eq!(
         roofline(vec![], roof(1e9), point(1e6)),
-        "a roofline needs a roof of arithmetic and one of memory"
+        "a roofline needs an arithmetic roof and a memory roof"
     );
     assert_eq!(roofline(roof(1e12), roof(1e9), vec![]), "there is no point to draw");
     assert!(roofline(roof(f64::NAN), roof(1e9), point(1e6)).starts_with("the roof `r` is NaN,"));
@@ -121,12 +121,12 @@ fn machines() {
         |n, form, links| why(Topology { heading: Heading::default(), form, nodes: nodes(n), links }.draw());
     let link = |from, to, percent| vec![Link { from, to, wrap: false, percent }];
     assert_eq!(of(0, Form::Free, vec![]), "there is no node to draw");
-    assert_eq!(of(2000, Form::Free, vec![]), "2000 nodes are more than the 1024 that can be told apart");
+    assert_eq!(of(2000, Form::Free, vec![]), "2000 nodes cannot be distinguished (limit: 1024)");
     assert_eq!(of(2, Form::Free, link(0, 2, None)), "a link from node 0 to node 2 of 2");
     assert_eq!(of(2, Form::Free, link(1, 1, None)), "a link from node 1 to node 1 of 2");
     assert!(of(2, Form::Free, link(0, 1, Some(f64::NAN))).starts_with("the use of (0)->(1) is NaN"));
     let axis = |size| Form::Product(vec![Axis { size, way: Way::Row }]);
-    assert_eq!(of(3, axis(2), vec![]), "(2) is no place on 1 axes");
+    assert_eq!(of(3, axis(2), vec![]), "(2) is not a position on 1 axes");
     for n in 1..4 {
         for form in [Form::Free, Form::Layers, axis(n)] {
             assert_eq!(of(n, form, vec![]), "it was drawn", "{n} nodes without links");

@@ -92,7 +92,7 @@ fn every_text_keeps_its_meaning() {
     let mut formed = 0;
     for (name, text) in texts() {
         if parse(FILE, &text).1.has_errors() {
-            let d = fmt::format(FILE, &text).expect_err("a text with errors has no form");
+            let d = fmt::format(FILE, &text).expect_err("a text with errors cannot be formatted");
             assert!(d.list.iter().all(|d| d.code != "E995"), "{name}");
         } else {
             check(&name, &text);

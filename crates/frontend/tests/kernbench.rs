@@ -209,10 +209,7 @@ fn what_must_be_there_or_is_of_another_kind_has_a_place() {
         assert_eq!(errors(section).list[0].code, "E462", "{section}");
     }
     let kept = machine("{system: , cube: {sram: 5, components: {impl: x, ucie: }}}").warnings;
-    assert_eq!(
-        kept.list.iter().map(|d| d.title.as_str()).collect::<Vec<_>>(),
-        ["`cube.sram` is kept and not used"]
-    );
+    assert_eq!(kept.list.iter().map(|d| d.title.as_str()).collect::<Vec<_>>(), ["kbc ignores `cube.sram`"]);
 }
 
 #[test]

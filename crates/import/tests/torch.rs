@@ -448,7 +448,7 @@ fn archives_of_both_layouts() {
         (vec![("a/model.json", &text[..])], "it has neither"),
         (
             vec![("models/model.json", &text[..]), ("data/weights/model_weights_config.json", config)],
-            "weight_0, which is not there",
+            "weight_0, which does not exist",
         ),
     ] {
         let said = archive::read(&stored(&entries)).expect_err("it is wrong");

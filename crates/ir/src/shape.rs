@@ -100,7 +100,7 @@ impl ShapeOp {
             ShapeOp::Transpose(perm) => {
                 if perm.len() != x.len() {
                     return Err(format!(
-                        "{perm:?} names {} dimensions, the operand has {}",
+                        "{perm:?} names {}, and the operand has {}",
                         counted(perm.len()),
                         x.len()
                     ));
@@ -279,12 +279,15 @@ mod tests {
         let x = [vec![2, 3]];
         let why = |op: ShapeOp| op.sizes(&x).unwrap_err();
         assert_eq!(why(ShapeOp::Transpose(vec![0, 0])), "[0, 0] names dimension 0 twice");
-        assert_eq!(why(ShapeOp::Transpose(vec![0])), "[0] names 1 dimension, the operand has 2");
-        assert_eq!(why(ShapeOp::Reshape(vec![4])), "6 elements do not fill [4], which has 4");
-        assert_eq!(why(ShapeOp::Slice { dim: 1, from: 1, to: 4 }), "elements 1..4 of the 3 of dimension 1");
+        assert_eq!(why(ShapeOp::Transpose(vec![0])), "[0] names 1 dimension, and the operand has 2");
+        assert_eq!(why(ShapeOp::Reshape(vec![4])), "6 elements cannot have the shape [4], which has 4");
+        assert_eq!(
+            why(ShapeOp::Slice { dim: 1, from: 1, to: 4 }),
+            "elements 1..4 are outside the 3 elements of dimension 1"
+        );
         assert_eq!(
             why(ShapeOp::Slice { dim: 2, from: 0, to: 0 }),
-            "there is no dimension 2, only 2 dimensions"
+            "dimension 2 does not exist; there are 2 dimensions"
         );
         let y = [vec![2, 3], vec![3, 3]];
         assert_eq!(ShapeOp::Concat { dim: 0 }.sizes(&y), Ok(vec![5, 3]));

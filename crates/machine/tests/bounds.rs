@@ -226,7 +226,7 @@ fn all_reduce_optima_of_the_table() {
         let b = bound(&topo, &problem).unwrap();
         assert!(near(b.ns, 1e6 * f64::from(num) / f64::from(den)), "{shape}: {}", b.ns);
         assert!(b.exact, "{shape}");
-        assert_eq!(b.bottleneck, "what leaves and enters every rank (all singletons)", "{shape}");
+        assert_eq!(b.bottleneck, "traffic of every single rank", "{shape}");
         check_partition(&topo, &problem, &b);
     }
 }
@@ -500,7 +500,7 @@ fn latency_is_a_distance() {
     let topo = text("mesh(4, 4) { link: 50 GB/s, 500 ns }");
     let b = bound(&topo, &all(&topo, CollKind::AllReduce, 64)).unwrap();
     assert_eq!(b.bottleneck, "latency of 6 hops from (0,0) to (3,3)");
-    assert_eq!(b.bandwidth_bottleneck, "what leaves and enters every rank (all singletons)");
+    assert_eq!(b.bandwidth_bottleneck, "traffic of every single rank");
     assert_eq!((b.ns, b.percent(6000.0)), (3000.0, Some(50.0)));
     assert!(b.contradicts(2999.9) && !b.contradicts(3000.0));
 
@@ -569,16 +569,19 @@ fn problems_that_are_none_are_refused() {
     let base = all(&topo, CollKind::AllReduce, 8);
     let gather = all(&topo, CollKind::AllGather, 8);
     for (problem, words) in [
-        (Problem::new(CollKind::AllReduce, 8, [DeviceId(4)]), "device 4 is not in ring(4)"),
+        (Problem::new(CollKind::AllReduce, 8, [DeviceId(4)]), "ring(4) has no device 4"),
         (Problem::new(CollKind::AllReduce, 8, [DeviceId(1), DeviceId(1)]), "(1) is in the group twice"),
-        (base.clone().root(0), "all_reduce has no root"),
+        (base.clone().root(0), "all_reduce takes no root"),
         (all(&topo, CollKind::Gather, 8), "gather needs a root"),
-        (all(&topo, CollKind::Scatter, 8).root(4), "root 4 of a group of 4"),
+        (all(&topo, CollKind::Scatter, 8).root(4), "the root 4 is outside a group of 4 ranks"),
         (base.clone().sizes(Sizes::Blocks(vec![2; 4])), "one vector and no blocks"),
-        (gather.clone().sizes(Sizes::Blocks(vec![2; 3])), "3 blocks for 4 ranks"),
+        (gather.clone().sizes(Sizes::Blocks(vec![2; 3])), "3 blocks are given for 4 ranks"),
         (gather.clone().sizes(Sizes::Blocks(vec![u64::MAX; 4])), "its vector 8"),
         (gather.sizes(Sizes::Pairs(vec![0; 16])), "no bytes for pairs"),
-        (all(&topo, CollKind::AllToAll, 8).sizes(Sizes::Pairs(vec![1; 15])), "15 counts for 4 ranks"),
+        (
+            all(&topo, CollKind::AllToAll, 8).sizes(Sizes::Pairs(vec![1; 15])),
+            "15 counts are given for 4 ranks",
+        ),
     ] {
         let e = bound(&topo, &problem).unwrap_err();
         assert_eq!(e.code, "E448");

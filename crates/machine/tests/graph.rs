@@ -153,7 +153,7 @@ fn lists_that_are_refused() {
         ("package(ring(2), mesh(1, 1), 1) { hbm_wire: 1 ns }", "E445", "plain number"),
         ("package(ring(2), mesh(1, 1), 1) { data: hbm }", "E445", "none of pe, named"),
         ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 65, 1 GB/s, 256 B }", "E445", "number of channels"),
-        ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 8 }", "E445", "takes three values"),
+        ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 8 }", "E445", "needs three values"),
         ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 8, 1 GB/s, 0.5 B }", "E445", "burst"),
         ("package(ring(2), mesh(1, 1), 1) { hbm_switch: 3 }", "E445", "wrong kind of value"),
         ("ring(2) { data: named }", "E445", "no meaning"),

@@ -130,7 +130,7 @@ fn placements_that_cannot_be() {
             sip,
             all(Policy::RowWise, Policy::Replicate, Some(3), None),
             vec![4],
-            "`num_cubes: 3` on a device with 2",
+            "`num_cubes: 3` is out of range: a device has 2",
         ),
         (sip, all(Policy::RowWise, Policy::Replicate, Some(0), None), vec![4], "`num_cubes: 0`"),
         (sip, all(Policy::Replicate, Policy::RowWise, None, Some(9)), vec![4], "`num_pes: 9`"),
@@ -250,7 +250,7 @@ fn a_schedule_fits_or_says_what_does_not() {
     for (text, words, note) in [
         (
             "ring(4) { hbm_size: 840 B }",
-            "buffer `y` does not fit into hbm of (3): 400 B, and 392 of 840 B are free",
+            "buffer `y` does not fit in hbm of (3): it has 400 B, and 392 of 840 B are free",
             "it holds x 400 B",
         ),
         ("ring(4) { hbm_size: 100 B }", "buffer `x` does not fit into hbm of (0)", ""),

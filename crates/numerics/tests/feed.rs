@@ -81,7 +81,7 @@ fn partial_inputs_are_fed_per_rank_and_only_inputs_to_one() {
     let parts: Vec<Part> = (0..6).map(|r| cut("x", &t, &m, &feed, r).unwrap()).collect();
     assert_eq!(parts.iter().map(|p| p.tensor.elements()).collect::<Vec<_>>(), [0, 0, 0, 4, 4, 4]);
     let d = check_feed("x", &t, &m, &numbered(DType::F16, &[4])).unwrap_err();
-    assert_eq!((d.code, d.title.as_str()), ("E360", "input x is f16[4], the program wants f32[4]"));
+    assert_eq!((d.code, d.title.as_str()), ("E360", "input x is f16[4], and the program expects f32[4]"));
 }
 
 #[test]

@@ -295,7 +295,7 @@ fn what_a_member_is_is_known_before_it_is_unpacked() {
         &deflated(&more),
         None,
         "E401",
-        &["f32[3] takes 12 bytes", "something follows the array"],
+        &["f32[3] takes 12 bytes", "there is data after the array"],
     );
     // A header that would not end.
     let mut long = b"\x93NUMPY\x02\x00".to_vec();

@@ -271,7 +271,7 @@ fn order_is_compared() {
     assert_eq!(queues(pieces("k").unwrap()), [1]);
     let d = pieces("2 - k").unwrap_err();
     let why =
-        "a message that queues cannot carry: its pieces are received in another order than they are sent";
+        "a queue cannot carry this message: its pieces are received in another order than they are sent";
     assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
 }
 
@@ -286,7 +286,8 @@ fn several_landings() {
     assert!(printed.contains("copy u[j of 4] = v_in[j + 2 of 4]"), "{printed}");
     let d =
         land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[1 - j]\n").unwrap_err();
-    let why = "a message that queues cannot carry: it lands in another order of pieces at one place than at another";
+    let why =
+        "a queue cannot carry this message: its pieces arrive in different orders at different destinations";
     assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
     // A copy beside the addition becomes the place of the receive, so no register is needed.
     let m = land("      for j in 0..2\n        copy u[j of 4] = @w0[j]\n").unwrap();

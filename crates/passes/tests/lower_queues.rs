@@ -118,15 +118,27 @@ fn what_cannot_be_counted_is_refused() {
     assert_eq!(lowered(&(line(0, "for s in 0..5\n") + &pair(1) + &pair(0))), Ok(()));
     let alternate = line(0, "if call mod 2 == 0\n") + &pair(1);
     let why = lowered(&alternate).unwrap_err();
-    assert_eq!(why, "E376 messages that cannot be counted: they are under a condition on the call");
+    assert_eq!(
+        why,
+        "E376 the messages of this queue cannot be numbered: they depend on a condition on the call"
+    );
     let why = lowered(&(pair(0) + &line(0, "if r == 0\n") + &line(1, send))).unwrap_err();
-    assert_eq!(why, "E376 messages that cannot be counted: a queue is not empty at the end of the region");
+    assert_eq!(
+        why,
+        "E376 the messages of this queue cannot be numbered: a queue is not empty at the end of the region"
+    );
     let many = line(0, "for s in 0..30000\n") + &line(1, "if r < 2\n") + &pair(2);
     let why = lowered(&many).unwrap_err();
-    assert!(why.starts_with("E376 messages that cannot be counted: written out a rank"), "{why}");
+    assert!(
+        why.starts_with("E376 the messages of this queue cannot be numbered: written out a rank"),
+        "{why}"
+    );
     let never = line(0, "for s in 0..1000000000000\n") + &line(1, "if s < 0 && r == 0\n") + &pair(2);
     let why = lowered(&never).unwrap_err();
-    assert!(why.starts_with("E376 messages that cannot be counted: written out a rank"), "{why}");
+    assert!(
+        why.starts_with("E376 the messages of this queue cannot be numbered: written out a rank"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -150,7 +162,7 @@ region @c over tp as (r of 2)
     let d = LowerQueues.run(&mut m, &cx).unwrap_err();
     assert_eq!(
         (d.list[0].code, d.list[0].title.as_str()),
-        ("E325", "the slots of c_q are larger than memory can be")
+        ("E325", "the slots of c_q exceed 64-bit addresses")
     );
 }
 

@@ -168,7 +168,7 @@ fn what_cannot_be_cut_is_refused() {
     let sizes = [2, 6, 3];
     refused(
         &made(3, sizes, "all_reduce sum %m over tp using ring(overlap: 4)", "f32[2, 3]"),
-        "at most 2 pieces",
+        "at most 2 pieces are possible",
     );
     let two = made(3, sizes, "all_reduce sum %m over tp using ring(overlap: 2)", "f32[2, 3]");
     let between = two.replace("%m = matmul %x, %w", "%n = matmul %x, %w\n%m = map double(%n)");

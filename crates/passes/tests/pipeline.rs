@@ -58,9 +58,9 @@ fn faults_in_a_pipeline_are_told_with_their_place() {
             "select{explian=true}",
             vec!["E904 pass `select` has no option `explian` | explian | did you mean `explain`?"],
         ),
-        ("select{by=luck}", vec!["E904 option `by` of pass `select` cannot be `luck` | luck | "]),
-        ("select{explain=1}", vec!["E904 option `explain` of pass `select` cannot be `1` | 1 | "]),
-        ("select{by=time,by=model}", vec!["E904 option `by` is given twice | by | keep one of the two"]),
+        ("select{by=luck}", vec!["E904 invalid value of option `by` of pass `select`: `luck` | luck | "]),
+        ("select{explain=1}", vec!["E904 invalid value of option `explain` of pass `select`: `1` | 1 | "]),
+        ("select{by=time,by=model}", vec!["E904 option `by` is given twice | by | remove one of them"]),
         (
             "graph{by=time}",
             vec![

@@ -402,7 +402,11 @@ fn refusals() {
     let cases = [
         (error(&b, &[]), "E405", "has 1 inputs, and data for 0"),
         (error(&b, &[f32s(&[3], &[1., 2., 3.])]), "E405", "`x` has the shape [3]"),
-        (error(&b, &[i32s(&[2], &[1, 2])]), "E405", "`x` is i32, and it is declared f32"),
+        (
+            error(&b, &[i32s(&[2], &[1, 2])]),
+            "E405",
+            "`x` has the element type i32, and the declared type is f32",
+        ),
         (error(&build(DType::I32), &[i32s(&[2], &[1, 0])]), "E407", "division by zero"),
         (
             error(&build(DType::I8), &[Tensor::new([2], Data::I8(vec![1, 2])).unwrap()]),

@@ -35,7 +35,7 @@ fn a_ring_is_one_orbit() {
         default(&parse(&ring(8, 801)), &machine("ring(8)")),
         every("chunks of v in region c differ in length")
     );
-    let moves = every("the machine is not the same when the ranks move");
+    let moves = every("the machine is not symmetric");
     assert_eq!(default(&s, &machine("mesh(8)")), moves);
     assert_eq!(default(&s, &machine("torus(2,4)")), moves);
 }
@@ -58,7 +58,7 @@ fn a_slow_link_makes_ranks_differ() {
     let mut topo = machine("ring(8)");
     let slow = LinkRate { bandwidth: 1e9, latency_ns: 500.0 };
     topo.set_link(DeviceId(2), DeviceId(3), slow).unwrap();
-    assert_eq!(default(&s, &topo), every("the machine is not the same when the ranks move"));
+    assert_eq!(default(&s, &topo), every("the machine is not symmetric"));
 }
 
 /// Every rank sends two hops away and, after a fence, one hop. If the fence is as long as a
@@ -81,7 +81,7 @@ fn two_ranks_that_want_a_link_at_once_are_not_one() {
 ",
     ));
     let tied = default(&s, &machine("ring(8) { link: 50 GB/s, 500 ns; fence: 500 ns }"));
-    assert_eq!(tied, every("messages of different ranks want a link at the same time"));
+    assert_eq!(tied, every("messages of different ranks need a link at the same time"));
     let not = default(&s, &machine("ring(8) { link: 50 GB/s, 500 ns; fence: 400 ns }"));
     assert_eq!(not, Walked::Orbits(1));
     // Without contention, the order of messages makes no difference.
@@ -131,7 +131,7 @@ fn what_is_observed_is_every_rank() {
     let mut seen = Seen::default();
     let (s, topo) = (parse(&ring(4, 400)), machine("ring(4)"));
     let t = simulate_observed(&s, &topo, &TimeOptions::default(), &mut seen).unwrap();
-    assert_eq!(t.walked, every("each is observed"));
+    assert_eq!(t.walked, every("every rank is observed"));
     assert_eq!(seen.messages.len() as u64, t.messages);
 }
 

@@ -90,9 +90,8 @@ pub fn latency(theme: Theme) -> Result<Figure, Fault> {
 
 /// Draws the times of the selected algorithms, with long bottleneck texts.
 pub fn latency_long(theme: Theme) -> Result<Figure, Fault> {
-    let words = ["latency of 4 hops from (0) to (4)"; 6]
-        .into_iter()
-        .chain(["what leaves and enters every rank (all singletons)"; 4]);
+    let words =
+        ["latency of 4 hops from (0) to (4)"; 6].into_iter().chain(["traffic of every single rank"; 4]);
     Latency {
         heading: Heading::new(
             "All-reduce on a ring of 8",

@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(rebind(&mut w, &bound), Ok(()));
         assert_eq!((w.tensors["x"].shape(), w.tensors["y"].shape()), (vec![5, 3], vec![10]));
         let none = rebind(&mut w, &BTreeMap::from([("s1".to_owned(), 5)]));
-        assert_eq!(none, Err(vec!["s1 is no symbol of its sizes, which are s0".to_owned()]));
+        assert_eq!(none, Err(vec!["s1 is not a symbol of its sizes; the symbols are s0".to_owned()]));
     }
 
     #[test]

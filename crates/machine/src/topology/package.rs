@@ -241,7 +241,10 @@ impl PackageSettings {
                         (rate, n.map(|n| n as u32))
                     }
                     _ => {
-                        return fault("`cube_link` needs one or two values", "write `cube_link: 128 GB/s, 4`");
+                        return fault(
+                            "`cube_link` needs one or two values",
+                            "write `cube_link: 128 GB/s, 4`",
+                        );
                     }
                 };
                 let v = amounts(

@@ -299,6 +299,9 @@ mod tests {
     fn what_no_placement_explains() {
         let e = found(&layers(true), &vec![vec![Whole]; 3]).expect_err("nothing to reduce");
         assert_eq!((e.at, e.lacks, e.result), (6, false, false));
-        assert_eq!(e.why, "an all_reduce sum of what is whole on every rank: the result is 2 times it");
+        assert_eq!(
+            e.why,
+            "an all_reduce sum of an operand that is whole on every rank: the result is 2 times the operand"
+        );
     }
 }
