@@ -134,7 +134,10 @@ fn every_key_has_an_effect_or_a_warning() {
     let (_, words) = run("n_elem=2000 slot_size=256");
     assert!(words.contains("[E377]"), "{words}");
     for (word, why) in [
-        ("vc_chunk_size=256", "no piece of it travels alone"),
+        (
+            "vc_chunk_size=256",
+            "kbc models a message as one stream of bytes, and `forward` defines how it passes through links",
+        ),
         ("topology=mesh_2d_no_wrap", "defines itself which rank sends to which"),
         ("root_cube=3", "has no root cube"),
     ] {
@@ -414,7 +417,11 @@ fn what_cannot_run_is_said_of_the_files() {
         ),
         ("--topology top.yaml --ccl ccl.yaml -D n_elm=4", "E413", "no key `n_elm`"),
         ("--topology top.yaml --ccl ccl.yaml -D n_elem=0", "E462", "from 1 on"),
-        ("--topology top.yaml --ccl ccl.yaml --set ranks:pe", "E416", "say what the ranks are"),
+        (
+            "--topology top.yaml --ccl ccl.yaml --set ranks:pe",
+            "E416",
+            "--set ranks does not apply here: the files and their algorithm define the ranks",
+        ),
         (
             "--topology package(ring(17),mesh(4,4),8) --ccl ccl.yaml -D algorithm=three_level",
             "E467",
@@ -422,7 +429,11 @@ fn what_cannot_run_is_said_of_the_files() {
         ),
         ("--topology ring(6) --ccl ccl.yaml", "E464", "no SIPs"),
         ("--topology ccl.yaml --ccl ccl.yaml", "E464", "belongs to a file about collectives"),
-        ("--topology top.yaml --ccl top.yaml", "E464", "describes a machine"),
+        (
+            "--topology top.yaml --ccl top.yaml",
+            "E464",
+            "expected a file about collectives (`ccl.yaml`), found a machine file",
+        ),
         ("--topology top.yaml --ccl none.yaml", "E412", "no such file"),
     ] {
         let args: Vec<&str> = ["bench", "ccl"].into_iter().chain(words.split_whitespace()).collect();

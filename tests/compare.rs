@@ -175,16 +175,20 @@ fn what_cannot_be_compared() {
         (
             &["ring", "full(4)", "--of", "specs/all_reduce.kb"][..],
             2,
-            "ring belongs to algorithms, and full(4) to topologies",
+            "cannot compare ring (algorithms) with full(4) (topologies)",
         ),
         (&["ring", "two_phase"], 2, "the program on which to compare them is missing"),
-        (&["ring(4)", "full(4)", "--of", "specs/all_reduce.kb", "--topology", "ring(3)"], 2, "names a third"),
+        (
+            &["ring(4)", "full(4)", "--of", "specs/all_reduce.kb", "--topology", "ring(3)"],
+            2,
+            "--topology does not apply to a comparison of topologies",
+        ),
         (&["ring", "two_phase", "--of", "specs/all_reduce.kb", "--over", "n=a"], 2, "is not NAME=VALUES"),
         (&["ring", "rong", "--of", "specs/all_reduce.kb"], 1, "no size at which both can be compared"),
         (
             &["ring", "two_phase", "--of", "specs/all_reduce.kb", "-o", "a.gif"],
             2,
-            "which says no form of a picture",
+            "which is not a picture format",
         ),
     ] {
         let ran = kbc(s.path(), &[&["compare"], args].concat(), "");

@@ -171,7 +171,7 @@ fn random_programs_have_one_bound_and_no_time_below_it() {
         "memory traffic of the busiest rank",
         "vector work of the busiest rank",
         "latency of the chain of collectives",
-        "what leaves and enters every rank",
+        "traffic of every single rank",
     ] {
         assert!(tally.rows.keys().any(|k| k.starts_with(row)), "{row} limits no program\n{text}");
     }

@@ -106,7 +106,10 @@ fn files_that_are_wrong_are_one_clear_error() {
         (HEAD.replace("  published: 3048\n", ""), "`slow` has no published value"),
         (HEAD.replace("unit: ns", "unit: GB/s"), "is a time and has the unit GB/s"),
         (HEAD.replace("reference: 1", "reference: 2"), "another form than 1"),
-        (HEAD.replace("run: { program: ring.kb }", "from: table 3"), "neither how it is measured"),
+        (
+            HEAD.replace("run: { program: ring.kb }", "from: table 3"),
+            "needs a measurement, or a note that states why there is none",
+        ),
         (
             format!("{HEAD}- name: slow\n  published: 1\n  unit: ns\n  note: again\n"),
             "two figures have the name `slow`",
@@ -116,7 +119,10 @@ fn files_that_are_wrong_are_one_clear_error() {
             "there is no earlier time with the name `fast`",
         ),
         (format!("{HEAD}  measure: notifies\n"), "is a count of notifies and has the unit ns"),
-        (format!("{HEAD}  rate: {{ amount: 1, of: slow }}\n"), "more than one of a run, a change, a rate"),
+        (
+            format!("{HEAD}  rate: {{ amount: 1, of: slow }}\n"),
+            "can be only one of a run, a change, a rate and a ratio",
+        ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  rate: {{ amount: 1, of: slow }}\n"),
             "is a rate and has the unit x",
@@ -127,7 +133,7 @@ fn files_that_are_wrong_are_one_clear_error() {
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: ns\n  measure: bound\n  note: x\n"),
-            "says what of a run it is, and has none",
+            "states a part of a run, but has no run",
         ),
         ("[".to_owned(), ""),
     ] {

@@ -352,9 +352,15 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert!(rows(&read(&s, "odd.csv")).iter().all(|r| r["status"] == "refused" && r["why"].contains("E005")));
     for (text, words) in [
-        (grid("ring").replace("ccl: ccl.yaml\n", ""), "neither `program` nor `ccl`"),
-        (grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nprogram: a.kb\n"), "both say what runs"),
-        (grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nnamed: p\n"), "`named` means nothing"),
+        (grid("ring").replace("ccl: ccl.yaml\n", ""), "program` or `ccl` is missing"),
+        (
+            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nprogram: a.kb\n"),
+            "program` and `ccl` exclude each other",
+        ),
+        (
+            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nnamed: p\n"),
+            "named` does not apply to a `ccl`: set `algorithm` in `define",
+        ),
         (grid("ring").replace("topology: ", "title2: ").replace("title2", "about"), "on which machine"),
     ] {
         s.write("bad.yaml", text.as_bytes());
@@ -388,9 +394,12 @@ fn published_points_stand_beside_curves() {
         (grid("part"), "r.yaml has no published time `part`"),
         (
             grid("theirs, 64 KiB").replace("figure: published", "figure: latency"),
-            "means nothing for this kind",
+            "does not apply to this kind of figure",
         ),
-        (grid("x").split("  published:").next().expect("a part").to_owned(), "says under `published` which"),
+        (
+            grid("x").split("  published:").next().expect("a part").to_owned(),
+            "a figure of published points needs the key `published",
+        ),
     ] {
         s.write("bad.yaml", text.as_bytes());
         let ran = sweep(&s, &["bad.yaml", "-o", "bad"]);

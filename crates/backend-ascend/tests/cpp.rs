@@ -42,7 +42,7 @@ fn refused() {
                 tile $a : f32[8] at 0\ntile $b : f32[8] at 32\ntile $i : i32[8] at 64\ntile $h : bf16[16] at 96\n\
                 tile $m : u8[32] at 128\n\nbody\n";
     for (line, why) in [
-        ("fence.release", "pass `fences` has not run"),
+        ("fence.release", "the kernel still contains a fence of the schedule: run pass `fences"),
         ("fill $i[8] = 0.5", "0.5 is not a number of i32"),
         ("fill $h[8] = 0.5", "tiles of bf16 have none"),
         ("add $a[8] = 1.0, $b", "`add` has the wrong operands"),

@@ -81,7 +81,7 @@ fn a_circle_of_waits_is_shown_as_such() {
             "tp={r}, call 0, region r1, stream main: waits for @arrived[0] >= 1, seen 0"
         )));
         assert!(note.contains(&format!("from tp={}, call 0", (r + 3) % 4)), "{note}");
-        assert!(note.ends_with("which waits itself"));
+        assert!(note.ends_with("which is waiting itself"));
     }
     let circle = "cycle of waits: tp=0 -> tp=3 -> tp=2 -> tp=1";
     assert_eq!(d.list[0].notes[4], circle);

@@ -155,7 +155,11 @@ fn third_parties_order_rewrites_but_not_reads() {
     assert!(verdict("copy @w[0] = v").ok());
     let v = verdict("copy u = @w[0]");
     assert_eq!(codes(&v), ["E347"]);
-    assert!(v.errors.list[0].title.contains("has not told so itself"), "{:?}", v.errors.list);
+    assert!(
+        v.errors.list[0].title.contains("which has not waited for the writer itself"),
+        "{:?}",
+        v.errors.list
+    );
 }
 
 #[test]

@@ -56,10 +56,10 @@ codes! {
     // limits
     E040 "an algorithm that is too large to expand",
     // effects of an algorithm's rounds
-    E101 "a read of a place that holds nothing",
+    E101 "a read of an empty place",
     E102 "an input of an `apply` is missing",
     E103 "two writes to one place in one round",
-    E104 "a reduction into a place that holds nothing",
+    E104 "a reduction into an empty place",
     E110 "a place that is empty at the end",
     E111 "a contribution that is lost at the end",
     E112 "a contribution at the wrong place",
@@ -133,7 +133,7 @@ codes! {
     E332 "chunks of unequal length at the places of other chunks",
     // the checker
     E335 "a reduction with another operator than the contract's",
-    E336 "a write into an operand while its region is at work",
+    E336 "a write into an operand while its region runs",
     E337 "an operand of a contract that a local operation writes",
     E338 "two sides that overlap in part",
     E339 "a line that is not its whole buffer",
@@ -141,7 +141,7 @@ codes! {
     E341 "a contribution that is lost",
     E342 "a contribution that is counted twice",
     E343 "a contribution at the wrong place",
-    E344 "a read of something that holds nothing",
+    E344 "a read of empty memory",
     E345 "a notify that is sent before its data is complete",
     E346 "a read before the data is visible",
     E347 "a read that does not wait for its writer",
@@ -156,7 +156,7 @@ codes! {
     E356 "a message received with another size",
     E357 "messages that are never received",
     E358 "a notify that the wrong wait may use",
-    E359 "a schedule that makes no claim",
+    E359 "a schedule that claims nothing",
     // running and timing
     E360 "data that does not fit an input",
     E361 "a deadlock in a run",

@@ -24,7 +24,7 @@ fn series() {
     let of = |points: &[(f64, f64)]| latency(vec![Series::new("s", points.to_vec())]);
     assert_eq!(latency(vec![]), "there is no series to draw");
     assert_eq!(of(&[]), "series `s` has no points");
-    let log = "and a logarithmic axis shows finite values above zero";
+    let log = "and a logarithmic axis needs finite values above zero";
     assert_eq!(of(&[(1.0, f64::NAN)]), format!("series `s` at x = 1 is NaN, {log}"));
     assert_eq!(of(&[(1.0, 0.0)]), format!("series `s` at x = 1 is 0, {log}"));
     assert_eq!(of(&[(1.0, -2.0)]), format!("series `s` at x = 1 is -2, {log}"));

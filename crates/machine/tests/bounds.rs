@@ -363,7 +363,7 @@ fn all_reduce_finds_the_best_of_all_partitions() {
             words.push(b.bottleneck);
         }
     }
-    for start in ["what leaves and enters", "link ", "partition {", "links "] {
+    for start in ["traffic of every single rank", "link ", "partition {", "links "] {
         assert!(words.iter().any(|w| w.starts_with(start)), "no bottleneck like `{start}`: {words:?}");
     }
 }
@@ -574,10 +574,10 @@ fn problems_that_are_none_are_refused() {
         (base.clone().root(0), "all_reduce takes no root"),
         (all(&topo, CollKind::Gather, 8), "gather needs a root"),
         (all(&topo, CollKind::Scatter, 8).root(4), "the root 4 is outside a group of 4 ranks"),
-        (base.clone().sizes(Sizes::Blocks(vec![2; 4])), "one vector and no blocks"),
+        (base.clone().sizes(Sizes::Blocks(vec![2; 4])), "works on one vector, not on blocks"),
         (gather.clone().sizes(Sizes::Blocks(vec![2; 3])), "3 blocks are given for 4 ranks"),
         (gather.clone().sizes(Sizes::Blocks(vec![u64::MAX; 4])), "its vector 8"),
-        (gather.sizes(Sizes::Pairs(vec![0; 16])), "no bytes for pairs"),
+        (gather.sizes(Sizes::Pairs(vec![0; 16])), "takes no byte counts for pairs of ranks"),
         (
             all(&topo, CollKind::AllToAll, 8).sizes(Sizes::Pairs(vec![1; 15])),
             "15 counts are given for 4 ranks",

@@ -204,7 +204,7 @@ fn refused_npy() {
         (huge("1152921504606846975,"), "truncated"),
         (huge("6"), "not a tuple"),
         (huge("-6,"), "a size"),
-        (i1("{'descr': '|i1', 'fortran_order': False, 'shape': (5,)}"), "something follows"),
+        (i1("{'descr': '|i1', 'fortran_order': False, 'shape': (5,)}"), "there is data after the array"),
         (i1("{'descr': '|i1', 'fortran_order': False, 'shape': (7,)}"), "truncated"),
         (i1("{'descr': '|i1', 'fortran_order': False}"), "no `shape`"),
         (i1("{'descr': '|i1', 'descr': '|i1', 'fortran_order': False, 'shape': (6,)}"), "`descr` twice"),
@@ -233,7 +233,7 @@ fn npz_members() {
     refused("a.npz", &both, Some("hidden"), "E404", &["`w1`, `w2`", "use one of its keys"]);
     refused("a.npz", &both, None, "E404", &["needs the key", "`a.npz:w1`"]);
     let none = zip_of(&[("notes.txt", b"")], CompressionMethod::Stored);
-    refused("a.npz", &none, Some("w1"), "E404", &["holds no arrays"]);
+    refused("a.npz", &none, Some("w1"), "E404", &["it contains no arrays"]);
     let broken = zip_of(&[("w1.npy", &one[..one.len() - 1])], CompressionMethod::Stored);
     refused("a.npz", &broken, Some("w1"), "E401", &["a.npz:w1", "truncated"]);
     refused("a.npz", b"", None, "E401", &["a.npz"]);
@@ -333,16 +333,16 @@ fn refused_safetensors() {
         (u64::MAX.to_le_bytes().to_vec(), "100000000 are the most"),
         (1000u64.to_le_bytes().to_vec(), "and 0 are there"),
         (of(format!(" {{\"a\":{good}}}")), "begin with `{`"),
-        (of(format!("{{\"a\":{good}")), "not as it should be"),
-        (of(format!("{{\"a\":{good}}} x")), "not as it should be"),
+        (of(format!("{{\"a\":{good}")), "its header is invalid"),
+        (of(format!("{{\"a\":{good}}} x")), "its header is invalid"),
         (of(format!("{{\"a\":{good},\"a\":{good}}}")), "`a` is there twice"),
         (of("{\"a\":{\"dtype\":\"I16\",\"shape\":[2]}}".into()), "missing field `data_offsets`"),
         (
             of(good.replace("\"dtype\"", "\"x\":1,\"dtype\"").replace('{', "{\"a\":{").replace('}', "}}")),
             "unknown field `x`",
         ),
-        (of(format!("{{\"a\":{}}}", entry("I16", "[2]", "[0,4,8]"))), "not as it should be"),
-        (of(format!("{{\"a\":{}}}", entry("I16", "[-2]", "[0,4]"))), "not as it should be"),
+        (of(format!("{{\"a\":{}}}", entry("I16", "[2]", "[0,4,8]"))), "its header is invalid"),
+        (of(format!("{{\"a\":{}}}", entry("I16", "[-2]", "[0,4]"))), "its header is invalid"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[3]", "[0,4]"))), "takes 6 bytes, and has 4"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[3]", "[0,6]"))), "lies at 0..6"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[0]", "[3,2]"))), "lies at 3..2"),
@@ -354,7 +354,7 @@ fn refused_safetensors() {
             "larger than any file",
         ),
         (of("[".repeat(100_000)), "begin with `{`"),
-        (of(format!("{{\"a\":{}", "{\"a\":".repeat(100_000))), "not as it should be"),
+        (of(format!("{{\"a\":{}", "{\"a\":".repeat(100_000))), "its header is invalid"),
     ] {
         refused("m.safetensors", &bytes, Some("a"), "E401", &[part]);
     }

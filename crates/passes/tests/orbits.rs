@@ -85,11 +85,11 @@ fn what_does_not_move_is_walked() {
         ("all_reduce double_tree", &[96][..], None, "a guard in region"),
         ("all_reduce mesh2", &[10, 8], None, "a guard in region"),
         ("all_reduce snake", &[10, 8], None, "@view"),
-        ("reduce binomial", &[96], Some(0), "the promise of region"),
+        ("reduce binomial", &[96], Some(0), "the contract of region"),
         // Directions share the list of blocks, not each block; or a chunk, not what the next axis
         // makes of it.
-        ("reduce_scatter torus2_all_links", &[10, 8], None, "do not move alike"),
-        ("all_reduce torus3_all_links", &[5, 4, 4], None, "do not move alike"),
+        ("reduce_scatter torus2_all_links", &[10, 8], None, "shift in different ways"),
+        ("all_reduce torus3_all_links", &[5, 4, 4], None, "shift in different ways"),
     ] {
         let world = World::shipped();
         let case = world.case(name, sizes, root);

@@ -173,7 +173,7 @@ fn what_cannot_be_cut_is_refused() {
     let two = made(3, sizes, "all_reduce sum %m over tp using ring(overlap: 2)", "f32[2, 3]");
     let between = two.replace("%m = matmul %x, %w", "%n = matmul %x, %w\n%m = map double(%n)");
     let between = between.replace("mesh tp 3\n", "mesh tp 3\nkernel @double(x) = (x * 2.0)\n");
-    refused(&between, "not made by a matmul");
+    refused(&between, "its operand is not the result of a matmul");
     let alone = "kir 1\nmodule @t\nmachine ring(3)\nmesh tp 3\n\ngraph @t\ninput @x : f32[12@tp]\nresult : f32[12]\n\n\
          %x = input @x\n%g = all_gather %x over tp dim 0 using ring(overlap: 2)\n%out = output 0 %g\n";
     refused(alone, "no matmul uses its value");
