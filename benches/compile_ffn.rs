@@ -5,7 +5,7 @@
 mod driver;
 
 use divan::Bencher;
-use kbc::analyse;
+use kbc_compiler::analyse;
 
 fn main() {
     divan::main();

@@ -6,10 +6,10 @@
 mod driver;
 
 use divan::Bencher;
-use kbc::analyse;
-use kbc::emit::{self, Prepared, sizes};
-use kbc::report::Report;
 use kbc::session::Session;
+use kbc_compiler::analyse;
+use kbc_compiler::emit::{self, Prepared, sizes};
+use kbc_compiler::report::Report;
 use kbc_compiler::watch::Unwatched;
 use kbc_tiles::backend::Target;
 use kbc_tiles::lower;
@@ -25,7 +25,7 @@ fn main() {
 /// A proven schedule with its report.
 struct Proven {
     session: Session,
-    built: kbc::build::Built,
+    built: kbc_compiler::build::Built,
     report: Report,
 }
 
@@ -39,7 +39,7 @@ fn proven(algorithm: &str) -> Proven {
 }
 
 fn target() -> &'static dyn Target {
-    kbc::backends::find("a2a3").expect("a target")
+    kbc_compiler::backends::find("a2a3").expect("a target")
 }
 
 impl Proven {

@@ -10,7 +10,7 @@
 mod driver;
 
 use driver::Job;
-use kbc::analyse;
+use kbc_compiler::analyse;
 use kbc_compiler::watch::Unwatched;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

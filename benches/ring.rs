@@ -3,7 +3,7 @@
 #[path = "../tests/real/driver.rs"]
 mod driver;
 
-use kbc::analyse;
+use kbc_compiler::analyse;
 
 fn main() {
     divan::main();

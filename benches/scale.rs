@@ -12,7 +12,7 @@
 #[path = "../tests/real/driver.rs"]
 mod driver;
 
-use kbc::analyse;
+use kbc_compiler::analyse;
 use kbc_frontend::ast::Item;
 use kbc_frontend::library::LIBRARY;
 use rustix::time::{ClockId, clock_gettime};

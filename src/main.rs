@@ -2,7 +2,8 @@
 
 use clap::{CommandFactory, FromArgMatches};
 use kbc::cli::{Cli, before, color_of, usage};
-use kbc::session::{Failure, Session, written};
+use kbc::outdir::written;
+use kbc::session::{Failure, Session};
 use kbc::{commands, confine, crash, heap, memory_limit};
 use kbc_diag::{Diagnostic, visible};
 use std::borrow::Cow;

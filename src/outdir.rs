@@ -4,8 +4,9 @@
 //! an existing folder is replaced only if its manifest shows that nothing was added, edited or removed by hand.
 
 use crate::confine;
-use crate::session::words;
+use kbc_compiler::workspace::words;
 use kbc_diag::Diagnostic;
+use kbc_views::record::{Sink, Sinks};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
@@ -240,6 +241,75 @@ impl Drop for Draft {
             let _ = fs::remove_file(&self.temporary);
         }
     }
+}
+
+impl Sink for Draft {
+    fn keep(self: Box<Self>) -> Result<(), Diagnostic> {
+        Draft::keep(*self)
+    }
+}
+
+/// Standard output, for a record that replaces the report.
+struct Output(io::BufWriter<io::Stdout>);
+
+/// A closed pipe is no error: the reader has stopped reading.
+fn unless_closed<T>(done: io::Result<T>, closed: T) -> io::Result<T> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(closed),
+        other => other,
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(self.0.flush(), ())
+    }
+}
+
+impl Sink for Output {
+    fn keep(mut self: Box<Self>) -> Result<(), Diagnostic> {
+        written(self.flush())
+    }
+}
+
+/// Records of runs as files, or on standard output.
+#[derive(Clone, Copy, Debug)]
+pub struct Records;
+
+impl Sinks for Records {
+    fn open(&self, path: &str) -> Result<Box<dyn Sink>, Diagnostic> {
+        Ok(match path {
+            "-" => Box::new(Output(io::BufWriter::new(io::stdout()))),
+            path => Box::new(Draft::new(Path::new(path))?),
+        })
+    }
+
+    fn failure(&self, path: &str, e: &io::Error) -> Diagnostic {
+        match path {
+            "-" => not_written(e),
+            path => failure(Path::new(path), "write", e),
+        }
+    }
+}
+
+/// How a write to standard output ended. A closed pipe is no error: nobody reads on.
+///
+/// # Errors
+/// E410
+pub fn written(done: io::Result<()>) -> Result<(), Diagnostic> {
+    match done {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(not_written(&e)),
+        _ => Ok(()),
+    }
+}
+
+/// E410: why standard output took not all of a result.
+pub fn not_written(e: &io::Error) -> Diagnostic {
+    Diagnostic::error("E410", format!("cannot write standard output: {}", words(e)))
 }
 
 /// Whether a path is a device or a pipe: such a thing is written to, never replaced.

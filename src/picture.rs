@@ -1,46 +1,19 @@
-//! Pictures as files: which form a name asks for, and writing it.
+//! Pictures as files: checks of the flags, and writing.
 
 use crate::cli::{Picture, ThemeChoice};
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::Diagnostic;
 use kbc_figures::{Fault, Figure, Theme};
+use kbc_views::picture::{Form, encode, fault};
 use std::path::Path;
-
-/// Pixels from left to right of a PNG, if nothing is said: twice the size of the SVG.
-pub const WIDTH: u32 = 1600;
-
-/// Form of a picture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
-    Svg,
-    Png,
-}
-
-/// Endings of names, with their forms.
-const FORMS: [(&str, Form); 2] = [("svg", Form::Svg), ("png", Form::Png)];
-
-/// The form of a file by its name.
-///
-/// # Errors
-/// E591.
-fn form(out: &str) -> Result<Form, Diagnostic> {
-    let ending = Path::new(out).extension().map(|e| e.to_string_lossy().to_lowercase());
-    let found = ending.as_ref().and_then(|e| FORMS.iter().find(|f| f.0 == *e));
-    found.map(|f| f.1).ok_or_else(|| {
-        let known: Vec<String> = FORMS.iter().map(|f| format!(".{}", f.0)).collect();
-        let what = ending.map_or_else(|| "no extension".to_owned(), |e| format!("the extension .{e}"));
-        Diagnostic::error("E591", format!("{out} has {what}, which is not a picture format"))
-            .help(format!("the formats are {}", known.join(" and ")))
-    })
-}
 
 /// Checks what is asked for before anything is computed.
 ///
 /// # Errors
 /// E591 for an ending that is no form; E416 for a width of something without pixels.
 pub fn check(picture: &Picture) -> Outcome {
-    let form = form(&picture.out).map_err(|d| Failure::Usage(d.into()))?;
+    let form = Form::of(&picture.out).map_err(|d| Failure::Usage(d.into()))?;
     if form == Form::Svg && picture.width.is_some() {
         let d = Diagnostic::error("E416", "--width does not apply to an .svg, which has no pixels")
             .help("write a .png");
@@ -56,11 +29,6 @@ impl From<ThemeChoice> for Theme {
             ThemeChoice::Dark => Theme::Dark,
         }
     }
-}
-
-/// E590: why a figure is not drawn, by the name of its file.
-pub fn fault(name: &str, why: &Fault) -> Diagnostic {
-    Diagnostic::error("E590", format!("{name} cannot be drawn: {}", why.reason))
 }
 
 /// Writes a chart to its file, and says what it shows.
@@ -79,10 +47,6 @@ pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>)
 /// E590 for one that cannot be drawn; E410, E591.
 pub fn save(picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome<Figure> {
     let figure = drawn.map_err(|f| fault(&picture.out, &f))?;
-    let bytes = match form(&picture.out)? {
-        Form::Svg => figure.svg().as_bytes().to_vec(),
-        Form::Png => figure.png(picture.width.unwrap_or(WIDTH)).map_err(|f| fault(&picture.out, &f))?,
-    };
-    outdir::write_file(Path::new(&picture.out), &bytes)?;
+    outdir::write_file(Path::new(&picture.out), &encode(&picture.out, &figure, picture.width)?)?;
     Ok(figure)
 }

@@ -3,14 +3,16 @@
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
 use crate::memory_limit;
+use crate::outdir::written;
 pub use kbc_compiler::failure::{Failure, Outcome};
-use kbc_compiler::workspace::{Environment, Stage, Workspace};
-pub use kbc_compiler::workspace::{plain, words};
+use kbc_compiler::workspace::{Environment, PathKind, Stage, Workspace};
+pub use kbc_compiler::workspace::{named, words};
 use kbc_diag::{Diagnostic, Diagnostics, Severity, SourceMap, render, visible};
 use kbc_ir::Module;
+use serde::Serialize;
 use std::io::{IsTerminal, Read, Write};
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Messages shown to people at once; what comes after is mostly the consequence of what came before.
@@ -71,15 +73,6 @@ impl Session {
         Session { workspace: self.workspace.fresh(texts), terminal: self.terminal.clone() }
     }
 
-    /// Reads a data file.
-    ///
-    /// # Errors
-    /// E412: it cannot be read.
-    pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostic> {
-        file(path)
-            .map_err(|e| Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e))))
-    }
-
     /// Whether only results, warnings and errors are wanted.
     pub fn is_quiet(&self) -> bool {
         self.terminal.quiet
@@ -93,6 +86,17 @@ impl Session {
     /// Words of a result on standard output, JSON among them. Control characters of names and texts are shown as text.
     pub fn result(&self, text: &str) {
         self.output(&visible(text));
+    }
+
+    /// A result on standard output as one line of JSON.
+    ///
+    /// # Errors
+    /// E991: it has no form as JSON, which is an error of kbc.
+    pub fn json(&self, found: &impl Serialize) -> Result<(), Diagnostic> {
+        let text = serde_json::to_string(found)
+            .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))?;
+        self.result(&text);
+        Ok(())
     }
 
     /// A text for programs on standard output, byte by byte; on a terminal its control characters are shown as text.
@@ -139,6 +143,23 @@ impl Environment for Terminal {
 
     fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {
         Some(a.canonicalize().ok()? == b.canonicalize().ok()?)
+    }
+
+    fn kind(&self, path: &Path) -> Option<PathKind> {
+        let found = std::fs::metadata(path).ok()?;
+        match (found.is_file(), found.is_dir()) {
+            (true, _) => Some(PathKind::File),
+            (_, true) => Some(PathKind::Folder),
+            _ => None,
+        }
+    }
+
+    fn entries(&self, folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(folder)?.map(|e| Ok(e?.path())).collect()
+    }
+
+    fn absolute(&self, path: &Path) -> Option<PathBuf> {
+        path.canonicalize().ok()
     }
 
     fn messages(&self, list: &Diagnostics, map: &SourceMap) {
@@ -210,19 +231,6 @@ fn file(path: &Path) -> std::io::Result<Vec<u8>> {
     whole(&mut std::fs::File::open(path)?, memory_limit::limit().unwrap_or(u64::MAX))
 }
 
-/// How a write to standard output ended. A closed pipe is no error: nobody reads on.
-///
-/// # Errors
-/// E410
-pub fn written(done: std::io::Result<()>) -> Result<(), Diagnostic> {
-    match done {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Diagnostic::error("E410", format!("cannot write standard output: {}", words(&e))))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Bytes of a text at most: a place in it is a number of 32 bits.
 const MOST_TEXT: u64 = 1 << 30;
 
@@ -234,13 +242,4 @@ fn whole(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
         true => Err(std::io::Error::other(format!("it has more than {most} bytes"))),
         false => Ok(all),
     }
-}
-
-/// The path of a file that was found in a folder, as texts and messages name it.
-///
-/// # Errors
-/// It is not UTF-8, which every text is that could name the file.
-pub fn named(path: &Path) -> std::io::Result<String> {
-    let wrong = || std::io::Error::other(format!("the name of {path:?} is not UTF-8: rename the file"));
-    path.to_str().map(str::to_owned).ok_or_else(wrong)
 }

@@ -449,7 +449,8 @@ fn names_that_are_no_text_are_refused_by_name() {
 /// message and a place. `kbc fuzz readers specs tests crates --inputs 1000000` tries more.
 #[test]
 fn every_reader_takes_damaged_files() {
-    use kbc::fuzz::readers::{examples, run};
+    use kbc::commands::fuzz_readers::{WITH, below};
+    use kbc_audit::fuzz::readers::{examples, run};
     let mut all = examples::built_in();
     for folder in [
         "specs",
@@ -459,9 +460,9 @@ fn every_reader_takes_damaged_files() {
         "crates/import/tests/torch",
         "crates/backend-ascend/tests/tile",
     ] {
-        examples::below(&common::root().join(folder), &mut all).expect("the repository can be read");
+        below(&common::root().join(folder), &mut all).expect("the repository can be read");
     }
-    let sum = run(&all, 1, 0..2600, &mut |_| {});
+    let sum = run(WITH, &all, 1, 0..2600, &mut |_| {});
     assert_eq!(sum.tried.len(), 13);
     let list: Vec<String> = sum
         .failures

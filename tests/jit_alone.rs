@@ -7,13 +7,13 @@ use kbc_compiler::watch::Unwatched;
 
 use clap::Parser;
 use common::{Scratch, root};
-use kbc::analyse::{self, Executed};
-use kbc::build::{Built, build};
 use kbc::cli::{Cli, Command};
-use kbc::fuzz;
-use kbc::fuzz::catalogue::Catalogue;
 use kbc::session::{Failure, Session};
+use kbc_audit::fuzz;
+use kbc_audit::fuzz::catalogue::Catalogue;
 use kbc_backend_sim::interp::{self, RunOptions};
+use kbc_compiler::analyse::{self, Executed};
+use kbc_compiler::build::{Built, build};
 use kbc_ir::Name;
 use kbc_ir::graph::CollKind;
 use kbc_ir::types::Axis;

@@ -8,7 +8,7 @@ use crate::driver;
 use common::{kbc, root};
 use driver::built;
 use kbc::session::Failure;
-use kbc::{bounds, fuzz, perturb};
+use kbc_compiler::{bounds, perturb};
 use kbc_diag::FileId;
 use kbc_frontend::machine::read_perturb;
 use kbc_machine::topology::Topology;
@@ -158,30 +158,6 @@ fn a_time_below_a_bound_is_an_error_of_kbc() {
     }
 }
 
-/// A sample of `kbc fuzz bounds`: random programs on random machines with every algorithm, with
-/// pieces and streams, and with the compiler's own choices.
-#[test]
-fn random_programs_have_one_bound_and_no_time_below_it() {
-    let tally = fuzz::bounds::programs(24, 0..300, &mut |_| {});
-    let text = tally.text();
-    assert!(tally.wrong.is_empty(), "{text}{:#?}", tally.wrong);
-    assert!(tally.accepted > 200 && tally.timed > 800 && tally.overlapped > 20, "{text}");
-    for row in [
-        "arithmetic of the busiest rank",
-        "memory traffic of the busiest rank",
-        "vector work of the busiest rank",
-        "latency of the chain of collectives",
-        "traffic of every single rank",
-    ] {
-        assert!(tally.rows.keys().any(|k| k.starts_with(row)), "{row} limits no program\n{text}");
-    }
-    assert!(tally.rows.keys().any(|k| k.contains("together: ")), "{text}");
-    assert!(
-        tally.closest.is_some_and(|c| c < 1.000_001),
-        "a time reaches its bound, or bounds are too low\n{text}"
-    );
-}
-
 /// Local work of one algorithm is in no bound. (Staging copies and additions once gave one
 /// all-reduce two bounds, one of them above the time of the other algorithm.)
 #[test]
@@ -311,7 +287,7 @@ fn the_printed_partition_gives_the_printed_bound() {
     let sum: f64 = between.map(|l| l.rate.bandwidth).sum();
     // n is 4 MB.
     let us = 2.0 * (parts.len() - 1) as f64 * 4e6 / sum * 1e6;
-    let printed = format!("bandwidth  {:>12}", kbc::report::human::time(us * 1e3));
+    let printed = format!("bandwidth  {:>12}", kbc_compiler::report::human::time(us * 1e3));
     assert!(ran.stdout.contains(&printed), "{us} us is not in\n{}", ran.stdout);
     assert!(ran.stdout.contains("exact, by maximum flows"), "{}", ran.stdout);
 }

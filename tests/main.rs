@@ -26,7 +26,6 @@ mod diagnostics;
 mod docs;
 mod emitted;
 mod emitted_layers;
-mod engines;
 mod exec;
 mod features;
 mod fmt;

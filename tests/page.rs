@@ -5,10 +5,7 @@
 use crate::common;
 
 use common::{Scratch, root};
-use kbc::page::{Made, page};
-use kbc::record::scene::Scene;
-use kbc::report::Report;
-use kbc_diag::{FileId, SourceMap};
+use kbc_diag::FileId;
 use kbc_machine::topology::Topology;
 use kbc_time::*;
 use serde_json::Value;
@@ -326,43 +323,6 @@ fn some_ranks_are_said_to_be_some() {
         (&some["flows"], &some["report"]["links"], &some["path"])
     );
     assert_eq!(scratch.line(&format!("kbc report {what} --trace-ranks 7")).code, 2);
-}
-
-#[test]
-fn too_many_events_are_refused() {
-    let scratch = Scratch::new();
-    assert_eq!(scratch.line("kbc compile specs/all_reduce.kb --emit kir=s.kir").code, 0);
-    let text = std::fs::read_to_string(scratch.path().join("s.kir")).expect("a schedule");
-    let module = kbc_ir::text::parse(FileId(0), &text).expect("a schedule");
-    let topology =
-        Topology::parse(module.machine.as_deref().expect("a machine"), FileId(0)).expect("a machine");
-    let schedule = module.schedule().expect("a schedule");
-    let map = SourceMap::default();
-    let scene = Scene::new(schedule, &topology, &map);
-    let timing = simulate(schedule, &topology, &TimeOptions::default()).expect("it runs");
-    let report = Report::default();
-    let made = |events, ranks| Made {
-        report: &report,
-        module: &module,
-        scene: &scene,
-        timing: &timing,
-        values: vec![],
-        file: "s.kir",
-        command: String::new(),
-        ranks,
-        events,
-    };
-    let (_, data) = parts(&page(made(1000, None), &map).expect("it fits"));
-    let all: usize =
-        [("slices", "op"), ("stays", "region"), ("messages", "op"), ("passes", "link"), ("waits", "why")]
-            .iter()
-            .map(|(list, field)| data["events"][*list][*field].as_array().expect("a list").len())
-            .sum();
-    assert!(page(made(all, None), &map).is_ok(), "{all} events fit");
-    let refused = page(made(all - 1, None), &map).expect_err("it does not fit");
-    assert_eq!(refused.list[0].code, "E593");
-    assert!(refused.list[0].help.as_ref().is_some_and(|h| h.contains("--trace-ranks")));
-    assert!(page(made(all - 1, Some("0")), &map).is_ok(), "one rank fits");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! every rank's part of the result agrees with one device, element by element. To add a case, copy
 //! a line.
 
-use kbc::fuzz::read;
+use kbc_audit::fuzz::read;
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_diag::Diagnostics;
 use kbc_frontend::lower::{LowerOptions, lower};

@@ -283,9 +283,10 @@ fn simulated(
 
 #[test]
 fn a_record_that_is_too_large_is_refused_and_leaves_no_file() {
-    use kbc::record::scene::Scene;
-    use kbc::record::{Wanted, simulate};
+    use kbc::outdir::Records;
     use kbc::session::Failure;
+    use kbc_compiler::timeline::scene::Scene;
+    use kbc_views::record::{Wanted, simulate};
     let scratch = Scratch::new();
     let module = kbc_ir::text::parse(kbc_diag::FileId(0), MIXED).expect("a schedule");
     let machine = module.machine.clone().expect("a machine");
@@ -301,8 +302,9 @@ fn a_record_that_is_too_large_is_refused_and_leaves_no_file() {
             events,
             lines,
         };
-        let write =
-            |wanted: &Wanted| simulate(&scene, wanted, ("f", "p"), |o| simulated(schedule, &topology, o));
+        let write = |wanted: &Wanted| {
+            simulate(&scene, wanted, &Records, ("f", "p"), |o| simulated(schedule, &topology, o))
+        };
         let Err(Failure::Program(d)) = write(&wanted(events, lines, None)) else {
             panic!("{kind} is written")
         };

@@ -161,8 +161,17 @@ fn modules_say_what_they_own_and_stay_short() {
 
 #[test]
 fn only_the_driver_prints_and_reads_files() {
-    let words =
-        ["println!", "eprintln!", "print!(", "dbg!", "std::fs::", "std::env::", "Instant::now", "SystemTime"];
+    let words = [
+        "println!",
+        "eprintln!",
+        "print!(",
+        "dbg!",
+        "std::fs::",
+        "std::env::",
+        "std::process::",
+        "Instant::now",
+        "SystemTime",
+    ];
     let mut found = vec![];
     for (file, text) in sources() {
         for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
@@ -218,6 +227,26 @@ fn the_judge_is_built_without_the_checker() {
     for line in oracle.lines().filter(|l| !l.trim_start().starts_with("//")) {
         assert!(!line.contains("promise_terms") && !line.contains("contract::"), "the oracle: {line}");
     }
+}
+
+/// The clients of the library know no arguments and no terminal: they are built without the crates
+/// for these, and without each other where that would be a circle.
+#[test]
+fn what_is_not_the_command_line_is_built_without_it() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root().join("crates")).expect("a folder") {
+        let path = entry.expect("an entry").path().join("Cargo.toml");
+        let text = std::fs::read_to_string(&path).expect("a manifest");
+        seen += 1;
+        for name in ["clap", "clap_complete", "indicatif", "tempfile", "kbc"] {
+            let names = |l: &str| l.split(['.', ' ', '=']).next() == Some(name);
+            assert!(!text.lines().any(names), "{} needs {name}", path.display());
+        }
+    }
+    assert!(seen >= 20, "{seen}");
+    let (views, evaluation) = (built_with("kbc-views"), built_with("kbc-evaluation"));
+    assert!(!views.contains("kbc-evaluation") && !evaluation.contains("kbc-audit"));
+    assert!(!built_with("kbc-compiler").contains("kbc-views"));
 }
 
 /// What all backends share knows no target: its text names none, and no backend builds it.

@@ -4,7 +4,7 @@
 use crate::driver;
 
 use driver::{built, done, try_build};
-use kbc::report::Report;
+use kbc_compiler::report::Report;
 use kbc_passes::select::{Selection, Verdict};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,13 @@ const SIZES: [u64; 4] = [0, 1, 5, 1000];
 
 /// Checks that an all_reduce of n elements is proven for any call, right on every rank, and never
 /// faster than its bound.
-fn all_is_well(what: &str, report: &Report, compare: &kbc::report::CompareReport, elements: u64, ranks: u64) {
+fn all_is_well(
+    what: &str,
+    report: &Report,
+    compare: &kbc_compiler::report::CompareReport,
+    elements: u64,
+    ranks: u64,
+) {
     assert_eq!((compare.elements, compare.mismatches), (elements * ranks, 0), "{what}: {compare:?}");
     // Integers that stay exact: the bound is zero, and so is the error.
     assert_eq!(compare.max_err, Some(0.0), "{what}");

@@ -1,8 +1,9 @@
 //! Verbs that evaluate: many runs, and what is drawn of them.
 
 use super::{ReportFormat, ThemeChoice};
-use crate::sweep::grid::Shard;
 use clap::Args;
+use kbc_evaluation::compare::Sides;
+use kbc_evaluation::sweep::grid::Shard;
 
 /// `kbc sweep`
 #[derive(Args, Debug)]
@@ -89,6 +90,23 @@ pub struct Compare {
     /// Format of the comparison.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+}
+
+impl Compare {
+    /// The same as options of the evaluation.
+    pub fn plain(&self) -> Sides {
+        Sides {
+            a: self.a.clone(),
+            b: self.b.clone(),
+            of: self.of.clone(),
+            over: self.over.clone(),
+            define: self.define.clone(),
+            topology: self.topology.clone(),
+            set: self.set.clone(),
+            program: self.program.clone(),
+            using: self.using.clone(),
+        }
+    }
 }
 
 /// `kbc repro`

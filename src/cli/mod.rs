@@ -14,6 +14,7 @@ pub use trials::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kbc_compiler::engine::Engine;
 use kbc_compiler::options;
+use kbc_compiler::torch::files::Asked;
 use kbc_diag::{Diagnostic, SourceMap, render};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
@@ -397,31 +398,10 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Names with members.
-    ///
-    /// # Errors
-    /// E413: what is not of that form.
-    pub fn parsed(&self) -> Result<Vec<(String, Vec<u64>)>, Diagnostic> {
-        let one = |text: &String| {
-            let wrong = || {
-                Diagnostic::error("E413", format!("--group {text} is not NAME=RANKS"))
-                    .help("write --group 7=0-3, or --group 7=0,2")
-            };
-            let (name, list) = text.split_once('=').filter(|p| !p.0.is_empty()).ok_or_else(wrong)?;
-            let mut members = vec![];
-            for part in list.split(',') {
-                let (from, to) = part.split_once('-').unwrap_or((part, part));
-                let number =
-                    |w: &str| w.trim().parse::<u64>().ok().filter(|n| *n < 1 << 16).ok_or_else(wrong);
-                members.extend(number(from)?..=number(to)?);
-            }
-            let different: std::collections::BTreeSet<&u64> = members.iter().collect();
-            if members.is_empty() || different.len() != members.len() {
-                return Err(wrong());
-            }
-            Ok((name.to_owned(), members))
-        };
-        self.group.iter().map(one).collect()
+    /// The same as options of the compiler.
+    pub fn plain(&self) -> Asked {
+        let Groups { group, weights, reference } = self.clone();
+        Asked { group, weights, reference }
     }
 }
 

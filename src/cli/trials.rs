@@ -1,8 +1,8 @@
 //! Verbs that try kbc itself: what it chooses, its engines, its checker.
 
 use super::{ReportFormat, at_least_one};
-use crate::ccl::CclOptions;
 use clap::{Args, Subcommand};
+use kbc_evaluation::ccl::CclOptions;
 
 /// `kbc bench`
 #[derive(Args, Debug)]

@@ -1,20 +1,20 @@
 //! `kbc compile`: text, schedule, proof, numbers, time, report.
 
-use crate::analyse;
-use crate::backends;
-use crate::build::{self, Built, build};
 use crate::cli::{Compile, Data, ReportFormat};
 use crate::crash::{self, Stage};
-use crate::data;
-use crate::emit;
-use crate::outdir;
-use crate::perturb;
-use crate::record::{self, Wanted};
-use crate::report::{EmitReport, Report, human};
+use crate::outdir::{self, Records};
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::{self, Watching};
 use kbc_compiler::about::{begin, inputs};
+use kbc_compiler::analyse;
+use kbc_compiler::arguments;
+use kbc_compiler::backends;
+use kbc_compiler::build::{Built, build};
+use kbc_compiler::data;
+use kbc_compiler::emit;
 use kbc_compiler::emit::Prepared;
+use kbc_compiler::perturb;
+use kbc_compiler::report::{EmitReport, Report, human};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::dot;
@@ -23,6 +23,7 @@ use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::types::TensorType;
 use kbc_numerics::shard::Part;
 use kbc_time::TimeOptions;
+use kbc_views::record::{self, Wanted};
 use std::path::Path;
 
 /// Runs everything for a target.
@@ -31,11 +32,11 @@ use std::path::Path;
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     emit::target(&args.target)?;
-    if super::import::is_one(session, &args.source.file) {
-        return super::import::compile(session, args);
+    if super::msccl::is_one(session, &args.source.file) {
+        return super::msccl::compile(session, args);
     }
     if super::torch::is_one(&args.source.file) {
-        return super::torch::import::compile(session, args);
+        return super::torch::compile(session, args);
     }
     let given = &args.groups;
     let flags = [
@@ -53,12 +54,12 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// As [`run`].
 pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let target = emit::target(&args.target)?;
-    super::import::no_post(&args.source)?;
+    super::msccl::no_post(&args.source)?;
     let asked = asked(args, target.is_some())?;
     let wanted = Wanted::new(asked.records.clone(), args.trace_ranks.clone())?;
     watch::forced(&args.watch, asked.out.is_some())?;
     let artefacts = asked.artefacts.clone();
-    let described = build::perturb(session, args.perturb.as_ref())?;
+    let described = arguments::perturb(session, args.perturb.as_ref())?;
     let silent = || {
         let d = Diagnostic::error("E416", "--perturb applies only to a timed run")
             .help("write the output to a file, --emit kir=FILE, so that the report goes to standard output");
@@ -129,7 +130,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let done = analyse::execute(session, &built, schedule, &args.data.plain(), 1, None, &mut watching)?;
     report.engine = Some(args.data.engine.unwrap_or_default().plain().name());
     report.inputs = inputs(&built, &done.inputs);
-    report.host_reads = crate::host::reads(schedule, &done.result);
+    report.host_reads = kbc_compiler::host::reads(schedule, &done.result);
     session.progress("timing");
     record::time(
         session,
@@ -137,6 +138,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         built.subject(schedule),
         &built.topology,
         &wanted,
+        &Records,
         &TimeOptions::default(),
     )?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
@@ -284,14 +286,9 @@ pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: b
 pub fn show(session: &Session, report: &Report, format: ReportFormat) -> Outcome {
     match format {
         ReportFormat::Human => session.result(&human(report)),
-        ReportFormat::Json => session.result(&json(report)?),
+        ReportFormat::Json => session.json(report)?,
     }
     Ok(())
-}
-
-fn json(report: &Report) -> Result<String, Diagnostic> {
-    serde_json::to_string(report)
-        .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))
 }
 
 /// The folder of a package if nothing is said: the program's name with the target's behind it, in the working directory.

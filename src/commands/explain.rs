@@ -1,28 +1,15 @@
 //! `kbc explain`: what a code means, and why the compiler chose what it chose.
 
 use super::compile::finish;
-use super::{bound, memory, overlap, select, traffic};
-use crate::analyse;
-use crate::bounds::Subject;
-use crate::build::{Built, build};
+use super::traffic;
 use crate::cli::{Explain, ReportFormat, Source};
-use crate::emit;
-use crate::record::scene::Scene;
-use crate::record::{self, Wanted};
-use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
-use kbc_compiler::about::begin;
+use kbc_compiler::emit;
+use kbc_compiler::explain::{self, Part, bound, memory, overlap, select};
 use kbc_compiler::load::refuse;
-use kbc_compiler::machine::machine;
-use kbc_compiler::timeline::holders;
-use kbc_compiler::values::{ValueWords, values_of};
-use kbc_compiler::watch::Unwatched;
+use kbc_compiler::report;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
-use kbc_ir::graph::Graph;
-use kbc_ir::local::LocalPart;
-use kbc_ir::schedule::Schedule;
-use kbc_time::TimeOptions;
 
 const TOPICS: [&str; 9] =
     ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links"];
@@ -64,20 +51,16 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         if timed {
             return explain_timed(session, args, &source);
         }
-        let mut built = build(session, &source.plain(), "default", &mut Unwatched)?;
-        if args.topic == "select" && built.overlap.changed() {
-            // Its bounds are those of whole collectives, in the order of the program.
-            built = build(session, &source.plain(), "windows", &mut Unwatched)?;
-        }
+        let built = explain::built(session, &source.plain(), args.topic == "select")?;
         let text = match args.topic.as_str() {
             "select" => select::text(&built)?,
-            "placement" => placement(&built) + &memory::shards(&built)?,
+            "placement" => explain::placement(&built) + &memory::shards(&built)?,
             "overlap" => overlap::text(&built),
             "memory" => memory::text(&built)?,
             "bound" => bound::of(&built)?,
             _ => match (built.module.schedule(), target) {
                 (Some(schedule), Some(profile)) => emit::window::text(session, &built, schedule, profile)?,
-                (schedule, _) => schedule.map_or_else(String::new, window),
+                (schedule, _) => schedule.map_or_else(String::new, explain::window),
             },
         };
         session.result(&text);
@@ -107,46 +90,16 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
 
 /// Where the time of a call goes: its critical path, or its links.
 fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
-    let (command, path) =
-        if args.topic == "path" { ("explain path", true) } else { ("explain links", false) };
-    let (mut report, module, plain, topology) = if source.file.ends_with(".kir") {
-        let module = kbc_compiler::load::read_schedule(session, &source.plain())?;
-        let Some(schedule) = module.schedule() else { return Ok(()) };
-        let mut report = kbc_compiler::about::about_schedule(command, &source.file, &module, schedule);
-        let machine = machine(session, &source.of.plain(), module.machine.as_ref(), Some(schedule))?;
-        let Some((topology, _)) = machine else {
-            return usage(
-                Diagnostic::error("E416", format!("{} names no machine, so it cannot be timed", source.file))
-                    .help("give one with --topology"),
-            );
-        };
-        report.machine = Some(topology.to_string());
-        analyse::verify(session, schedule)?;
-        (report, module, None, topology)
-    } else {
-        let built = build(session, &source.plain(), "default", &mut Unwatched)?;
-        let Some(schedule) = built.module.schedule() else { return Ok(()) };
-        let report = begin(command, &source.file, &built, schedule);
-        analyse::prove(session, &built, schedule)?;
-        (report, built.module, built.plain, built.topology)
-    };
-    let Some(schedule) = module.schedule() else { return Ok(()) };
-    let timing = record::time(
-        session,
-        &mut report,
-        Subject { schedule, plain: plain.as_ref().unwrap_or(schedule) },
-        &topology,
-        &Wanted::default(),
-        &TimeOptions::default(),
-    )?;
-    let scene = Scene::new(schedule, &topology, &session.map);
-    let behind = if path { holders::find(&scene, &timing.path)? } else { vec![] };
-    timed::fill(&mut report, &scene, &timing, &behind, None);
-    report.ok = true;
-    match args.report {
-        ReportFormat::Json => finish(session, &report, args.report, true),
-        ReportFormat::Human => {
-            session.result(&if path { report::path::full(&report) } else { report::path::table(&report) });
+    let part = if args.topic == "path" { Part::Path } else { Part::Links };
+    let report = explain::time(session, &source.plain(), part)?;
+    match (args.report, part) {
+        (ReportFormat::Json, _) => finish(session, &report, args.report, true),
+        (ReportFormat::Human, Part::Path) => {
+            session.result(&report::path::full(&report));
+            Ok(())
+        }
+        (ReportFormat::Human, Part::Links) => {
+            session.result(&report::path::table(&report));
             Ok(())
         }
     }
@@ -165,44 +118,4 @@ fn unknown(topic: &str) -> Diagnostic {
         d = d.help(format!("did you mean `{near}`?"));
     }
     d
-}
-
-/// Every value with its type and what it comes from.
-fn placement(built: &Built) -> String {
-    let Some(local) = &built.local else { return values(&built.placed) };
-    let part = |p: &LocalPart| {
-        let ranks: Vec<String> = p.ranks.iter().take(8).map(u64::to_string).collect();
-        let more = if p.ranks.len() > 8 { ", .." } else { "" };
-        format!("ranks {}{more}: types state the sizes on one rank\n{}", ranks.join(", "), values(&p.graph))
-    };
-    local.parts.iter().map(part).collect()
-}
-
-/// The values of a graph.
-fn values(g: &Graph) -> String {
-    let line = |v: ValueWords| format!("{:<24} {:<40} {}  {}\n", v.name, v.ty, v.what, v.why);
-    values_of(g).into_iter().map(line).collect()
-}
-
-/// The memory map of a rank's window domain.
-fn window(s: &Schedule) -> String {
-    let mut out = String::from("windows (bytes in the domain of every rank)\n");
-    for w in &s.windows {
-        let size = w.slots * w.capacity * w.dtype.bytes();
-        let from = w.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + size));
-        out += &format!(
-            "  {:<28} {from:<20} {} slots of {} {} in {}\n",
-            w.name.as_str(),
-            w.slots,
-            w.capacity,
-            w.dtype,
-            w.memory
-        );
-    }
-    out += "signals (bytes in the signal area of every rank, 64 per counter)\n";
-    for g in &s.signals {
-        let from = g.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + 64 * g.count));
-        out += &format!("  {:<28} {from:<20} {} counters\n", g.name.as_str(), g.count);
-    }
-    out
 }

@@ -3,14 +3,14 @@
 use crate::cli::{
     Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat,
 };
-use crate::fuzz::bounds::Tally;
-use crate::fuzz::catalogue::Catalogue;
-use crate::fuzz::emitted::Bench;
-use crate::fuzz::generate::{Aim, program};
-use crate::fuzz::{self, Difference, Summary, Trial};
 use crate::outdir;
 use crate::session::{Outcome, Session};
 use crate::standin::Standin;
+use kbc_audit::fuzz::bounds::Tally;
+use kbc_audit::fuzz::catalogue::Catalogue;
+use kbc_audit::fuzz::emitted::Bench;
+use kbc_audit::fuzz::generate::{Aim, program};
+use kbc_audit::fuzz::{self, Difference, Summary, Trial};
 use kbc_compiler::load::load_kir;
 use kbc_diag::Diagnostic;
 use std::ops::Range;

@@ -1,12 +1,14 @@
 //! `kbc fuzz readers`: damaged files for everything that reads one.
 
 use crate::cli::FuzzReaders;
-use crate::fuzz::readers::examples::{below, built_in};
-use crate::fuzz::readers::{Failure as Found, Summary, file, run as read};
+use crate::crash;
 use crate::outdir;
 use crate::session::{Outcome, Session, words};
+use kbc_audit::fuzz::readers::examples::{Example, MOST, built_in};
+use kbc_audit::fuzz::readers::{Failure as Found, Reader, Summary, With, file, run as read};
 use kbc_diag::Diagnostic;
 use std::path::Path;
+use std::time::Duration;
 
 /// Files between two words about progress.
 const STEP: u64 = 5000;
@@ -45,7 +47,7 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
     }
     let mut next = STEP;
     let mut told = 0;
-    let sum = read(&examples, args.seed, numbers, &mut |s: &Summary| {
+    let sum = read(WITH, &examples, args.seed, numbers, &mut |s: &Summary| {
         for f in &s.failures[told..] {
             session.words(&line(f));
         }
@@ -81,4 +83,58 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
 /// A failure in words.
 fn line(f: &Found) -> String {
     format!("number {} ({} of {}): {}\n", f.number, f.reader.ending(), f.example, f.what)
+}
+
+/// Adds the examples in a file or folder, in the order of their names. Files that are too large are
+/// left out.
+///
+/// # Errors
+/// Returns the errors of reading.
+pub fn below(path: &Path, out: &mut Vec<Example>) -> std::io::Result<()> {
+    if !path.is_dir() {
+        let ending = path.extension().and_then(|e| e.to_str());
+        let Some(reader) = ending.and_then(Reader::of) else { return Ok(()) };
+        let bytes = std::fs::read(path)?;
+        if bytes.len() <= MOST {
+            out.push(Example { reader, name: path.display().to_string(), bytes });
+        }
+        return Ok(());
+    }
+    let mut entries = std::fs::read_dir(path)?.collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        // A symbolic link may lead back to a parent.
+        if !hidden && !entry.file_type()?.is_symlink() {
+            below(&entry.path(), out)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the readers need of this process.
+pub const WITH: With = With { replay, clock };
+
+/// Reads a file as `kbc replay` and `kbc opt` do.
+fn replay(text: &str) {
+    let _ = (crash::bundle(text), crash::asked_by_module(text));
+}
+
+/// Processor time of this thread.
+#[cfg(target_os = "linux")]
+fn clock() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[allow(unsafe_code, reason = "the clock of a thread has no safe entry")]
+    // SAFETY: the structure is valid, and the call writes to nothing else.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+    }
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Time since the first call, where the system has no clock of a thread.
+#[cfg(not(target_os = "linux"))]
+fn clock() -> Duration {
+    static BEGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGIN.get_or_init(std::time::Instant::now).elapsed()
 }

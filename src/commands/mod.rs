@@ -1,8 +1,6 @@
 //! One module a verb, and what several of them need.
 
-mod algorithms;
 pub mod bench;
-pub mod bound;
 pub mod ccl;
 pub mod check;
 pub mod compare;
@@ -11,27 +9,21 @@ pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod fuzz;
-mod fuzz_readers;
-mod grid;
-pub mod import;
+pub mod fuzz_readers;
 pub mod list;
-pub mod memory;
+pub mod msccl;
 mod mutate;
 mod new;
 pub mod opt;
-pub mod overlap;
 pub mod passes;
 mod plot;
-mod programs;
 pub mod reference;
 pub mod replay;
 pub mod report;
 pub mod repro;
 pub mod run;
-pub mod select;
 pub mod signals;
 pub mod sweep;
-pub mod sync;
 pub mod tile;
 pub mod torch;
 mod traffic;
@@ -40,7 +32,6 @@ use crate::cli::Command;
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::Severity;
 use kbc_diag::settle::settle;
-use kbc_passes::instrument::Instrument;
 
 /// Runs a verb. What is wrong with a text of the IR or of the tile level has a place in it.
 ///
@@ -79,7 +70,7 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
         Command::Compile(args) => compile::run(session, args),
         Command::Check(args) => check::run(session, args),
         Command::New(args) => new::run(session, args),
-        Command::Import(args) => torch::import::run(session, args),
+        Command::Import(args) => torch::import(session, args),
         Command::Run(args) => run::run(session, args),
         Command::Report(args) => report::run(session, args),
         Command::Opt(args) => opt::run(session, args),
@@ -99,8 +90,3 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
         Command::Completions(args) => completions::run(session, args),
     }
 }
-
-/// An observer that looks at nothing.
-pub struct Nothing;
-
-impl Instrument for Nothing {}

@@ -1,19 +1,12 @@
 //! `kbc mutate`: the checker's own error rate.
 
-use crate::analyse;
-use crate::build::build;
-use crate::cli::{Mutate, ReportFormat, Selection, Source};
-use crate::fuzz::rng::Rng;
-use crate::mutate::report::{human, report, text};
-use crate::mutate::subjects::{Subject, Subjects, algorithms, ids};
-use crate::mutate::{Outcome, Settings, measure};
+use crate::cli::{Mutate, ReportFormat};
 use crate::session::{Failure, Outcome as Done, Session};
-use kbc_compiler::load::{everything, load_file, load_kir};
-use kbc_compiler::watch::Unwatched;
+use kbc_audit::fuzz::rng::Rng;
+use kbc_audit::mutate::report::{human, report, text};
+use kbc_audit::mutate::subjects::{Subjects, of_file, of_library};
+use kbc_audit::mutate::{Outcome, Row, Settings, measure};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_frontend::ast::Item;
-use kbc_frontend::load::Loaded;
-use kbc_rounds::AlgId;
 use std::ops::RangeInclusive;
 
 /// Measures and prints.
@@ -24,12 +17,10 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
     let mut all = Subjects::default();
     if args.files.is_empty() {
-        let loaded = everything(session, &[])?;
-        let ids = wanted(&loaded, ids(&loaded, None), args);
-        all = algorithms(session, &loaded, &ids, &ranks);
+        all = of_library(session, args.algorithm.as_deref(), &ranks)?;
     }
     for file in &args.files {
-        let more = of_file(session, file, &ranks, args)?;
+        let more = of_file(session, file, args.algorithm.as_deref(), &ranks)?;
         all.subjects.extend(more.subjects);
         all.left_out.extend(more.left_out);
     }
@@ -53,13 +44,11 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     match args.report {
         ReportFormat::Human => session.result(human(&r).trim_end()),
         ReportFormat::Json => {
-            let json = serde_json::to_string(&r)
-                .map_err(|e| Diagnostic::error("E991", format!("a report without a form: {e}")))?;
-            session.result(&json);
+            session.json(&r)?;
         }
     }
     if let (Some(n), ReportFormat::Human) = (args.equivalent, args.report) {
-        let equal = |r: &&crate::mutate::Row| matches!(r.outcome, Outcome::Equivalent(_));
+        let equal = |r: &&Row| matches!(r.outcome, Outcome::Equivalent(_));
         let mut list: Vec<_> = found.rows.iter().filter(equal).collect();
         let mut rng = Rng::new(&[args.seed, 3]);
         for _ in 0..n {
@@ -80,45 +69,6 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
         r.false_alarms
     );
     Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
-}
-
-/// Those that `--algorithm` names, all without it.
-fn wanted(loaded: &Loaded, ids: Vec<AlgId>, args: &Mutate) -> Vec<AlgId> {
-    let named = |id: &AlgId| {
-        let decl = loaded.library.algorithm(*id);
-        let full = format!("{}.{}", decl.coll.node, decl.name.node);
-        args.algorithm.as_ref().is_none_or(|n| *n == decl.name.node || *n == full)
-    };
-    ids.into_iter().filter(named).collect()
-}
-
-fn one(file: &str, module: kbc_ir::Module) -> Subjects {
-    let subject = Subject { algorithm: file.to_owned(), name: file.to_owned(), module };
-    Subjects { subjects: vec![subject], left_out: vec![] }
-}
-
-fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args: &Mutate) -> Done<Subjects> {
-    if file.ends_with(".kir") {
-        let (_, module) = load_kir(session, file)?;
-        let Some(schedule) = module.schedule() else {
-            return Err(Diagnostic::error("E416", format!("expected a schedule, and {file} is a graph"))
-                .help("lower it with `kbc opt` first")
-                .into());
-        };
-        // What is wrong already has no mutants that could tell anything.
-        analyse::verify(session, schedule)?;
-        return Ok(one(file, module));
-    }
-    let loaded = load_file(session, file)?;
-    let root = loaded.root.unwrap_or_default();
-    let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
-    if loaded.file(root).is_some_and(|f| f.tree().items.iter().any(program)) {
-        let source = Source { file: file.to_owned(), of: Selection::default(), post: None };
-        let module = build(session, &source.plain(), "default", &mut Unwatched)?.module;
-        return Ok(one(file, module));
-    }
-    let ids = wanted(&loaded, ids(&loaded, Some(root)), args);
-    Ok(algorithms(session, &loaded, &ids, ranks))
 }
 
 /// `2..9`: both ends count; or one number.

@@ -44,7 +44,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     };
     let cx = PassCx::new(&library, topology.as_ref());
     let mut watching = Watching::new(&args.watch, vec![]);
-    pipeline::run(session, &mut module, &passes, &cx, &mut watching, &mut super::Nothing)?;
+    pipeline::run(session, &mut module, &passes, &cx, &mut watching, None)?;
     crash::stage(Stage::Emit);
     let text = if args.emit == "dot" {
         match &module.body {

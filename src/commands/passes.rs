@@ -1,8 +1,8 @@
 //! `kbc passes`: what each pass needs, gives and breaks, from the records that register them.
 
-use crate::backends;
 use crate::cli::{Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::backends;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::PassInfo;

@@ -1,25 +1,14 @@
 //! `kbc repro`: every figure and table of the documentation, made from sweeps and reference files, or held against them.
 
-use super::sweep::{load, tell};
-use super::{plot, reference};
+use super::sweep::Rows;
 use crate::checkout;
-use crate::cli::{Repro, Selection, Source};
+use crate::cli::Repro;
 use crate::outdir;
-use crate::picture;
-use crate::reference::in_ns;
-use crate::repro::list::{self, Machine, Reference};
-use crate::repro::{Made, tables};
-use crate::session::{Failure, Outcome, Session, plain};
-use crate::sweep::cache::{self, Cache};
-use crate::sweep::run::run as rows;
-use crate::sweep::table::{self, Line};
-use crate::sweep::{Point, figures};
+use crate::session::{Failure, Outcome, Session, say};
 use kbc_diag::Diagnostic;
-use kbc_figures::reference::{Reference as Chart, Row};
-use kbc_figures::units::Quantity;
-use kbc_figures::{Fault, Heading, Theme};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use kbc_evaluation::repro::Made;
+use kbc_evaluation::repro::make::{All, How, Page, make};
+use std::path::Path;
 
 /// Names in a message.
 const NAMED: usize = 12;
@@ -31,41 +20,13 @@ const NAMED: usize = 12;
 /// is not what it should be.
 pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     let list_file = args.file.clone().unwrap_or_else(|| checkout::find("docs/repro.yaml"));
-    let (file, text) = session.read(&list_file)?;
-    let list = list::read(&text, file)?;
-    let base = Path::new(&list_file).parent().map(Path::to_path_buf).unwrap_or_default();
-    let beside = |path: &str| plain(&base.join(path)).to_string_lossy().into_owned();
-    let cache = if args.no_cache { None } else { args.cache.as_ref().map(Into::into).or_else(cache::folder) };
-    let cache = cache.and_then(Cache::open);
-    let mut folder: Vec<Made> = vec![];
-    let mut sweeps: BTreeMap<String, Vec<Line>> = BTreeMap::new();
-    for sweep in &list.sweeps {
-        let path = beside(sweep);
-        session.progress(&path);
-        let stem = Path::new(sweep).file_stem().map_or(String::new(), |s| s.to_string_lossy().into_owned());
-        let lines = swept(session, &path, &stem, cache.as_ref(), &mut folder)?;
-        sweeps.insert(stem, lines);
-    }
-    for r in &list.references {
-        session.progress(&r.file);
-        folder.push(published(session, r, &beside(&r.file))?);
-    }
-    for m in &list.machines {
-        session.progress(&m.file);
-        folder.push(machine(session, m, &beside)?);
-    }
-    let mut pages = vec![];
-    for page in &list.pages {
-        let path = beside(page);
-        let (file, text) = session.read(&path)?;
-        let made = tables::remade(&text, file, &sweeps)?;
-        pages.push((path, text, made));
-    }
-    let out = PathBuf::from(beside(&list.folder));
+    let rows = Rows::new(args.cache.as_deref(), args.no_cache);
+    let mut how = How { within: rows.within(None), hear: &mut say };
+    let All { folder: out, files, pages } = make(session, &list_file, &mut how)?;
     if args.check {
-        let off = drifted(&out, &folder, &pages);
+        let off = drifted(&out, &files, &pages);
         if off.is_empty() {
-            session.result(&format!("{} files and {} pages are up to date", folder.len(), pages.len()));
+            session.result(&format!("{} files and {} pages are up to date", files.len(), pages.len()));
             return Ok(());
         }
         let more = off.len().saturating_sub(NAMED);
@@ -73,19 +34,19 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
         let title = format!(
             "out of date compared with sweeps and reference files: {} of {}",
             off.len(),
-            folder.len() + pages.len()
+            files.len() + pages.len()
         );
         let d = Diagnostic::error("E586", title)
             .note(format!("{}{more}", off[..off.len().min(NAMED)].join(", ")))
             .help(format!("write them with kbc repro {list_file}"));
         return Err(Failure::Program(d.into()));
     }
-    let files: Vec<(String, Vec<u8>)> = folder.into_iter().map(|m| (m.path, m.bytes)).collect();
+    let files: Vec<(String, Vec<u8>)> = files.into_iter().map(|m| (m.path, m.bytes)).collect();
     outdir::write(&out, &files, args.force)?;
     let mut written = 0;
-    for (path, old, new) in &pages {
-        if **old != *new {
-            outdir::write_file(Path::new(path), new.as_bytes())?;
+    for Page { path, text, made } in &pages {
+        if **text != *made {
+            outdir::write_file(Path::new(path), made.as_bytes())?;
             written += 1;
         }
     }
@@ -98,83 +59,8 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     Ok(())
 }
 
-/// Rows of a sweep; its file and figures go into the folder.
-fn swept(
-    session: &mut Session,
-    path: &str,
-    stem: &str,
-    cache: Option<&Cache>,
-    folder: &mut Vec<Made>,
-) -> Outcome<Vec<Line>> {
-    let loaded = load(session, path)?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let points: Vec<&Point> = loaded.grid.points.iter().collect();
-    let found = rows(session, path, &points, jobs, cache, &mut |_| {})?;
-    let lines = table::lines(&loaded.grid, &loaded.text, &found.rows)?;
-    if let Some(bad) = found.rows.iter().find(|r| !r.facts.status.holds()) {
-        tell(session, &loaded.grid, &found);
-        let title = format!("row {} of {path} is {}", bad.row, bad.facts.status.name());
-        let d = Diagnostic::error("E585", title).note(bad.facts.why.clone().unwrap_or_default());
-        return Err(Failure::Program(d.into()));
-    }
-    folder.push(Made { path: format!("{stem}.csv"), bytes: table::csv(&lines)? });
-    for d in figures::draw(&loaded.grid.read, stem, &loaded.figures, &lines, Theme::Light)? {
-        folder.push(Made { path: format!("{}.svg", d.name), bytes: d.figure.svg().as_bytes().to_vec() });
-    }
-    Ok(lines)
-}
-
-/// A machine with how much a call uses every link.
-fn machine(session: &mut Session, m: &Machine, beside: &dyn Fn(&str) -> String) -> Outcome<Made> {
-    let topology = m.topology.as_ref().map(|t| if is_file(t) { beside(t) } else { t.clone() });
-    let define = m.define.iter().map(|(n, v)| format!("{n}={v}")).collect();
-    let of =
-        Selection { topology, define, set: m.set.clone(), using: m.using.clone(), ..Selection::default() };
-    let source = Source { file: beside(&m.file), of, post: None };
-    let figure = plot::call(&mut session.fresh(vec![]), &source, &m.name, Theme::Light)?;
-    Ok(Made { path: format!("{}.svg", m.name), bytes: figure.svg().as_bytes().to_vec() })
-}
-
-/// Whether `--topology` is a machine file.
-fn is_file(topology: &str) -> bool {
-    topology.ends_with(".yaml") || topology.ends_with(".yml")
-}
-
-/// Published figures beside ours as a figure.
-fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> {
-    let found = reference::one(session, path)?;
-    let row = |f: &reference::Row| {
-        let scale = in_ns(&f.unit)?;
-        Some(Row { name: f.name.clone(), model: f.ours? * scale, reference: f.published? * scale })
-    };
-    let all: Vec<Row> = found.figures.iter().filter_map(row).collect();
-    let rows = if r.only.is_empty() {
-        all
-    } else {
-        let named = |n: &String| {
-            let it = all.iter().find(|a| a.name == *n).cloned();
-            it.ok_or_else(|| {
-                picture::fault(
-                    &r.name,
-                    &Fault::new(format!("{path} has no time `{n}` that is published and measured")),
-                )
-            })
-        };
-        r.only.iter().map(named).collect::<Result<_, _>>()?
-    };
-    let chart = Chart {
-        heading: Heading::new(&r.title, &r.subtitle),
-        quantity: Quantity::Time,
-        label: "time".into(),
-        names: ["kbc".into(), "published".into()],
-        rows,
-    };
-    let figure = chart.draw().map_err(|f| picture::fault(&r.name, &f))?;
-    Ok(Made { path: format!("{}.svg", r.name), bytes: figure.svg().as_bytes().to_vec() })
-}
-
 /// What differs, is missing, or is there and is not made.
-fn drifted(out: &Path, folder: &[Made], pages: &[(String, std::sync::Arc<String>, String)]) -> Vec<String> {
+fn drifted(out: &Path, folder: &[Made], pages: &[Page]) -> Vec<String> {
     let shown = |name: &str| out.join(name).to_string_lossy().into_owned();
     let mut off: Vec<String> = folder
         .iter()
@@ -191,6 +77,6 @@ fn drifted(out: &Path, folder: &[Made], pages: &[(String, std::sync::Arc<String>
         .collect();
     over.sort();
     off.extend(over);
-    off.extend(pages.iter().filter(|p| *p.1 != p.2).map(|p| p.0.clone()));
+    off.extend(pages.iter().filter(|p| *p.text != p.made).map(|p| p.path.clone()));
     off
 }

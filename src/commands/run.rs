@@ -2,25 +2,24 @@
 
 use super::compile::write_results;
 use super::compile::{artefacts, finish, show};
-use crate::analyse;
-use crate::build::{self, build};
 use crate::cli::{ReportFormat, Run};
-use crate::contract;
-use crate::data;
-use crate::perturb;
-use crate::record::{self, Wanted};
-use crate::report::Report;
+use crate::outdir::Records;
 use crate::session::{Outcome, Session};
 use crate::watch::Watching;
 use kbc_backend_sim::failure::{RunFailure, standstill};
 use kbc_compiler::about::{begin, inputs};
+use kbc_compiler::analyse;
+use kbc_compiler::arguments;
+use kbc_compiler::build::build;
+use kbc_compiler::contract;
+use kbc_compiler::data;
+use kbc_compiler::perturb;
+use kbc_compiler::report::Report;
 use kbc_compiler::watch::Unwatched;
 use kbc_diag::Diagnostic;
-use kbc_ir::schedule::{BufferRole, Schedule};
-use kbc_ir::types::TensorType;
-use kbc_numerics::generate::{self, ExactRange};
-use kbc_numerics::tensor::Tensor;
+use kbc_ir::schedule::Schedule;
 use kbc_time::TimeOptions;
+use kbc_views::record::{self, Wanted};
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
 const ADVERSARIAL_CALLS: u32 = 4;
@@ -31,14 +30,14 @@ const ADVERSARIAL_CALLS: u32 = 4;
 /// Of any step; results that differ are an error, too.
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
-    if super::import::is_one(session, &args.source.file) {
-        return super::import::run(session, args);
+    if super::msccl::is_one(session, &args.source.file) {
+        return super::msccl::run(session, args);
     }
-    super::import::no_post(&args.source)?;
+    super::msccl::no_post(&args.source)?;
     if args.source.file.ends_with(".kir") {
         return run_schedule(session, args, &wanted);
     }
-    let described = build::perturb(session, args.perturb.as_ref())?;
+    let described = arguments::perturb(session, args.perturb.as_ref())?;
     session.inputs.clone_from(&args.data.input);
     let built = build(session, &args.source.plain(), "default", &mut Unwatched)?;
     let Some(schedule) = built.module.schedule() else { return Ok(()) };
@@ -62,7 +61,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         report.inputs = inputs(&built, &done.inputs);
         report.inside =
             analyse::inside(session, schedule, &built.topology, &done.inputs.calls, &done.result, seed)?;
-        report.host_reads = crate::host::reads(schedule, &done.result);
+        report.host_reads = kbc_compiler::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
             let (found, failure) =
@@ -83,6 +82,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
             built.subject(schedule),
             &built.topology,
             &wanted,
+            &Records,
             &options(args),
         )?;
         if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
@@ -115,7 +115,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
         session.room().calls_fit(schedule, calls, false)?;
-        let inputs = data::Inputs { calls: generated(schedule, calls, args.seed)?, origin: vec![] };
+        let inputs = data::Inputs { calls: data::generated(schedule, calls, args.seed)?, origin: vec![] };
         let options = kbc_backend_sim::interp::RunOptions {
             calls,
             seed: (args.seed != 0).then_some(args.seed),
@@ -124,7 +124,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         let engine = args.data.engine.unwrap_or_default().plain();
         match engine.attempt(session, &mut Watching::times(args.timings), schedule, &inputs.calls, &options) {
             Ok(result) => {
-                report.host_reads = crate::host::reads(schedule, &result);
+                report.host_reads = kbc_compiler::host::reads(schedule, &result);
                 ran = Some((inputs.calls.clone(), result.clone()));
                 match contract::compare(schedule, &inputs, &result) {
                     Ok(found) => {
@@ -155,7 +155,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
             failure.into_iter().for_each(|d| session.tell(&d.into()));
         }
     }
-    let described = build::perturb(session, args.perturb.as_ref())?;
+    let described = arguments::perturb(session, args.perturb.as_ref())?;
     let machine = kbc_compiler::machine::machine(
         session,
         &args.source.of.plain(),
@@ -170,7 +170,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     match machine {
         Some((topology, own)) if !args.no_time => {
             if let Err(failure) =
-                record::time(session, &mut report, schedule, &topology, wanted, &options(args))
+                record::time(session, &mut report, schedule, &topology, wanted, &Records, &options(args))
             {
                 let (d, code) = failure.into_parts();
                 if code != 1 {
@@ -214,32 +214,8 @@ fn failed(
 ) -> Outcome {
     if !failure.ranks.is_empty() {
         report.ok = false;
-        report.failures = crate::host::failures(schedule, &failure.ranks);
+        report.failures = kbc_compiler::host::failures(schedule, &failure.ranks);
         show(session, &report, format)?;
     }
     Err(failure.diagnostics.into())
-}
-
-/// Exact integers for every input of a schedule.
-pub(super) fn generated(schedule: &Schedule, calls: u32, seed: u64) -> Result<Vec<Vec<Tensor>>, Diagnostic> {
-    let mut types: Vec<(u32, &TensorType)> = schedule
-        .buffers
-        .iter()
-        .filter_map(|b| match (b.role, &b.global) {
-            (BufferRole::Input(i), Some(t)) => Some((i, t)),
-            _ => None,
-        })
-        .collect();
-    types.sort_by_key(|t| t.0);
-    (0..calls)
-        .map(|c| {
-            types
-                .iter()
-                .map(|(i, t)| {
-                    let range: ExactRange = generate::exact_range(t.dtype, schedule.mesh.ranks(), 1, false);
-                    generate::exact(t, &schedule.mesh, range, *i, c.wrapping_add(seed as u32))
-                })
-                .collect()
-        })
-        .collect()
 }

@@ -1,183 +1,45 @@
-//! `kbc check --sync FILE.kir`: what the signals of a schedule do in a call, by use and form.
+//! `kbc check --sync`: the signals of every algorithm against a barrier a round, or those of a schedule as text.
 
 use crate::cli::{Check, ReportFormat};
 use crate::session::{Outcome, Session};
-use kbc_compiler::load::{read_schedule, refuse};
-use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::host::spelled;
-use kbc_ir::schedule::{Schedule, SignalUse};
-use kbc_ir::walk::{Act, Cursor, Program, Step};
-use serde::Serialize;
-use std::collections::BTreeSet;
+use kbc_compiler::load::refuse;
+use kbc_compiler::signals::{algorithms, schedule};
+use kbc_diag::Diagnostic;
 
-/// The call that is counted: one that has calls before it.
-const LATER: i64 = 4;
-
-/// Operations that are counted at most.
-const MOST: u64 = 1 << 26;
-
-/// What a command found out, as one object.
-#[derive(Serialize)]
-struct Found {
-    schema: u32,
-    command: &'static str,
-    file: String,
-    schedule: String,
-    ranks: u64,
-    signals: Vec<Row>,
-    releases: u64,
-    acquires: u64,
-    completes: u64,
-}
-
-/// An array of signals, on all ranks together.
-#[derive(Serialize)]
-struct Row {
-    signal: String,
-    r#use: &'static str,
-    form: &'static str,
-    /// Counters that are counted up in the call.
-    counters: u64,
-    /// Streams that count the same counter up, where that is most.
-    writers: u64,
-    notifies: u64,
-    waits: u64,
-}
-
-/// Counts the signals of a schedule.
+/// Counts and prints.
 ///
 /// # Errors
-/// Of reading and verifying; E30x for an operation without a meaning; E354 for more operations than are counted.
+/// Of reading; E416 where there is no algorithm; what is wrong with one, or with a schedule.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
-    refuse(&[("--algorithm", args.of.algorithm.is_some())], "the signals of one schedule")?;
-    let module = read_schedule(session, &source.plain())?;
-    let Some(schedule) = module.schedule() else { return Ok(()) };
-    let found = count(&source.file, &spelled(schedule))?;
-    let text = match args.report {
-        ReportFormat::Human => human(&found),
-        ReportFormat::Json => written(&found)?,
-    };
-    session.result(&text);
-    Ok(())
-}
-
-/// What was found as one line of JSON.
-pub(super) fn written(found: &impl Serialize) -> Result<String, Diagnostics> {
-    let text = serde_json::to_string(found);
-    Ok(text.map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))? + "\n")
-}
-
-fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
-    let program = Program::compile(schedule)?;
-    let row = |s: &kbc_ir::schedule::Signal| Row {
-        signal: s.name.to_string(),
-        r#use: match s.usage {
-            SignalUse::Arrival => "arrival",
-            SignalUse::Credit => "credit",
-            SignalUse::Barrier => "barrier",
-        },
-        form: s.form.name(),
-        counters: 0,
-        writers: 0,
-        notifies: 0,
-        waits: 0,
-    };
-    let mut found = Found {
-        schema: crate::report::SCHEMA,
-        command: "check --sync",
-        file: file.to_owned(),
-        schedule: schedule.name.to_string(),
-        ranks: program.ranks(),
-        signals: schedule.signals.iter().map(row).collect(),
-        releases: 0,
-        acquires: 0,
-        completes: 0,
-    };
-    // Counter, rank that has it, rank and stream that count it up.
-    let mut pairs: BTreeSet<(u32, u64, u64, u32)> = BTreeSet::new();
-    let mut acts = 0;
-    for (rank, stream) in
-        (0..program.ranks()).flat_map(|r| (0..program.streams.len() as u32).map(move |s| (r, s)))
-    {
-        let mut cursor = Cursor::new(&program, rank, stream, LATER);
-        while let Some(step) = cursor.next_step().map_err(|f| f.diagnostic(|r| schedule.mesh.show(r)))? {
-            let Step::Act(act, ..) = step else { continue };
-            acts += 1;
-            if acts > MOST {
-                let text = format!("a call of {} has more than {MOST} operations", schedule.name);
-                return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
-            }
-            match act {
-                Act::Notify { peer, counter } => {
-                    found.signals[program.counter_name(counter).0.0 as usize].notifies += 1;
-                    pairs.insert((counter, peer, rank, stream));
-                }
-                Act::Wait { counter, .. } => {
-                    found.signals[program.counter_name(counter).0.0 as usize].waits += 1;
-                }
-                Act::FenceRelease => found.releases += 1,
-                Act::FenceAcquire => found.acquires += 1,
-                Act::FenceComplete => found.completes += 1,
-                _ => {}
-            }
+    let file = &source.file;
+    let flags = [
+        ("--target", args.target.is_some()),
+        ("--post", args.post.is_some()),
+        ("--program", args.of.program.is_some()),
+        ("--topology", args.of.topology.is_some()),
+        ("--set", !args.of.set.is_empty()),
+    ];
+    refuse(&flags, "--sync, which counts signals of algorithms")?;
+    if [".tile", ".xml"].iter().any(|ending| file.ends_with(ending)) {
+        return Err(Diagnostic::error(
+            "E416",
+            format!("{file} has no algorithm, so there are no signals to count"),
+        )
+        .into());
+    }
+    if file.ends_with(".kir") {
+        let found = schedule::count_signals(session, &source.plain())?;
+        match args.report {
+            ReportFormat::Human => session.result(&schedule::human(&found)),
+            ReportFormat::Json => session.json(&found)?,
+        }
+    } else {
+        let found = algorithms::count_signals(session, &source.plain())?;
+        match args.report {
+            ReportFormat::Human => session.result(&algorithms::human(&found)),
+            ReportFormat::Json => session.json(&found)?,
         }
     }
-    let mut last = None;
-    let mut writers = 0;
-    for (counter, on, ..) in pairs {
-        let row = &mut found.signals[program.counter_name(counter).0.0 as usize];
-        writers = if last == Some((counter, on)) { writers + 1 } else { 1 };
-        row.counters += u64::from(last != Some((counter, on)));
-        row.writers = row.writers.max(writers);
-        last = Some((counter, on));
-    }
-    Ok(found)
-}
-
-fn human(found: &Found) -> String {
-    let head = ["signal", "use", "form", "counters", "writers", "notifies", "waits"].map(str::to_owned);
-    let mut table = vec![head];
-    table.extend(found.signals.iter().map(|r| {
-        [
-            format!("@{}", r.signal),
-            r.r#use.to_owned(),
-            r.form.to_owned(),
-            r.counters.to_string(),
-            r.writers.to_string(),
-            r.notifies.to_string(),
-            r.waits.to_string(),
-        ]
-    }));
-    let width: Vec<usize> =
-        (0..7).map(|i| table.iter().map(|r| r[i].chars().count()).max().unwrap_or(0)).collect();
-    let mut out = format!(
-        "{}: signals of one call on {}, sum over all ranks\n",
-        found.schedule,
-        crate::report::human::count(found.ranks, "rank")
-    );
-    for r in &table {
-        let cells = r.iter().zip(&width).enumerate();
-        let cells: Vec<String> =
-            cells.map(|(i, (c, w))| if i < 3 { format!("{c:<w$}") } else { format!("{c:>w$}") }).collect();
-        out += &format!("{}\n", cells.join("  "));
-    }
-    out += &format!(
-        "fences: {} release, {} acquire, {} complete\n",
-        found.releases, found.acquires, found.completes
-    );
-    // Notifies of barriers, by form.
-    let of = |form: &str| -> u64 {
-        let barriers = found.signals.iter().filter(|r| r.r#use == "barrier" && r.form == form);
-        barriers.map(|r| r.notifies).sum()
-    };
-    let forms: Vec<String> = ["epoch", "sense", "clearing"]
-        .iter()
-        .filter(|f| of(f) > 0)
-        .map(|f| format!("{} notifies by {f}", of(f)))
-        .collect();
-    if !forms.is_empty() {
-        out += &format!("barriers: {}\n", forms.join(", "));
-    }
-    out
+    Ok(())
 }

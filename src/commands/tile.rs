@@ -1,12 +1,12 @@
 //! `.tile` texts: kernels of the tile level that `kbc check` verifies and `kbc opt` runs passes on.
 
-use crate::backends;
 use crate::cli::{Check, Opt, ReportFormat};
 use crate::crash::{self, Stage};
-use crate::emit;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::{self, Watching};
+use kbc_compiler::backends;
+use kbc_compiler::emit;
 use kbc_compiler::load::refuse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_tiles::backend::Target;

@@ -1,11 +1,11 @@
-//! [`kbc::standin::case::Case`] for tests: made from texts and files; every failure is a panic.
+//! [`kbc_audit::standin::case::Case`] for tests: made from texts and files; every failure is a panic.
 
 use crate::standin::{self, Job, Outputs, Run, Source};
 use clap::Parser;
-use kbc::build;
 use kbc::cli::{Cli, Command};
 use kbc::session::{Failure, Session};
-use kbc::standin::case::{self, Sized, words};
+use kbc_audit::standin::case::{self, Sized, words};
+use kbc_compiler::build;
 use kbc_compiler::watch::Unwatched;
 use std::ops::Deref;
 use std::path::Path;

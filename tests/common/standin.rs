@@ -2,7 +2,9 @@
 //! kernel that order something.
 
 #[allow(unused_imports, reason = "every test binary uses its part")]
-pub use kbc::standin::{Arg, Job, Kernel, Orchestration, Outputs, Program, Source, Standin};
+pub use kbc::standin::{Program, Standin};
+#[allow(unused_imports, reason = "every test binary uses its part")]
+pub use kbc_audit::standin::{Arg, Job, Kernel, Orchestration, Outputs, Source};
 use std::path::Path;
 use std::sync::OnceLock;
 

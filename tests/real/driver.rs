@@ -4,13 +4,13 @@
 #![allow(dead_code, reason = "every test and benchmark uses a part of it")]
 
 use clap::Parser;
-use kbc::analyse::{self, Executed};
-use kbc::build::{Built, build};
 use kbc::cli::{Cli, Command, Compile};
-use kbc::data::{self, Inputs};
-use kbc::report::Report;
 use kbc::session::{Failure, Session};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_compiler::analyse::{self, Executed};
+use kbc_compiler::build::{Built, build};
+use kbc_compiler::data::{self, Inputs};
+use kbc_compiler::report::Report;
 use kbc_compiler::watch::Unwatched;
 use kbc_ir::schedule::Schedule;
 use kbc_rounds::Library;

@@ -8,6 +8,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_frontend::lower::Unsized;
 use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::local::Local;
+use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_numerics::formats::{self, Described, Near};
 use kbc_numerics::generate::{self, ExactRange};
@@ -450,4 +451,32 @@ pub fn outputs(
         made.push((file, bytes));
     }
     Ok(made)
+}
+
+/// Generates exact integers for every input of a schedule that comes without a program: by call, then
+/// input.
+///
+/// # Errors
+/// Of an input too large to be generated.
+pub fn generated(schedule: &Schedule, calls: u32, seed: u64) -> Result<Vec<Vec<Tensor>>, Diagnostic> {
+    let mut types: Vec<(u32, &TensorType)> = schedule
+        .buffers
+        .iter()
+        .filter_map(|b| match (b.role, &b.global) {
+            (BufferRole::Input(i), Some(t)) => Some((i, t)),
+            _ => None,
+        })
+        .collect();
+    types.sort_by_key(|t| t.0);
+    (0..calls)
+        .map(|c| {
+            types
+                .iter()
+                .map(|(i, t)| {
+                    let range: ExactRange = generate::exact_range(t.dtype, schedule.mesh.ranks(), 1, false);
+                    generate::exact(t, &schedule.mesh, range, *i, c.wrapping_add(seed as u32))
+                })
+                .collect()
+        })
+        .collect()
 }

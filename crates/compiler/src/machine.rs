@@ -1,6 +1,6 @@
 //! Machine of a schedule that comes from text.
 
-use crate::build::{self, Argument};
+use crate::arguments::{self, Argument};
 use crate::failure::Outcome;
 use crate::load::refuse;
 use crate::options::{Selection, Source};
@@ -44,12 +44,12 @@ pub fn machine(
         Some(schedule) => memory::lay_out(schedule, topology, placements).map(|_| ()),
         None => Ok(()),
     };
-    let set = build::settings(workspace, &asked.set)?;
+    let set = arguments::settings(workspace, &asked.set)?;
     let Some(text) = asked.topology.as_ref().or(own) else {
         refuse(&[("--set", !asked.set.is_empty())], "a schedule without a machine")?;
         return Ok(None);
     };
-    let (text, file) = match build::argument(workspace, "<machine>", text)? {
+    let (text, file) = match arguments::argument(workspace, "<machine>", text)? {
         Argument::Text(text, at) => {
             let mut own = Described::from(Topology::parse_shape(&text, at)?);
             own.settings = set.0.over(&own.settings);

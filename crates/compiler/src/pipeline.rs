@@ -19,7 +19,7 @@ impl Instrument for Record<'_> {
     }
 }
 
-/// Runs `passes` on the module; `keep` sees the module after every pass.
+/// Runs `passes` on the module; `keep`, if there is one, sees the module after every pass.
 ///
 /// # Errors
 /// Of the passes, of verification after each of them, or of the watch.
@@ -29,7 +29,7 @@ pub fn run(
     passes: &str,
     cx: &PassCx<'_>,
     watch: &mut dyn Watch,
-    keep: &mut dyn Instrument,
+    keep: Option<&mut dyn Instrument>,
 ) -> Outcome {
     let file = workspace.add_text("<passes>", passes);
     let pipeline = Pipeline::parse(passes, file)?;
@@ -40,7 +40,11 @@ pub fn run(
     let mut round_trip = RoundTrip;
     workspace.stage(Stage::Passes);
     let result = {
-        let mut all: Vec<&mut dyn Instrument> = vec![&mut record, keep, &mut verify];
+        let mut all: Vec<&mut dyn Instrument> = vec![&mut record];
+        if let Some(keep) = keep {
+            all.push(keep);
+        }
+        all.push(&mut verify);
         if cfg!(debug_assertions) {
             all.push(&mut round_trip);
         }

@@ -4,7 +4,7 @@
 //! everything else it asks of its [`Environment`], which by default has no files and hears nothing.
 
 use crate::report::TorchReport;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Text};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, Text};
 use kbc_frontend::load::Sources;
 use kbc_ir::Module;
 use kbc_machine::topology::Topology;
@@ -71,6 +71,15 @@ impl Stage {
     }
 }
 
+/// What a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathKind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+}
+
 /// What surrounds a compilation: files, messages, progress, the limit of memory, and a record of the
 /// stages for the case of a crash. Each method has a default that does without it.
 pub trait Environment: Send + Sync {
@@ -95,6 +104,27 @@ pub trait Environment: Send + Sync {
     /// Whether two paths lead to one file; `None` if one of them leads to none.
     fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {
         let _ = (a, b);
+        None
+    }
+
+    /// Says whether a path leads to a file or to a folder; `None` if it leads to neither.
+    fn kind(&self, path: &Path) -> Option<PathKind> {
+        let _ = path;
+        None
+    }
+
+    /// Lists the paths in a folder, in any order.
+    ///
+    /// # Errors
+    /// The reason that it cannot be listed.
+    fn entries(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let _ = folder;
+        Err(io::Error::other("there are no folders"))
+    }
+
+    /// Returns a path without links; `None` if it leads nowhere.
+    fn absolute(&self, path: &Path) -> Option<PathBuf> {
+        let _ = path;
         None
     }
 
@@ -281,12 +311,36 @@ impl Workspace {
         }
     }
 
+    /// Whether a path leads to a folder.
+    pub fn is_folder(&self, path: &Path) -> bool {
+        self.environment.kind(path) == Some(PathKind::Folder)
+    }
+
+    /// Whether a path leads to a file, or to what stands for one.
+    pub fn is_file(&self, path: &Path) -> bool {
+        let plain = plain(path);
+        self.texts.contains_key(&plain)
+            || self.data.contains_key(&plain)
+            || self.environment.kind(path) == Some(PathKind::File)
+    }
+
     /// Returns a path that is written in a text, relative to the file of that text.
     pub fn beside(&self, file: FileId, path: &str) -> PathBuf {
         match self.paths.get(file.0 as usize).and_then(Option::as_ref).and_then(|p| p.parent()) {
             Some(dir) => dir.join(path),
             None => PathBuf::from(path),
         }
+    }
+
+    /// Returns the text at a place; empty if there is none.
+    pub fn quote(&self, span: Span) -> String {
+        let of = self.map.get(span.file).and_then(|f| f.text.get(span.start as usize..span.end as usize));
+        of.unwrap_or("").to_owned()
+    }
+
+    /// Returns the name of the text that has a place.
+    pub fn name_of(&self, span: Span) -> String {
+        self.map.get(span.file).map_or_else(String::new, |f| f.name.to_string())
     }
 
     /// Passes warnings and notes on to the environment.
@@ -356,4 +410,13 @@ pub fn words(e: &io::Error) -> String {
             }
         }
     }
+}
+
+/// Returns the path of a file that was found in a folder, as texts and messages name it.
+///
+/// # Errors
+/// It is not UTF-8, which every text is that could name the file.
+pub fn named(path: &Path) -> io::Result<String> {
+    let wrong = || io::Error::other(format!("the name of {path:?} is not UTF-8: rename the file"));
+    path.to_str().map(str::to_owned).ok_or_else(wrong)
 }

@@ -21,7 +21,7 @@ pub fn run(kernel: &TileKernel, operands: &[&Tensor], sizes: &[u64]) -> Result<D
         return Err(Refusal::new(format!("{} is {}, not {}", p.name, p.dtype, t.dtype()), "cast it first"));
     }
     let n = count(sizes)
-        .ok_or_else(|| Refusal::new("a shape of more than 2^64 elements", "use smaller sizes"))?;
+        .ok_or_else(|| Refusal::new("a shape has more than 2^64 elements", "use smaller sizes"))?;
     let result = Tensor::new(sizes.to_vec(), Data::zeros(kernel.result.dtype, n as usize));
     let result =
         result.ok_or_else(|| Refusal::new("the result has another size", "use the size of the kernel"))?;

@@ -5,8 +5,9 @@
 //! differ and still be one.
 
 use super::places;
+use crate::again::{Resized, again, ranks_with};
 use crate::analyse;
-use crate::build::{self, Built};
+use crate::build::Built;
 use crate::workspace::Workspace;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
@@ -205,7 +206,7 @@ impl<'a> Makers<'a> {
             (text, file)
         });
         let defines: Vec<_> = count.map(|(n, v)| (n.to_owned(), v.to_string())).into_iter().collect();
-        let build::Resized { typed, schedule } = build::again(self.built, line, &defines).ok()?;
+        let Resized { typed, schedule } = again(self.built, line, &defines).ok()?;
         if schedule.mesh.ranks() != ranks {
             return None;
         }
@@ -230,7 +231,7 @@ impl<'a> Makers<'a> {
             // A parameter that sets the size of the mesh is not a count. Checking the ranks first
             // avoids compiling a program for a thousand ranks.
             let defines = [(name.clone(), COUNTS[0].to_string())];
-            if build::ranks_with(self.built, &defines).ok()? != self.ranks {
+            if ranks_with(self.built, &defines).ok()? != self.ranks {
                 return None;
             }
             let a = self.make(self.ranks, Some((&name, COUNTS[0])))?;

@@ -1,4 +1,4 @@
-// The programs that were compiled together; the unit that holds them defines the table (src/standin/unit.rs).
+// The programs that were compiled together; the unit that holds them defines the table (crates/audit/src/standin/unit.rs).
 #pragma once
 #include "pto_orchestration_api.h"
 #include "standin/world.hpp"

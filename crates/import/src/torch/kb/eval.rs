@@ -85,7 +85,7 @@ impl Values {
         let rest =
             |v: &Values| v.sizes.iter().enumerate().filter(|s| s.0 != dim).map(|s| *s.1).collect::<Vec<_>>();
         if dim >= first.sizes.len() || parts.iter().any(|p| rest(p) != rest(first)) {
-            return Err("parts of other sizes".into());
+            return Err("the sizes of the parts differ".into());
         }
         let mut sizes = first.sizes.clone();
         sizes[dim] = parts.iter().map(|p| p.sizes[dim]).sum();

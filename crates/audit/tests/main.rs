@@ -1,0 +1,11 @@
+//! Tests of the audit of kbc; one binary, a module per subject.
+
+mod bounds;
+mod engines;
+
+use std::path::Path;
+
+/// Returns the root of the repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

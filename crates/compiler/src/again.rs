@@ -1,0 +1,105 @@
+//! Again: the program that was built, lowered once more at another size or with other choices.
+
+use crate::build::Built;
+use crate::keep::Keep;
+use crate::simulated::Simulated;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_frontend::lower::{Lowered, lower};
+use kbc_ir::Body;
+use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::schedule::Schedule;
+use kbc_passes::PassCx;
+use kbc_passes::pipeline::Pipeline;
+use kbc_passes::select::SelectTable;
+
+/// `overlap` as targets have it.
+const TASKS: &str = "overlap{tasks=true},";
+
+/// A program at another size.
+pub struct Resized {
+    /// The typed program before placement.
+    pub typed: Graph,
+    /// The schedule.
+    pub schedule: Schedule,
+}
+
+/// The same program at another size, with the algorithms already chosen. `line` is a topology of one axis
+/// that takes the place of the program's; `defines` come after those of the command line.
+///
+/// # Errors
+/// Of lowering or a pass: the program, or one of its algorithms, does not exist at that size.
+pub fn again(
+    built: &Built,
+    line: Option<(String, FileId)>,
+    defines: &[(String, String)],
+) -> Result<Resized, Diagnostics> {
+    let lowered = lower_again(built, line, defines)?;
+    let mut module = lowered.module;
+    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology));
+    let mut keep = Keep::default();
+    Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
+    if let Body::Graph(graph) = &mut module.body {
+        let mut chosen = built.placed.order().iter().filter_map(|id| match &built.placed.op(*id).kind {
+            OpKind::Collective(c) => Some((c.name().to_owned(), c.using.clone())),
+            _ => None,
+        });
+        for id in graph.order().to_vec() {
+            let OpKind::Collective(c) = &mut graph.op_mut(id).kind else { continue };
+            if let Some((kind, using)) = chosen.next()
+                && kind == c.name()
+                && c.using.is_none()
+            {
+                c.using = using;
+            }
+        }
+    }
+    // Its own passes, from the choice of algorithms on.
+    let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
+    let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
+    // Pieces for tasks are those that are asked for; streams are a choice for one size.
+    let pieces = if whole.contains(TASKS) { TASKS } else { "" };
+    let passes = format!("select,{pieces}expand,{after}");
+    Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    match module.body {
+        Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
+        Body::Graph(_) | Body::Local(_) => {
+            Err(Diagnostic::error("E991", "the pipeline made no schedule").into())
+        }
+    }
+}
+
+/// What `select` finds with these options for the same program.
+///
+/// # Errors
+/// Of lowering or a pass.
+pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnostics> {
+    let lowered = lower_again(built, None, &[])?;
+    let mut module = lowered.module;
+    let time = Simulated { topology: &lowered.topology };
+    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology)).with_time(&time);
+    let passes = format!("infer,place,select{{{options}}}");
+    Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    Ok(cx.findings.into_inner().select)
+}
+
+/// The rank count of the same program with other parameters; passes are not run for it.
+///
+/// # Errors
+/// Of lowering.
+pub fn ranks_with(built: &Built, defines: &[(String, String)]) -> Result<u64, Diagnostics> {
+    Ok(lower_again(built, None, defines)?.module.mesh.ranks())
+}
+
+fn lower_again(
+    built: &Built,
+    line: Option<(String, FileId)>,
+    defines: &[(String, String)],
+) -> Result<Lowered, Diagnostics> {
+    let mut options = built.origin.options.clone();
+    options.defines.extend(defines.iter().cloned());
+    if line.is_some() {
+        options.topology = line;
+        options.machine = None;
+    }
+    lower(&built.origin.loaded, &options)
+}

@@ -1,0 +1,149 @@
+//! Arguments: options that are texts or name files, read to what they mean.
+
+use crate::asked;
+use crate::failure::{Failure, Outcome};
+use crate::options::Selection;
+use crate::workspace::Workspace;
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use kbc_frontend::ast::TopologySource;
+use kbc_frontend::load::Loaded;
+use kbc_frontend::lower::{LowerOptions, compiles_algorithm};
+use kbc_frontend::machine::{self, MachineFile};
+use kbc_ir::graph::Using;
+use kbc_ir::text;
+use kbc_machine::topology::perturb::Perturb;
+use kbc_machine::topology::{OwnLink, Settings, Shape, Topology};
+
+/// `NAME=VALUE`
+///
+/// # Errors
+/// E413: not of that form.
+pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
+    let mut out = vec![];
+    let mut found = Diagnostics::new();
+    for d in list {
+        match d.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
+                out.push((name.trim().to_owned(), value.trim().to_owned()));
+            }
+            _ => found
+                .push(Diagnostic::error("E413", format!("-D {d} is not NAME=VALUE")).help("write -D tp=8")),
+        }
+    }
+    if found.has_errors() { Err(found) } else { Ok(out) }
+}
+
+/// A value of the command line that is a text or names a file.
+pub enum Argument {
+    /// As it stands.
+    Text(String, FileId),
+    /// The contents of a `.yaml` file, or such contents in one line, `{shape: ring(4)}`.
+    File(String, FileId),
+}
+
+/// Reads the file of an argument that ends like one.
+///
+/// # Errors
+/// E412: it cannot be read.
+pub fn argument(workspace: &mut Workspace, name: &str, text: &str) -> Outcome<Argument> {
+    if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
+        let (file, text) = workspace.read(text)?;
+        return Ok(Argument::File(text.to_string(), file));
+    }
+    if text.trim_start().starts_with('{') {
+        return Ok(Argument::File(text.to_owned(), workspace.add_text(name, text)));
+    }
+    Ok(Argument::Text(text.to_owned(), workspace.add_text(name, text)))
+}
+
+/// What `--set` says.
+///
+/// # Errors
+/// E444 to E446.
+pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
+    let mut out = (Settings::default(), vec![]);
+    for text in texts {
+        let file = workspace.add_text("<--set>", text);
+        let (settings, links) = Topology::parse_settings(text, file)?;
+        out.0 = settings.over(&out.0);
+        out.1.extend(links);
+    }
+    Ok(out)
+}
+
+/// What `--perturb` says: a file, or the section's content in one line.
+///
+/// # Errors
+/// Those of [`machine::read_perturb`].
+pub fn perturb(workspace: &mut Workspace, text: Option<&String>) -> Outcome<Option<Perturb>> {
+    let Some(text) = text else { return Ok(None) };
+    let (Argument::Text(text, file) | Argument::File(text, file)) = argument(workspace, "<--perturb>", text)?;
+    Ok(Some(machine::read_perturb(&text, file)?))
+}
+
+/// What `--using` says.
+///
+/// # Errors
+/// Of the form of an algorithm with its arguments.
+pub(crate) fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<Using>> {
+    let one = |text: &String| {
+        let file = workspace.add_text("<--using>", text);
+        Ok(text::parse_using(file, text)?)
+    };
+    texts.iter().map(one).collect()
+}
+
+/// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a machine file.
+pub type Asked = (Option<(String, FileId)>, Option<MachineFile>);
+
+/// What `--topology` says: a shape, or a machine file.
+///
+/// # Errors
+/// Of reading the file.
+pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<Asked> {
+    let Some(t) = &of.topology else { return Ok((None, None)) };
+    Ok(match argument(workspace, "<--topology>", t)? {
+        Argument::Text(text, file) => (Some((text, file)), None),
+        Argument::File(text, file) => {
+            let machine = machine::read(&text, file)?;
+            workspace.tell(&machine.warnings);
+            (None, Some(machine))
+        }
+    })
+}
+
+/// `--ranks`: how many ranks the machine of an algorithm has, of the kind that its file names.
+pub(crate) fn on_ranks(
+    workspace: &mut Workspace,
+    of: &Selection,
+    loaded: &Loaded,
+    options: &mut LowerOptions,
+) -> Outcome {
+    let Some(n) = asked::rank_count(of)? else { return Ok(()) };
+    let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
+    if !compiles_algorithm(loaded, options) {
+        let title =
+            format!("--ranks {n} does not apply to a program: its machine defines the number of ranks");
+        let help = format!(
+            "give a shape, --topology 'ring({n})', or set the parameter that defines the size, -D tp={n}"
+        );
+        return usage(Diagnostic::error("E416", title).help(help));
+    }
+    if of.topology.is_some() {
+        let d = Diagnostic::error("E416", "--ranks and --topology both define the number of ranks");
+        return usage(d.help("remove one of them"));
+    }
+    let text = match loaded.topology(loaded.root.unwrap_or_default()).map(|t| &t.source) {
+        None => Shape::Ring(u32::try_from(n).unwrap_or(u32::MAX)).to_string(),
+        Some(TopologySource::Shape(shape, _)) if shape.parts.len() == 1 && shape.name.node != "hypercube" => {
+            format!("{}({n})", shape.name.node)
+        }
+        Some(TopologySource::Shape(..) | TopologySource::File(..)) => {
+            let title = format!("--ranks {n} does not define the shape of the machine in the file");
+            return usage(Diagnostic::error("E416", title).help("give the shape, --topology 'torus(2, 4)'"));
+        }
+    };
+    let file = workspace.add_text("<--ranks>", &text);
+    options.topology = Some((text, file));
+    Ok(())
+}

@@ -1,0 +1,356 @@
+//! Algorithms by themselves: right on many shapes, proven as schedules on small ones, as expensive as documented.
+//!
+//! Owns the shapes of a check. Rounds come first: a mistake is then told in the author's own terms, and the schedules are of
+//! rounds that are right.
+
+use super::grid::{self, Setting};
+use crate::arguments::defines;
+use crate::asked::{self, Asked};
+use crate::failure::Outcome;
+use crate::options::Source;
+use crate::report::AlgorithmReport;
+use crate::workspace::Workspace;
+use kbc_checker::{CheckOptions, check as prove};
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use kbc_frontend::claims::claims;
+use kbc_ir::types::{CutRule, DType, ReduceOp};
+use kbc_passes::alone::Alone;
+use kbc_rounds::claim::{Claim, compare};
+use kbc_rounds::eval::unknown;
+use kbc_rounds::rounds::coordinates;
+use kbc_rounds::{AlgId, Call, Library, Limits, Verifier, cost};
+use std::collections::BTreeSet;
+
+/// Ranks up to which schedules are built and proven.
+const SCHEDULED: u64 = 8;
+
+/// Ranks up to which that is done with other arguments and other sizes.
+const SMALL: u64 = 4;
+
+/// Refusals of the way down to a schedule: a limit of kbc, nothing wrong with the algorithm.
+const LIMITS: [&str; 3] = ["E033", "E040", "E332"];
+
+/// The algorithms that `--algorithm` or `--using` asks for.
+pub struct Named {
+    /// All of that name; all there are where none is asked for.
+    pub ids: Vec<AlgId>,
+    /// What was asked for.
+    pub asked: Option<Asked>,
+    /// They stand beside a program that is checked as well.
+    pub beside: bool,
+}
+
+/// The algorithms among `all`, or else of their collectives, that are asked for.
+///
+/// # Errors
+/// E005: there is none of that name; E413, E416 for what asks.
+pub fn asked(
+    workspace: &mut Workspace,
+    library: &Library,
+    root: Option<FileId>,
+    all: Vec<AlgId>,
+    source: &Source,
+) -> Outcome<Named> {
+    let Some(asked) = asked::algorithm(workspace, &source.of)? else {
+        return Ok(Named { ids: all, asked: None, beside: false });
+    };
+    let named = |id: &AlgId| {
+        let d = library.algorithm(*id);
+        d.name.node == asked.name.node || format!("{}.{}", d.coll.node, d.name.node) == asked.name.node
+    };
+    let mut others: Vec<AlgId> = vec![];
+    for coll in all.iter().filter_map(|id| library.collective_of(*id)).collect::<BTreeSet<_>>() {
+        let seen = root.map_or(vec![], |root| library.algorithms_of(root, coll));
+        others.extend(seen.into_iter().filter(|id| !all.contains(id)));
+    }
+    let mut ids: Vec<AlgId> = all.iter().copied().filter(named).collect();
+    if ids.is_empty() {
+        ids = others.iter().copied().filter(named).collect();
+    }
+    if ids.is_empty() {
+        let valid = all.iter().chain(&others).map(|id| library.algorithm_name(*id).node.clone());
+        let valid: Vec<String> = valid.collect();
+        return Err((*unknown("E005", "algorithm", &asked.name.node, asked.name.span, &valid)).into());
+    }
+    Ok(Named { ids, asked: Some(asked), beside: false })
+}
+
+/// Checks algorithms, on so many ranks, or by default on the shapes of [`shapes`]; with the arguments that are
+/// asked for, or with a grid of them. Beside the reports, names of those beside a program that are made for none of the shapes.
+///
+/// # Errors
+/// What is wrong, of all of them; E005, E006 for arguments.
+pub fn check(
+    workspace: &Workspace,
+    library: &Library,
+    named: &Named,
+    ranks: Option<&[i64]>,
+) -> Outcome<(Vec<AlgorithmReport>, Vec<String>)> {
+    let mut unfit = vec![];
+    let mut found = Diagnostics::new();
+    let mut rows = vec![];
+    let mut verifier = Verifier::new(library, Limits::default());
+    for id in &named.ids {
+        let decl = library.algorithm(*id);
+        workspace.progress(&format!("checking {} {}", decl.coll.node, decl.name.node));
+        let settings = match &named.asked {
+            Some(asked) => grid::asked(library, *id, asked),
+            None => grid::usual(decl),
+        };
+        match settings.and_then(|s| one(library, &mut verifier, (*id, &s), ranks)) {
+            Ok(row) => rows.push(row),
+            // A program has it on a shape of its own.
+            Err(d) if named.beside && d.list.iter().all(|d| d.code == "E024") => {
+                unfit.push(decl.name.node.clone());
+            }
+            Err(d) => merge(&mut found, d, &decl.name.node),
+        }
+    }
+    if found.has_errors() { Err(found.into()) } else { Ok((rows, unfit)) }
+}
+
+/// `--ranks ..`, or as it was `-D p=..`: numbers of ranks to check on; the shapes of [`shapes`] by default.
+///
+/// # Errors
+/// E413 for what is no number of ranks; E416 for what means nothing for algorithms.
+pub fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
+    let mut ranks = source.of.ranks.as_ref().map(|t| asked::ranks("--ranks ", t)).transpose()?;
+    for (name, value) in defines(&source.of.define)? {
+        match name.as_str() {
+            "p" if source.of.ranks.is_some() => {
+                return Err(Diagnostic::error("E416", "--ranks and -D p= both define the number of ranks")
+                    .help("remove one of them")
+                    .into());
+            }
+            "p" => ranks = Some(asked::ranks("-D p=", &value)?),
+            other => {
+                return Err(Diagnostic::error(
+                    "E413",
+                    format!("unknown parameter `{other}`: checking algorithms has only the parameter p"),
+                )
+                .note("p is the number of ranks")
+                .help(format!(
+                    "give an argument of an algorithm with its name: --algorithm 'NAME({other}: {value})'"
+                ))
+                .into());
+            }
+        }
+    }
+    if !source.of.set.is_empty() {
+        return Err(
+            Diagnostic::error("E416", "--set does not apply to algorithms, which have no machine").into()
+        );
+    }
+    if let Some(shape) = &source.of.topology {
+        return Err(Diagnostic::error(
+            "E416",
+            format!("--topology {shape} does not apply without a program"),
+        )
+        .help("use --ranks 8")
+        .into());
+    }
+    Ok(ranks)
+}
+
+/// Shapes an algorithm with that many axes is checked on: lines up to 17, grids with sides up to 5 and at most 20 ranks,
+/// boxes up to 4 x 4 x 3 with at most 36; or all with `ranks` ranks.
+pub fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
+    let mut all: Vec<Vec<i64>> = vec![vec![]];
+    for axis in 0..axes {
+        let most = match (ranks, axes, axis) {
+            (Some(p), ..) => p,
+            (None, 1, _) => 17,
+            (None, 2, _) => 5,
+            (None, _, 0 | 1) => 4,
+            (None, ..) => 3,
+        };
+        all = all.into_iter().flat_map(|s| (1..=most).map(move |n| [s.clone(), vec![n]].concat())).collect();
+        // Shapes that are too large already do not grow any more.
+        if let Some(p) = ranks {
+            all.retain(|s| p % s.iter().product::<i64>() == 0);
+        }
+    }
+    let most = [17, 20, 36][axes.clamp(1, 3) - 1];
+    all.retain(|s| {
+        let p = s.iter().product::<i64>();
+        ranks.map_or(p <= most, |r| p == r)
+    });
+    // The smallest shape that fails makes the shortest message.
+    all.sort_by_key(|s| s.iter().product::<i64>());
+    all
+}
+
+/// One or two ranks are the least that fail, but hardly anything travels there: the same fault on three or four ranks,
+/// where it shows as well.
+fn telling(library: &Library, call: &Call, least: Diagnostics, given: bool) -> Diagnostics {
+    let &[p @ 1..=2] = call.sizes.as_slice() else { return at(least, &call.sizes) };
+    let code = least.list.first().map(|d| d.code).filter(|c| !given && c.starts_with("E1"));
+    for more in [3, 4] {
+        let root = call.root.as_ref().map(|_| vec![0]);
+        let call = Call { sizes: vec![more], root, ..call.clone() };
+        let mut verifier = Verifier::new(library, Limits::default());
+        if let (Some(code), Err(d)) = (code, verifier.verify(&call))
+            && d.list.first().is_some_and(|d| d.code == code)
+        {
+            let mut d = at(verifier.advised(d), &call.sizes);
+            for e in &mut d.list {
+                e.notes.push(format!("the smallest number of ranks on which it is wrong is {p}"));
+            }
+            return d;
+        }
+    }
+    at(least, &call.sizes)
+}
+
+/// Adds what was found in an algorithm; what was found in one it uses is told once.
+fn merge(found: &mut Diagnostics, more: Diagnostics, name: &str) {
+    for d in more.list {
+        let same = |o: &&mut Diagnostic| o.code == d.code && o.span() == d.span();
+        match found.list.iter_mut().find(same) {
+            Some(first) => first.notes.push(format!("`{name}` is wrong because of this error")),
+            None => found.list.push(d),
+        }
+    }
+}
+
+fn one(
+    library: &Library,
+    verifier: &mut Verifier<'_>,
+    (id, settings): (AlgId, &[Setting]),
+    ranks: Option<&[i64]>,
+) -> Result<AlgorithmReport, Diagnostics> {
+    let decl = library.algorithm(id);
+    let claims: Vec<Claim> = claims(decl)?;
+    let mut row = AlgorithmReport {
+        collective: decl.coll.node.clone(),
+        algorithm: decl.name.node.clone(),
+        shapes: 0,
+        largest: 0,
+        variants: settings.iter().filter(|s| s.documented).count() as u64,
+        schedules: 0,
+        costs: claims.iter().map(|c| format!("{} {}", c.figure.word(), c.text)).collect(),
+        tried: vec![],
+        elements: vec![],
+    };
+    let mut sizes_of: BTreeSet<usize> = BTreeSet::new();
+    let (mut illegal, mut legal) = (None, vec![false; settings.len()]);
+    // Why a schedule of it could not be made, where that was tried.
+    let mut refused = None;
+    let all = match ranks {
+        Some(list) => list.iter().flat_map(|p| shapes(decl.axes.len(), Some(*p))).collect(),
+        None => shapes(decl.axes.len(), None),
+    };
+    for sizes in all {
+        let p: i64 = sizes.iter().product();
+        for c in 0..if decl.root.is_some() { p } else { 1 } {
+            let root = decl.root.is_some().then(|| coordinates(&sizes, c));
+            let mut right = false;
+            for (number, setting) in settings.iter().enumerate() {
+                let call =
+                    Call { alg: id, sizes: sizes.clone(), root: root.clone(), args: setting.args.clone() };
+                let rounds = match verifier.verify(&call) {
+                    Ok(rounds) => rounds,
+                    // A condition that is false makes the shape illegal, not the algorithm wrong.
+                    Err(d) if d.list.iter().all(|d| d.code == "E024") => {
+                        illegal = Some(d);
+                        continue;
+                    }
+                    Err(d) => {
+                        let d = telling(library, &call, verifier.advised(d), ranks.is_some());
+                        return Err(setting.named(d));
+                    }
+                };
+                compare(library, &call, &claims, &cost(&rounds))
+                    .map_err(|d| setting.named(at((*d).into(), &sizes)))?;
+                (right, legal[number]) = (true, true);
+                // Roots at both ends stand for the others: texts count from the root or from an end.
+                if c != 0 && c != p - 1 {
+                    continue;
+                }
+                for n in elements(p as u64, number == 0) {
+                    match schedule(library, &call, setting, n).map_err(|d| setting.named(at(d, &sizes)))? {
+                        Proof::Proven => {
+                            row.schedules += 1;
+                            sizes_of.insert(if n == 1 { 0 } else { 1 + usize::from(n != 2 * p as u64) });
+                        }
+                        Proof::Refused(why) => refused = refused.or(Some(setting.named(at(why, &sizes)))),
+                        Proof::NotExpressible => {}
+                    }
+                }
+            }
+            if right {
+                row.shapes += 1;
+                row.largest = row.largest.max(p as u64);
+            }
+        }
+    }
+    row.elements = sizes_of.into_iter().map(|i| ["1", "2p", "2p + 1"][i].to_owned()).collect();
+    row.tried = grid::tried(settings, &legal);
+    match (illegal, refused) {
+        (Some(d), _) if row.shapes == 0 => Err(d),
+        // Its rounds are right, but nothing that could run was proven.
+        (_, Some(d)) if row.schedules == 0 => Err(d),
+        _ => Ok(row),
+    }
+}
+
+/// Whether a schedule of a call was proven.
+enum Proof {
+    /// It was built and proven.
+    Proven,
+    /// A limit of kbc, with the reason.
+    Refused(Diagnostics),
+    /// A `using` cannot say the arguments.
+    NotExpressible,
+}
+
+/// Elements of the vectors for which schedules are built and proven: with the first arguments two for each rank on small shapes, on
+/// smaller ones also fewer than there are ranks, and numbers that no number of ranks divides.
+fn elements(p: u64, first: bool) -> Vec<u64> {
+    match p {
+        p if p <= SMALL && first => vec![2 * p, 1, 2 * p + 1],
+        p if p <= SCHEDULED && first || p <= SMALL => vec![2 * p],
+        _ => vec![],
+    }
+}
+
+/// Builds and proves the schedule of a call.
+///
+/// # Errors
+/// What the passes or the checker find, but for limits of kbc.
+fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result<Proof, Diagnostics> {
+    let Some(args) = setting.schedule_args() else { return Ok(Proof::NotExpressible) };
+    let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
+    let p: u64 = sizes.iter().product();
+    let alone = Alone {
+        lib: library,
+        alg: call.alg,
+        args: &args,
+        sizes: &sizes,
+        root: call.root.as_ref().map(|c| kbc_rounds::rounds::linear(&call.sizes, c) as u64),
+        n,
+        unit: p,
+        rule: CutRule::Even,
+        dtype: DType::I32,
+        red: ReduceOp::Sum,
+    };
+    let module = match alone.synchronized() {
+        Ok(m) => m,
+        Err(d) if d.list.iter().all(|d| LIMITS.contains(&d.code)) => return Ok(Proof::Refused(d)),
+        Err(d) => return Err(d),
+    };
+    let schedule =
+        module.schedule().ok_or_else(|| Diagnostic::error("E991", "the pipeline made no schedule"))?;
+    let verdict = prove(schedule, &CheckOptions::default());
+    if verdict.ok() { Ok(Proof::Proven) } else { Err(verdict.errors) }
+}
+
+/// Adds the shape to messages.
+pub(crate) fn at(mut d: Diagnostics, sizes: &[i64]) -> Diagnostics {
+    let shape: Vec<String> = sizes.iter().map(i64::to_string).collect();
+    for e in &mut d.list {
+        let ranks = if shape == ["1"] { "rank" } else { "ranks" };
+        e.notes.push(format!("on {} {ranks}", shape.join(" x ")));
+    }
+    d
+}

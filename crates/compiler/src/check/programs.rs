@@ -1,0 +1,98 @@
+//! Programs of a file that nothing compiles: those that only a call makes whole, and those beside the one that is compiled.
+//!
+//! Each is called with small sizes, and the schedule of that call is proven. Which calls are tried is the front end's.
+
+use crate::arguments;
+use crate::build::Origin;
+use crate::failure::Outcome;
+use crate::options::Source;
+use crate::report::ProgramReport;
+use crate::simulated::Simulated;
+use crate::workspace::Workspace;
+use kbc_checker::{CheckOptions, check as prove};
+use kbc_diag::{Diagnostics, FileId, Span};
+use kbc_frontend::load::Loaded;
+use kbc_frontend::lower::{LowerOptions, Lowered, Tried, instances, programs, variables};
+use kbc_passes::PassCx;
+use kbc_passes::pipeline::Pipeline;
+use kbc_rounds::eval::unknown;
+
+/// Checks the programs of a file, but for those in `done`.
+///
+/// # Errors
+/// What is wrong with a program whatever its call, or with every call that was tried.
+pub fn check(
+    workspace: &mut Workspace,
+    loaded: &Loaded,
+    source: &Source,
+    done: &[String],
+) -> Outcome<Vec<ProgramReport>> {
+    let root = loaded.root.unwrap_or_default();
+    let (topology, machine) = arguments::topology(workspace, &source.of)?;
+    let options = LowerOptions {
+        set: arguments::settings(workspace, &source.of.set)?,
+        defines: arguments::defines(&source.of.define)?,
+        topology,
+        machine,
+        ..LowerOptions::default()
+    };
+    let only = source.of.program.as_ref();
+    let names: Vec<String> = programs(loaded, root)
+        .into_iter()
+        .filter(|n| !done.contains(n) && only.is_none_or(|o| o == n))
+        .collect();
+    let mut out = vec![];
+    let mut found = Diagnostics::new();
+    for name in names {
+        workspace.progress(&format!("checking program {name}"));
+        let mut judge = |lowered: Lowered| judge(loaded, lowered);
+        match instances(loaded, &options, &name, &mut judge) {
+            Ok(Tried::Called(with)) => out.push(ProgramReport { program: name, with, not_checked: None }),
+            Ok(Tried::Not(why)) => {
+                out.push(ProgramReport { program: name, with: vec![], not_checked: Some(why) });
+            }
+            Err(d) => found.extend(d),
+        }
+    }
+    if found.has_errors() { Err(found.finish().into()) } else { Ok(out) }
+}
+
+/// Every name that `-D` gives is a parameter, or a size of some program.
+///
+/// # Errors
+/// E420: one that is neither.
+pub fn known(loaded: &Loaded, source: &Source) -> Outcome {
+    let root = loaded.root.unwrap_or_default();
+    let mut valid: Vec<String> = loaded.params(root).map(|p| p.name.node.clone()).collect();
+    valid.extend(programs(loaded, root).iter().flat_map(|p| variables(loaded, p)));
+    for (name, value) in arguments::defines(&source.of.define)? {
+        if !valid.contains(&name) {
+            let mut d = *unknown("E420", "parameter", &name, Span::NONE, &valid);
+            d.labels.clear();
+            d.title = format!("-D {name}={value}: no program has a parameter or a size `{name}`");
+            return Err(d.into());
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with one call.
+fn judge(loaded: &Loaded, lowered: Lowered) -> Result<(), Diagnostics> {
+    let Lowered { mut module, topology, .. } = lowered;
+    let time = Simulated { topology: &topology };
+    let cx = PassCx::new(&loaded.library, Some(&topology)).with_time(&time);
+    let passes = if topology.settings().queues().is_some() { "queues" } else { "default" };
+    Pipeline::parse(passes, FileId::default())?.run(&mut module, &cx, &mut [])?;
+    let Some(schedule) = module.schedule() else { return Ok(()) };
+    let verdict = prove(schedule, &CheckOptions::default());
+    if verdict.ok() { Ok(()) } else { Err(verdict.errors) }
+}
+
+/// The programs that take part in one that was built: it, and those it calls.
+pub fn taken(name: &str, origin: &Origin, called: impl Iterator<Item = String>) -> Vec<String> {
+    let root = origin.loaded.root.unwrap_or_default();
+    let all = programs(&origin.loaded, root);
+    let mut out = vec![name.to_owned()];
+    out.extend(called.filter(|c| all.contains(c)));
+    out
+}

@@ -1,0 +1,97 @@
+//! `kbc explain bound`: the rows of every collective's lower bound and the partition behind it.
+//!
+//! Owns the words. The partition is evaluated again from the links when it is printed.
+
+use crate::bounds::{Collective, Nobody, timed};
+use crate::build::Built;
+use crate::failure::Outcome;
+use crate::report::human::{bytes, count, time};
+use kbc_machine::bounds::{CollKind, evaluate};
+use kbc_machine::topology::{Dimension, Quantity, Topology};
+use kbc_time::TimeOptions;
+
+/// Ranks up to which every part is listed.
+const LISTED: usize = 64;
+
+/// Bounds of a program's collectives on its machine, and of the whole.
+///
+/// # Errors
+/// Of the engine; E990.
+pub fn of(built: &Built) -> Outcome<String> {
+    let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
+    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut Nobody)?;
+    let mut out = String::new();
+    for c in &lower.collectives {
+        out += &collective(&built.topology, c);
+    }
+    out += &format!(
+        "{}: bound {}, time {}; {}\n",
+        schedule.name,
+        time(lower.ns),
+        time(timing.ns),
+        lower.bottleneck
+    );
+    Ok(out)
+}
+
+/// A rate, to be read.
+fn rate(per_second: f64) -> String {
+    // To twelve digits: sums of rates are not shown with their rounding.
+    let amount = format!("{per_second:.11e}").parse().unwrap_or(per_second);
+    Quantity { amount, dimension: Dimension::BytesPerSecond }.to_string()
+}
+
+fn collective(topology: &Topology, c: &Collective) -> String {
+    let (b, p) = (&c.bound, c.problem.group.len());
+    let mut out = format!(
+        "{} of {} on {}: bound {}; {}\n",
+        c.name,
+        bytes(c.problem.bytes),
+        count(p as u64, "rank"),
+        time(b.ns),
+        b.bottleneck
+    );
+    let mut row =
+        |name: &str, ns: f64, words: &str| out += &format!("  {name:<10} {:>12}  {words}\n", time(ns));
+    if b.partition.is_empty() {
+        row("nothing", 0.0, "there is no data to move");
+        return out;
+    }
+    let endpoint = topology.settings().endpoint_ns();
+    let start = if endpoint > 0.0 && b.hops > 0 { " and an endpoint" } else { "" };
+    row("latency", b.latency_ns, &format!("{}{start}", count(u64::from(b.hops), "hop")));
+    if b.reduction_ns > 0.0 {
+        row("reduction", b.reduction_ns, "on every device");
+    }
+    if b.bandwidth_ns == 0.0 && b.slack_ns == 0.0 && c.problem.bytes > 0 {
+        row("bandwidth", 0.0, "no link between the ranks limits it");
+        return out;
+    }
+    row("bandwidth", b.bandwidth_ns, &format!("{}; {}", b.bandwidth_bottleneck, b.method.words()));
+    if b.slack_ns > 0.0 {
+        let less = format!("-{}", time(b.slack_ns));
+        out += &format!("  {:<10} {less:>12}  of this: the part that rounding down may remove\n", "");
+    }
+    let k = b.partition.len();
+    let Some((leaving, ns)) = evaluate(topology, &c.problem, &b.partition) else { return out };
+    let formula = match (c.problem.kind, k) {
+        (CollKind::AllReduce, 2) => {
+            "the larger of n / the smallest and 2 (k - 1) n / the sum of the bandwidths out of the parts"
+                .to_owned()
+        }
+        (CollKind::AllReduce, _) => {
+            format!("2 (k - 1) n / the sum of the bandwidths out of the parts, k = {k}")
+        }
+        _ => "data that must leave the first part / bandwidth out of it".to_owned(),
+    };
+    out += &format!("  partition into {}: {} = {formula}\n", count(k as u64, "part"), time(ns));
+    if p > LISTED {
+        return out;
+    }
+    for (part, leaving) in b.partition.iter().zip(leaving) {
+        let names: Vec<String> = part.iter().map(|&d| topology.name(d)).collect();
+        out += &format!("    {:>12} leave {{{}}}\n", rate(leaving), names.join(", "));
+    }
+    out
+}

@@ -1,0 +1,4 @@
+//! Signals: how many notifies, waits, fences and credits algorithms and schedules have.
+
+pub mod algorithms;
+pub mod schedule;

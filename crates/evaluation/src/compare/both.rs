@@ -1,0 +1,47 @@
+//! Both sides of a comparison at one size.
+
+use crate::sweep::Facts;
+use serde::Serialize;
+
+/// What differs by less than this share is the same.
+pub(super) const SAME: f64 = 1e-9;
+
+/// The two at a size.
+#[derive(Serialize)]
+pub(super) struct Both {
+    pub(super) value: Option<u64>,
+    pub(super) bytes: Option<u64>,
+    pub(super) a: Side,
+    pub(super) b: Side,
+}
+
+/// One of the two.
+#[derive(Serialize)]
+pub(super) struct Side {
+    pub(super) status: &'static str,
+    pub(super) why: Option<String>,
+    pub(super) algorithm: Option<String>,
+    pub(super) time_ns: Option<f64>,
+    pub(super) bound_ns: Option<f64>,
+    pub(super) limited_by: Option<String>,
+}
+
+/// Time of A over that of B.
+pub(super) fn ratio(r: &Both) -> Option<f64> {
+    let (a, b) = (r.a.time_ns?, r.b.time_ns?);
+    (a > 0.0 && b > 0.0).then(|| a / b)
+}
+
+impl Side {
+    /// The facts of a row.
+    pub(super) fn of(f: &Facts) -> Side {
+        Side {
+            status: f.status.name(),
+            why: f.why.clone(),
+            algorithm: f.algorithm.clone(),
+            time_ns: f.time_ns.filter(|_| f.status.holds()),
+            bound_ns: f.bound_ns,
+            limited_by: f.limited_by.clone(),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The cache of sweep rows: entries that are found by what a row was made from.
+//!
+//! There are two kinds of entries.
+//!
+//! * An *answer* holds a row's facts. Its key is a digest of everything that determines them:
+//!   canonical `.kir`, typed program, machine and data files, and the executable of kbc.
+//! * A *question* holds the digest of every file that was read for a request, and the key of the
+//!   answer. It leads to the answer without compiling.
+//!
+//! The caller keeps the entries ([`Entries`]). If it cannot, nothing is cached and there is no error.
+//!
+//! The first line of an entry has its key and a digest of key and content. If the content does not
+//! match, the entry is not used: its row is computed again, and the run prints a warning (E592).
+
+use super::grid::{Point, Program};
+use super::row::Facts;
+use kbc_compiler::analyse;
+use kbc_compiler::measure::Ready;
+use kbc_diag::Diagnostic;
+use kbc_ir::text::{PrintOptions, print};
+use kbc_ir::{Body, Module};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+/// Version of the format of entries, which is a part of every key.
+const FORM: &str = "kbc sweep cache 2";
+
+/// Returns a digest in hexadecimal.
+pub fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// Keeps entries by their keys, and reads the files that rows were made from.
+pub trait Entries: Send + Sync {
+    /// Returns an entry as it was kept; `None` if there is none.
+    fn load(&self, key: &str) -> Option<Vec<u8>>;
+
+    /// Keeps an entry, all of it or nothing. One that cannot be kept is computed again another time.
+    fn keep(&self, key: &str, entry: &[u8]);
+
+    /// Returns the content of a file; `None` if it cannot be read.
+    fn file(&self, path: &str) -> Option<Vec<u8>>;
+
+    /// Names an entry in messages.
+    fn name(&self, key: &str) -> String;
+
+    /// Names all entries together in messages.
+    fn place(&self) -> String;
+}
+
+/// Cached rows.
+pub struct Cache {
+    entries: Box<dyn Entries>,
+    /// Digest of the executable.
+    kbc: String,
+    /// Digests of the files that were read in this run.
+    files: Mutex<BTreeMap<String, Option<String>>>,
+    /// Keys of damaged entries.
+    damaged: Mutex<BTreeSet<String>>,
+}
+
+/// The content of a question.
+#[derive(Serialize, Deserialize)]
+struct Question {
+    /// Files that were read for it, with their digests.
+    files: Vec<(String, String)>,
+    /// The key of the answer.
+    answer: String,
+}
+
+/// A key under construction from words. Different lists of words give different keys.
+struct Key(blake3::Hasher);
+
+impl Key {
+    /// Creates a key for this format of entries and this kbc.
+    fn new(kbc: &str) -> Key {
+        let mut key = Key(blake3::Hasher::new());
+        key.word(FORM);
+        key.word(kbc);
+        key
+    }
+
+    fn word(&mut self, w: &str) {
+        self.0.update(&(w.len() as u64).to_le_bytes());
+        self.0.update(w.as_bytes());
+    }
+
+    fn hex(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
+}
+
+/// Returns the first line of an entry.
+fn head(key: &str, content: &[u8]) -> String {
+    let mut sum = Key(blake3::Hasher::new());
+    sum.word(FORM);
+    sum.word(key);
+    sum.0.update(content);
+    format!("{FORM} {key} {}\n", sum.hex())
+}
+
+/// Returns the content of the entry with a key, if its first line matches key and content.
+fn content<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
+    let end = bytes.iter().position(|b| *b == b'\n')? + 1;
+    let (first, content) = bytes.split_at(end);
+    (first == head(key, content).as_bytes()).then_some(content)
+}
+
+impl Cache {
+    /// Creates a cache over entries. Rows of another `executable` are not found: it may compute
+    /// something else.
+    pub fn new(entries: Box<dyn Entries>, executable: &[u8]) -> Cache {
+        Cache { entries, kbc: digest(executable), files: Mutex::default(), damaged: Mutex::default() }
+    }
+
+    fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let bytes = self.entries.load(key)?;
+        let found = content(key, &bytes).and_then(|c| serde_json::from_slice(c).ok());
+        if found.is_none() {
+            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+        }
+        found
+    }
+
+    fn keep<T: Serialize>(&self, key: &str, value: &T) {
+        let Ok(text) = serde_json::to_vec(value) else { return };
+        self.entries.keep(key, &[head(key, &text).as_bytes(), &text].concat());
+    }
+
+    /// Returns a warning about the damaged entries found since the last call.
+    pub fn damaged(&self) -> Option<Diagnostic> {
+        let keys = std::mem::take(&mut *self.damaged.lock().unwrap_or_else(PoisonError::into_inner));
+        let first = self.entries.name(keys.first()?);
+        let (n, were) = (keys.len(), if keys.len() == 1 { "entry was" } else { "entries were" });
+        let title = format!("{n} {were} damaged in the cache {}", self.entries.place());
+        Some(
+            Diagnostic::warning("E592", title)
+                .note(format!("the first one: {first}"))
+                .note("kbc computed these rows again and rewrote the entries"),
+        )
+    }
+
+    /// Returns the key of a row's request. `sweep` is the path of the sweep file, to which other
+    /// paths are relative.
+    pub fn question(&self, sweep: &str, point: &Point) -> String {
+        let mut key = Key::new(&self.kbc);
+        let mut word = |w: &str| key.word(w);
+        word(sweep);
+        match &point.program {
+            Program::File(f) => ["file", f].map(&mut word),
+            Program::Text(t) => ["text", t].map(&mut word),
+            Program::Ccl(f) => ["ccl", f].map(&mut word),
+        };
+        for option in [&point.named, &point.topology] {
+            word(option.as_ref().map_or("none", |_| "some"));
+            word(option.as_deref().unwrap_or(""));
+        }
+        for list in [&point.set, &point.define, &point.using] {
+            word(&list.len().to_string());
+            list.iter().for_each(|w| word(w));
+        }
+        key.hex()
+    }
+
+    fn of_file(&self, path: &str) -> Option<String> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = files.entry(path.to_owned());
+        known.or_insert_with(|| self.entries.file(path).map(|b| digest(&b))).clone()
+    }
+
+    /// Returns the facts for a question, if every file that was read for it is unchanged.
+    pub fn known(&self, question: &str) -> Option<Facts> {
+        let q: Question = self.load(question)?;
+        let same = q.files.iter().all(|(path, digest)| self.of_file(path).as_ref() == Some(digest));
+        if same { self.load(&q.answer) } else { None }
+    }
+
+    /// Returns the facts for an answer's key.
+    pub fn answered(&self, answer: &str) -> Option<Facts> {
+        self.load(answer)
+    }
+
+    /// Returns the key of a row's answer. A program's text is covered by its typed program; machine
+    /// and data files count with their contents.
+    pub fn answer(&self, files: &BTreeMap<String, String>, ready: &Ready) -> String {
+        let mut key = Key::new(&self.kbc);
+        let mut word = |w: &str| key.word(w);
+        let options = PrintOptions::default();
+        word(&print(ready.module(), &options));
+        if let Ready::Program(built) = ready {
+            let typed = Body::Graph(built.typed.clone());
+            word(&print(&Module { body: typed, ..built.module.clone() }, &options));
+            if let Some(local) = &built.local {
+                word(&print(&Module { body: Body::Local(local.clone()), ..built.module.clone() }, &options));
+            }
+            word(&format!("{:?}", built.placements));
+            // The schedule does not show whether its algorithm was named or selected, but the row
+            // does.
+            word(&format!("{:?}", analyse::asked(built)));
+        }
+        word(&ready.topology().to_string());
+        for (path, digest) in files {
+            if !path.ends_with(".kb") && !path.ends_with(".kir") {
+                word(digest);
+            }
+        }
+        key.hex()
+    }
+
+    /// Stores the facts of a row under the key of the answer, and that key under the question.
+    pub fn put(&self, files: &BTreeMap<String, String>, question: &str, answer: &str, facts: &Facts) {
+        self.keep(answer, facts);
+        self.link(files, question, answer);
+    }
+
+    /// Stores a question that leads to an existing answer.
+    pub fn link(&self, files: &BTreeMap<String, String>, question: &str, answer: &str) {
+        self.keep(
+            question,
+            &Question { files: files.clone().into_iter().collect(), answer: answer.to_owned() },
+        );
+    }
+}

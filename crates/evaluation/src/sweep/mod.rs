@@ -1,0 +1,23 @@
+//! Sweeps: grids of runs that a file describes (docs/sweep.md).
+//!
+//! * [`spec`] owns the format of the file, and [`grid`] its rows.
+//! * [`row`] owns the facts of a row, [`cache`] their storage, and [`run`] the parallel execution
+//!   of rows.
+//! * [`table`] owns the text forms of rows, [`figures`] the charts, and [`merge`] the merging of
+//!   shards.
+//! * [`load`] reads a sweep file with all that it names.
+
+pub mod cache;
+pub mod figures;
+pub mod grid;
+pub mod listening;
+pub mod load;
+pub mod merge;
+pub mod row;
+pub mod run;
+pub mod spec;
+pub mod table;
+
+pub use grid::{Grid, Point};
+pub use row::{Facts, Status};
+pub use spec::Spec;

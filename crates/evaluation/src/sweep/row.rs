@@ -1,0 +1,265 @@
+//! Facts of a sweep's row: the results of running its program, one per column.
+//!
+//! This module owns the facts and takes them from a report. [`kbc_compiler::measure`] and
+//! [`kbc_compiler::analyse`] execute and time the program.
+
+use super::grid::{Point, Program};
+use crate::ccl::{CclOptions, prepare};
+use kbc_compiler::analyse;
+use kbc_compiler::failure::Outcome;
+use kbc_compiler::measure::{Ready, Trusted};
+use kbc_compiler::options::{Selection, Source};
+use kbc_compiler::perturb;
+use kbc_compiler::workspace::{Workspace, plain};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Whether the numbers of a row are trustworthy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Proven, and every element on every rank is right.
+    Right,
+    /// Proven, but not compared: the data is too large to execute, or it is a schedule without a
+    /// program.
+    Proven,
+    /// Elements differ.
+    Wrong,
+    /// kbc does not compile it.
+    Refused,
+}
+
+impl Status {
+    /// Returns its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Right => "right",
+            Status::Proven => "proven",
+            Status::Wrong => "wrong",
+            Status::Refused => "refused",
+        }
+    }
+
+    /// Checks whether the time of such a row is valid.
+    pub fn holds(self) -> bool {
+        matches!(self, Status::Right | Status::Proven)
+    }
+}
+
+/// The facts of a row. Times are in ns, rates in GB/s, sizes in bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// Whether the numbers are trustworthy.
+    pub status: Status,
+    /// Code and title of the reason, if the row is wrong or refused.
+    pub why: Option<String>,
+    /// Number of elements compared on all ranks.
+    pub checked: u64,
+    /// Number of elements that differ.
+    pub mismatches: u64,
+    /// Simulated time of one call.
+    pub time_ns: Option<f64>,
+    /// Its lower bound.
+    pub bound_ns: Option<f64>,
+    /// 100 * bound / time.
+    pub percent: Option<f64>,
+    /// The row that gives the bound.
+    pub bottleneck: Option<String>,
+    /// The largest cause in the critical path: `latency`, `bytes`, `work`, ..
+    pub limited_by: Option<String>,
+    /// Percentage of the time that this cause takes.
+    pub limited_percent: Option<f64>,
+    /// Collectives, joined by ` + `.
+    pub operation: Option<String>,
+    /// Their algorithms, joined in the same way.
+    pub algorithm: Option<String>,
+    /// Whether kbc chose one of the algorithms.
+    pub selected: bool,
+    /// Number of ranks of the mesh.
+    pub ranks: u64,
+    /// S of the bandwidth conventions, if there is exactly one collective.
+    pub bytes: Option<u64>,
+    /// algbw, if there is exactly one collective.
+    pub algbw_gbs: Option<f64>,
+    /// busbw, if there is exactly one collective.
+    pub busbw_gbs: Option<f64>,
+    /// Time of the critical path spent on preloading operands.
+    pub preload_ns: Option<f64>,
+    /// Messages of one call.
+    pub messages: Option<u64>,
+    /// Number of links in use.
+    pub links_used: Option<u64>,
+    /// Median over the runs on perturbed machines, if the machine asks for them.
+    pub perturbed_median_ns: Option<f64>,
+    /// 95th percentile over these runs.
+    pub perturbed_p95_ns: Option<f64>,
+    /// The machine.
+    pub machine: Option<String>,
+}
+
+/// Resolves a path relative to a sweep file.
+pub fn beside(sweep: &str, path: &str) -> String {
+    match Path::new(sweep).parent() {
+        Some(dir) => plain(&dir.join(path)).to_string_lossy().into_owned(),
+        None => path.to_owned(),
+    }
+}
+
+/// Returns the machine of a row: a shape, or a file relative to the sweep file.
+fn machine(sweep: &str, point: &Point) -> Option<String> {
+    point.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
+        true => beside(sweep, t),
+        false => t.clone(),
+    })
+}
+
+/// Returns the values of `--using` of a row, without empty ones.
+fn using(point: &Point) -> impl Iterator<Item = &String> {
+    point.using.iter().filter(|u| !u.is_empty())
+}
+
+/// Returns the program of a row as a command takes it. The text of a program becomes a file beside
+/// the sweep file; an entry of a ccl.yaml becomes the program that `kbc bench ccl` runs.
+///
+/// # Errors
+/// Returns the errors of [`prepare`].
+pub fn source(workspace: &mut Workspace, sweep: &str, point: &Point) -> Outcome<Source> {
+    let file = match &point.program {
+        Program::File(path) => beside(sweep, path),
+        Program::Text(text) => {
+            let name = format!("{sweep}.kb");
+            workspace.give(&name, text);
+            name
+        }
+        Program::Ccl(path) => return Ok(prepare(workspace, &bench(sweep, point, path))?.source),
+    };
+    let of = Selection {
+        define: point.define.clone(),
+        topology: machine(sweep, point),
+        set: point.set.clone(),
+        program: point.named.clone(),
+        algorithm: None,
+        ranks: None,
+        using: using(point).cloned().collect(),
+    };
+    Ok(Source { file, of, post: None })
+}
+
+/// Returns the arguments of `kbc bench ccl` for a row of a ccl.yaml.
+fn bench(sweep: &str, point: &Point, ccl: &str) -> CclOptions {
+    CclOptions {
+        topology: machine(sweep, point).unwrap_or_default(),
+        ccl: beside(sweep, ccl),
+        define: point.define.clone(),
+        set: point.set.clone(),
+        using: using(point).map(|u| beside(sweep, u)).collect(),
+    }
+}
+
+/// Returns the command line that is equivalent to a row. The text of a program appears as the file
+/// that stands for it.
+pub fn command(sweep: &str, point: &Point) -> Vec<String> {
+    let (mut out, files) = match &point.program {
+        Program::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
+        Program::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
+        Program::Ccl(path) => {
+            (vec!["bench".to_owned(), "ccl".to_owned(), "--ccl".to_owned(), beside(sweep, path)], true)
+        }
+    };
+    let mut flag = |name: &str, value: String| out.extend([name.to_owned(), value]);
+    point.define.iter().for_each(|d| flag("-D", d.clone()));
+    machine(sweep, point).into_iter().for_each(|t| flag("--topology", t));
+    point.set.iter().for_each(|s| flag("--set", s.clone()));
+    point.named.iter().for_each(|n| flag("--program", n.clone()));
+    using(point).for_each(|u| flag("--using", if files { beside(sweep, u) } else { u.clone() }));
+    out
+}
+
+/// Executes, compares and times a compiled program.
+///
+/// # Errors
+/// Returns the errors of the proof, of the execution and of the timing.
+pub fn facts(workspace: &Workspace, source: &Source, ready: &Ready) -> Outcome<Facts> {
+    let schedule = ready.schedule()?;
+    let Trusted { compare, .. } = ready.trust(workspace)?;
+    let (report, _) = ready.timed(workspace, "run", &source.file)?;
+    let perturbed =
+        ready.perturb().map(|p| perturb::runs(ready.subject()?, ready.topology(), p)).transpose()?;
+    let wrong = compare.as_ref().is_some_and(|c| !analyse::passes(c));
+    let status = match &compare {
+        Some(_) if wrong => Status::Wrong,
+        Some(_) => Status::Right,
+        None => Status::Proven,
+    };
+    let why = wrong.then(|| {
+        let hints = compare.as_ref().map_or(String::new(), |c| c.hints.join("; "));
+        format!("E430 the result differs from the single-device result {hints}").trim_end().to_owned()
+    });
+    let joined = |of: &dyn Fn(&kbc_compiler::report::CollectiveReport) -> String| {
+        let mut all: Vec<String> = report.collectives.iter().map(of).collect();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join(" + "))
+    };
+    let one = match &report.collectives[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    let most = report.totals.iter().max_by(|a, b| a.ns.total_cmp(&b.ns)).filter(|t| t.ns > 0.0);
+    Ok(Facts {
+        status,
+        why,
+        checked: compare.as_ref().map_or(0, |c| c.elements),
+        mismatches: compare.as_ref().map_or(0, |c| c.mismatches),
+        time_ns: report.time_ns.filter(|_| !wrong),
+        bound_ns: report.bound_ns,
+        percent: report.percent.filter(|_| !wrong),
+        bottleneck: report.bottleneck.clone().filter(|_| report.bound_ns.is_some_and(|b| b > 0.0)),
+        limited_by: most.map(|t| t.cause.to_string()),
+        limited_percent: most.map(|t| t.percent),
+        operation: joined(&|c| c.operation.clone()),
+        algorithm: joined(&|c| c.algorithm.clone()),
+        selected: report.collectives.iter().any(|c| !c.asked),
+        ranks: schedule.mesh.ranks(),
+        bytes: one.map(|c| c.bytes),
+        algbw_gbs: one.and_then(|c| c.algbw).filter(|_| !wrong),
+        busbw_gbs: one.and_then(|c| c.busbw).filter(|_| !wrong),
+        preload_ns: report
+            .time_ns
+            .filter(|_| !wrong)
+            .map(|_| report.totals.iter().find(|t| t.cause == "preload").map_or(0.0, |t| t.ns)),
+        messages: report.messages,
+        links_used: report.links_used,
+        perturbed_median_ns: perturbed.as_ref().map(|p| p.median_ns),
+        perturbed_p95_ns: perturbed.as_ref().map(|p| p.p95_ns),
+        machine: report.machine.clone(),
+    })
+}
+
+/// Returns the facts of a row that kbc does not compile.
+pub fn refused(why: String) -> Facts {
+    Facts {
+        status: Status::Refused,
+        why: Some(why),
+        checked: 0,
+        mismatches: 0,
+        time_ns: None,
+        bound_ns: None,
+        percent: None,
+        bottleneck: None,
+        limited_by: None,
+        limited_percent: None,
+        operation: None,
+        algorithm: None,
+        selected: false,
+        ranks: 0,
+        bytes: None,
+        algbw_gbs: None,
+        busbw_gbs: None,
+        preload_ns: None,
+        messages: None,
+        links_used: None,
+        perturbed_median_ns: None,
+        perturbed_p95_ns: None,
+        machine: None,
+    }
+}

@@ -1,0 +1,166 @@
+//! Parallel execution of rows.
+//!
+//! This module owns threads, the order of results, and the diagnostics of rows: each message once,
+//! with the rows to which it applies.
+
+use super::cache::{Cache, digest};
+use super::grid::Point;
+use super::listening::Listening;
+use super::row::{self, Facts};
+use kbc_compiler::failure::{Failure, Outcome};
+use kbc_compiler::measure::ready;
+use kbc_compiler::workspace::Workspace;
+use kbc_diag::Severity;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// A finished row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Index in the grid.
+    pub row: usize,
+    /// Its facts.
+    pub facts: Facts,
+    /// Whether the facts came from the cache.
+    pub cached: bool,
+}
+
+/// The results of some rows.
+pub struct Found {
+    /// Rows in the order of the grid.
+    pub rows: Vec<Row>,
+    /// Messages with the rows to which they apply, in the order of the first such row.
+    pub heard: Vec<(String, Vec<usize>)>,
+}
+
+/// How rows are executed.
+pub struct Within<'a> {
+    /// Number of threads.
+    pub jobs: usize,
+    /// Where finished rows are kept and found again, if anywhere.
+    pub cache: Option<&'a Cache>,
+}
+
+/// Executes rows, and calls `done` for each finished row.
+///
+/// # Errors
+/// Files that cannot be read, other usage errors and internal errors end the sweep. Rows that were
+/// stored in the cache by then remain there.
+pub fn run(
+    workspace: &Workspace,
+    sweep: &str,
+    points: &[&Point],
+    &Within { jobs, cache }: &Within<'_>,
+    done: &mut dyn FnMut(&Row),
+) -> Outcome<Found> {
+    type Said = (Outcome<Row>, usize, Vec<String>);
+    let (send, receive) = mpsc::channel::<Said>();
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        let work = |send: mpsc::Sender<Said>| {
+            while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let listening = Arc::new(Listening::new(workspace.environment.clone(), digest));
+                let mut own = workspace.within(listening.clone());
+                let row = one(&mut own, &listening, sweep, point, cache);
+                if send.send((row, point.row, listening.heard())).is_err() {
+                    return;
+                }
+            }
+        };
+        let threads: Vec<_> = (0..jobs.clamp(1, points.len().max(1)))
+            .map(|_| {
+                let send = send.clone();
+                s.spawn(move || work(send))
+            })
+            .collect();
+        drop(send);
+        let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
+        let mut heard: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        let mut failed: Option<(usize, Failure)> = None;
+        for (row, number, said) in receive {
+            heard.insert(number, said);
+            match row {
+                Ok(row) => {
+                    done(&row);
+                    rows.insert(number, row);
+                }
+                Err(e) => {
+                    stop.store(true, Ordering::Relaxed);
+                    // If several rows fail at the same time, the first one is reported.
+                    if failed.as_ref().is_none_or(|f| number < f.0) {
+                        failed = Some((number, e));
+                    }
+                }
+            }
+        }
+        for t in threads {
+            if let Err(panic) = t.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        if let Some(d) = cache.and_then(Cache::damaged) {
+            workspace.tell(&d.into());
+        }
+        if let Some((_, failure)) = failed {
+            return Err(failure);
+        }
+        let mut words: Vec<(String, Vec<usize>)> = vec![];
+        for (number, said) in heard {
+            for text in said {
+                match words.iter_mut().find(|w| w.0 == text) {
+                    Some(w) => w.1.push(number),
+                    None => words.push((text, vec![number])),
+                }
+            }
+        }
+        Ok(Found { rows: rows.into_values().collect(), heard: words })
+    })
+}
+
+/// Computes one row: takes it from the cache, or compiles it and, unless its schedule is in the
+/// cache, executes it.
+fn one(
+    workspace: &mut Workspace,
+    listening: &Listening,
+    sweep: &str,
+    point: &Point,
+    cache: Option<&Cache>,
+) -> Outcome<Row> {
+    let question = cache.map(|c| (c, c.question(sweep, point)));
+    let cached = |facts| Ok(Row { row: point.row, facts, cached: true });
+    if let Some(facts) = question.as_ref().and_then(|(c, q)| c.known(q)) {
+        return cached(facts);
+    }
+    workspace.environment.apart(&row::command(sweep, point));
+    let found = (|| {
+        let source = row::source(workspace, sweep, point)?;
+        let ready = ready(workspace, &source)?;
+        let answer = question.as_ref().map(|(c, _)| c.answer(&listening.touched(), &ready));
+        let known = question
+            .as_ref()
+            .zip(answer.as_ref())
+            .and_then(|((c, q), a)| c.answered(a).inspect(|_| c.link(&listening.touched(), q, a)));
+        if let Some(facts) = known {
+            return cached(facts);
+        }
+        let facts = row::facts(workspace, &source, &ready)?;
+        if let (Some((c, q)), Some(a)) = (&question, &answer) {
+            c.put(&listening.touched(), q, a, &facts);
+        }
+        Ok(Row { row: point.row, facts, cached: false })
+    })();
+    match found {
+        Err(Failure::Program(d)) => {
+            workspace.tell(&d);
+            let first = d.list.iter().find(|d| d.severity == Severity::Error);
+            let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
+            Ok(Row { row: point.row, facts: row::refused(why), cached: false })
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the evaluation; one binary, a module per subject.
+
+mod cache;

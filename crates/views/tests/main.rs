@@ -1,0 +1,4 @@
+//! Tests of the views of a run; one binary, a module per subject.
+
+mod page;
+mod record;

@@ -1,0 +1,75 @@
+//! The folder of the cache of sweep rows: a file for each entry.
+//!
+//! Entries are written to a temporary file and renamed, so that an interrupted run leaves only
+//! complete ones.
+
+use crate::confine;
+use kbc_evaluation::sweep::cache::{Cache, Entries};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Returns the default folder: `KBC_CACHE`, else `kbc` in the user's cache folder. Returns `None`
+/// without a home folder.
+pub fn folder() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    named("KBC_CACHE")
+        .or_else(|| named("XDG_CACHE_HOME").map(|d| d.join("kbc")))
+        .or_else(|| named("HOME").map(|d| d.join(".cache").join("kbc")))
+}
+
+/// Opens the cache of a folder. Returns `None` if kbc cannot read its own executable, and in a
+/// replay, which writes nothing into folders of the user.
+pub fn open(folder: PathBuf) -> Option<Cache> {
+    if confine::is_on() {
+        return None;
+    }
+    let executable = fs::read(std::env::current_exe().ok()?).ok()?;
+    Some(Cache::new(Box::new(Folder(folder)), &executable))
+}
+
+/// A folder with entries.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        // The key may come from an entry, so it is checked.
+        let (a, b) = key.split_at_checked(2).filter(|_| key.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        Some(self.0.join(a).join(format!("{b}.json")))
+    }
+}
+
+impl Entries for Folder {
+    fn load(&self, key: &str) -> Option<Vec<u8>> {
+        let path = self.path(key)?;
+        // Only regular files are read: a pipe or a device may never end.
+        if !fs::metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        fs::read(path).ok()
+    }
+
+    fn keep(&self, key: &str, entry: &[u8]) {
+        let Some(path) = self.path(key) else { return };
+        let Some(dir) = path.parent() else { return };
+        let _ = fs::create_dir_all(dir)
+            .and_then(|()| {
+                let mut new = tempfile::NamedTempFile::new_in(dir)?;
+                new.write_all(entry)?;
+                new.persist(&path).map_err(|e| e.error)
+            })
+            .map(drop);
+    }
+
+    fn file(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(Path::new(path)).ok()
+    }
+
+    fn name(&self, key: &str) -> String {
+        self.path(key).map_or_else(|| key.to_owned(), |p| p.display().to_string())
+    }
+
+    fn place(&self) -> String {
+        self.0.display().to_string()
+    }
+}

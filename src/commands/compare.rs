@@ -1,0 +1,42 @@
+//! `kbc compare A B`: two algorithms, machines or programs over sizes: who wins where, from where on, and why.
+
+use super::sweep::Rows;
+use crate::cli::{Compare, Picture, ReportFormat};
+use crate::picture;
+use crate::session::{Outcome, Session, say};
+use kbc_compiler::load::refuse;
+use kbc_evaluation::compare::{check, compare, draw, human, rows};
+
+/// Compares and prints.
+///
+/// # Errors
+/// E588: two of different kinds, or nothing to compare them on; of reading and building; E585 for rows that are wrong or
+/// refused on both sides.
+pub fn run(session: &mut Session, args: &Compare) -> Outcome {
+    let sides = args.plain();
+    if sides.are_rows() {
+        let flags =
+            [("--out", args.out.is_some()), ("--cache", args.cache.is_some()), ("--no-cache", args.no_cache)];
+        refuse(&flags, "two files of rows")?;
+        let found = rows::compare(session, &sides)?;
+        match args.report {
+            ReportFormat::Human => session.result(&rows::human(&found)),
+            ReportFormat::Json => session.json(&found)?,
+        }
+        return Ok(());
+    }
+    check(&sides)?;
+    let picture = args.out.as_ref().map(|out| Picture { out: out.clone(), theme: args.theme, width: None });
+    picture.as_ref().map_or(Ok(()), picture::check)?;
+    let rows = Rows::new(args.cache.as_deref(), args.no_cache);
+    let mut hear = |text: &str| say(&format!("{text}\n"));
+    let found = compare(session, &sides, &rows.within(None), &mut hear)?;
+    if let Some(picture) = &picture {
+        picture::save(picture, draw(&found, picture.theme.into()))?;
+    }
+    match args.report {
+        ReportFormat::Human => session.result(&human(&found)),
+        ReportFormat::Json => session.json(&found)?,
+    }
+    Ok(())
+}
