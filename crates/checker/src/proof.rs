@@ -232,19 +232,19 @@ impl<'a> Prover<'a> {
                 }
                 self.sides(env, id, r, (src, dst), fresh)
             }
-            SOp::Notify { peer, signal: _, index } => {
+            SOp::Notify { peer, counter: Counter { signal: _, index } } => {
                 if peer.iter().any(new) {
                     self.peer(env, r, own, peer)?;
                 }
                 self.same(env, index, || "a counter".into()).map(drop)
             }
-            SOp::Wait { signal: _, index, value } => {
+            SOp::Wait { counter: Counter { signal: _, index }, value } => {
                 self.same(env, index, || "a counter".into())?;
                 self.same(env, value, || "the value of a wait".into()).map(drop)
             }
-            SOp::Send { src: _, peer: _, queue: _, index: _ }
-            | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
-            | SOp::Room { peer: _, queue: _, index: _ } => Err((0, super::symmetry::QUEUES.into())),
+            SOp::Send { src: _, peer: _, queue: _ }
+            | SOp::Recv { dst: _, peer: _, queue: _ }
+            | SOp::Room { peer: _, queue: _ } => Err((0, super::symmetry::QUEUES.into())),
             SOp::Local(l) => self.local(env, r, l),
             // These operations have no operands, concern this rank alone, or have no effect.
             SOp::FenceRelease
@@ -253,9 +253,9 @@ impl<'a> Prover<'a> {
             | SOp::Record(_)
             | SOp::Await(_)
             | SOp::HostRead(_)
-            | SOp::Mark { point: _, peer: _, window: _, slot: _ } => Ok(()),
+            | SOp::Mark(_) => Ok(()),
             // The host's program is expanded before anything is walked.
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { dst: _, src: _ } | SOp::Drain => Ok(()),
+            SOp::Host(HostCommand::Launch(_)) | SOp::Host(HostCommand::Wait(_)) | SOp::Host(HostCommand::Write { dst: _, src: _ }) | SOp::Host(HostCommand::Drain) => Ok(()),
         }
     }
 

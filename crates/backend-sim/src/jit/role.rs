@@ -15,7 +15,7 @@ use cranelift::codegen::ir::{FuncRef, UserFuncName};
 use cranelift::module::{FuncId, Module};
 use cranelift::prelude::*;
 use kbc_ir::form::Form;
-use kbc_ir::schedule::LocalOp;
+use kbc_ir::schedule::{Counter, Channel, LocalOp};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::code::{COp, CStmt};
 use kbc_ir::walk::{Mem, Program};
@@ -259,31 +259,31 @@ impl Builder<'_, '_, '_> {
                 let (dst, src) = self.e.pair(region, (dst, me), (src, peer));
                 self.transfer((peer, src), (me, dst), true);
             }
-            COp::Send { src, peer, queue, index } => {
+            COp::Send { src, peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let src = self.e.message(region, src, *queue, me);
                 let number = self.e.queue(*queue, index);
                 self.wait_queue(Helper::Room, FULL, peer, number);
                 self.message(Helper::Send, src, *queue, peer, number);
             }
-            COp::Recv { dst, peer, queue, index } => {
+            COp::Recv { dst, peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let dst = self.e.message(region, dst, *queue, me);
                 let number = self.e.queue(*queue, index);
                 self.wait_queue(Helper::Ready, EMPTY, peer, number);
                 self.message(Helper::Recv, dst, *queue, peer, number);
             }
-            COp::Room { peer, queue, index } => {
+            COp::Room { peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let number = self.e.queue(*queue, index);
                 self.wait_queue(Helper::Room, FULL, peer, number);
             }
-            COp::Notify { peer, signal, index } => {
+            COp::Notify { peer, counter: Counter { signal, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let counter = self.e.counter(*signal, index);
                 self.call(Helper::Notify, &[peer, counter]);
             }
-            COp::Wait { signal, index, value } => {
+            COp::Wait { counter: Counter { signal, index }, value } => {
                 let counter = self.e.counter(*signal, index);
                 let value = self.e.expr(value);
                 let s = &self.e.program.schedule.signals[*signal as usize];

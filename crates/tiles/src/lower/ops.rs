@@ -9,7 +9,7 @@ use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::form::Form;
-use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
+use kbc_ir::schedule::{HostCommand, Counter, BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
 use kbc_ir::types::DType;
 
 /// A run of elements in memory.
@@ -65,12 +65,12 @@ impl Lower<'_, '_> {
                 self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
             SOp::Reduce { .. } => unreachable!("a reduction is one of the arrivals"),
-            SOp::Notify { peer, signal, index } => {
+            SOp::Notify { peer, counter: Counter { signal, index } } => {
                 let peer = self.peer(region, peer);
                 let (signals, index) = (self.signals(*signal), self.expr(index));
                 self.build.push(Stmt::Op(Op::Notify { peer, signals, index }));
             }
-            SOp::Wait { signal, .. } if self.schedule.signal(*signal).form != Form::Epoch => {
+            SOp::Wait { counter: Counter { signal, .. }, .. } if self.schedule.signal(*signal).form != Form::Epoch => {
                 return Err(refuse(
                     span,
                     "a counter that is no epoch",
@@ -78,7 +78,7 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Wait { signal, index, value } => {
+            SOp::Wait { counter: Counter { signal, index }, value } => {
                 let (signals, index, value) = (self.signals(*signal), self.expr(index), self.expr(value));
                 self.build.push(Stmt::Op(Op::Wait { signals, index, value }));
             }
@@ -93,7 +93,7 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Mark { .. } => {
+            SOp::Mark(_) => {
                 return Err(
                     refuse(span, "a message without signals", "run the passes up to `synchronize`").into()
                 );
@@ -106,7 +106,7 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
+            SOp::Host(HostCommand::Launch(_)) | SOp::Host(HostCommand::Wait(_)) | SOp::HostRead(_) | SOp::Host(HostCommand::Write { .. }) | SOp::Host(HostCommand::Drain) => {
                 return Err(refuse(span, "an operation of the host", "leave the `host` section away").into());
             }
             SOp::Local(l) => {
