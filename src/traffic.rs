@@ -191,7 +191,8 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                 | Act::Record(_)
                 | Act::Await(_)
                 | Act::HostRead(_)
-                | Act::Mark => {}
+                | Act::Mark(()) => {}
+                Act::Host(host) => match *host {},
             }
         }
     }

@@ -343,7 +343,8 @@ impl<'p> Machine<'p> {
             | Act::FenceRelease
             | Act::FenceAcquire
             | Act::FenceComplete
-            | Act::Mark => {}
+            | Act::Mark(()) => {}
+            Act::Host(host) => match *host {},
         }
         Ok(None)
     }

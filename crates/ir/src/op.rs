@@ -164,6 +164,20 @@ impl Repr for Symbolic {
 /// An operation of a schedule.
 pub type SOp = Op<Symbolic>;
 
+/// Representation of nothing, for a [`Translate`] that only looks at operations.
+impl Repr for () {
+    type Near = ();
+    type Far = ();
+    type Peer = ();
+    type Counter = ();
+    type Value = ();
+    type Queue = ();
+    type Event = ();
+    type Local = ();
+    type Mark = ();
+    type Host = ();
+}
+
 /// `reserve | publish | expect | free PEER : window[slot]`: one of the four points of a message.
 /// `expand` creates marks, and `synchronize` turns them into signals and fences.
 #[derive(Clone, PartialEq, Debug)]
@@ -424,6 +438,18 @@ parts!(
     parts_mut, [&'a mut]
 );
 
+impl<R: Repr> Op<R> {
+    /// Checks whether the operation moves elements between this rank and a peer.
+    pub fn transfers(&self) -> bool {
+        let (mut elements, mut peer) = (false, false);
+        self.parts(&mut |part| {
+            elements |= matches!(part, OpPart::Near(..));
+            peer |= matches!(part, OpPart::Peer(_));
+        });
+        elements && peer
+    }
+}
+
 /// Translation of operations from one representation into another. Parts that depend on each other
 /// are translated together: the length of a slot is that of the other side, and the address of
 /// elements at a peer depends on the peer.
@@ -434,17 +460,20 @@ pub trait Translate<'a, A: Repr, B: Repr> {
     /// Translates destination and source in this rank's memory.
     fn both(&mut self, dst: &'a A::Near, src: &'a A::Near) -> Result<(B::Near, B::Near), Self::Error>;
 
-    /// Translates both sides of a transfer, and the peer between them.
+    /// Translates both sides of a transfer, and the peer. `side` is the use of this rank's side.
     fn transfer(
         &mut self,
+        side: Side,
         near: &'a A::Near,
         peer: &'a A::Peer,
         far: &'a A::Far,
     ) -> Result<(B::Near, B::Peer, B::Far), Self::Error>;
 
-    /// Translates a message of a queue: its place on this rank, the peer and the queue.
+    /// Translates a message of a queue: its place on this rank, the peer and the queue. `side` is
+    /// the use of the place.
     fn message(
         &mut self,
+        side: Side,
         near: &'a A::Near,
         peer: &'a A::Peer,
         queue: &'a A::Queue,
@@ -497,19 +526,19 @@ impl<A: Repr> Op<A> {
                 Op::Reduce { op: *op, dst, src }
             }
             Op::Put { src, peer, dst } => {
-                let (src, peer, dst) = t.transfer(src, peer, dst)?;
+                let (src, peer, dst) = t.transfer(Side::Read, src, peer, dst)?;
                 Op::Put { src, peer, dst }
             }
             Op::Get { dst, peer, src } => {
-                let (dst, peer, src) = t.transfer(dst, peer, src)?;
+                let (dst, peer, src) = t.transfer(Side::Write, dst, peer, src)?;
                 Op::Get { dst, peer, src }
             }
             Op::Send { src, peer, queue } => {
-                let (src, peer, queue) = t.message(src, peer, queue)?;
+                let (src, peer, queue) = t.message(Side::Read, src, peer, queue)?;
                 Op::Send { src, peer, queue }
             }
             Op::Recv { dst, peer, queue } => {
-                let (dst, peer, queue) = t.message(dst, peer, queue)?;
+                let (dst, peer, queue) = t.message(Side::Write, dst, peer, queue)?;
                 Op::Recv { dst, peer, queue }
             }
             Op::Room { peer, queue } => {

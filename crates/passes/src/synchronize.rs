@@ -422,22 +422,33 @@ impl Plan {
                     return vec![SOp::Wait { counter: Counter { signal, index }, value }];
                 }
                 Point::Free => {
-                    return vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), counter: Counter { signal, index } }];
+                    return vec![
+                        SOp::FenceRelease,
+                        SOp::Notify { peer: peer.clone(), counter: Counter { signal, index } },
+                    ];
                 }
                 _ => {}
             }
         }
         match (point, self.credit) {
             (Point::Publish, _) => {
-                vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), counter: Counter { signal: self.arrival, index } }]
+                vec![
+                    SOp::FenceRelease,
+                    SOp::Notify { peer: peer.clone(), counter: Counter { signal: self.arrival, index } },
+                ]
             }
-            (Point::Expect, _) => vec![SOp::Wait { counter: Counter { signal: self.arrival, index }, value }, SOp::FenceAcquire],
+            (Point::Expect, _) => {
+                vec![SOp::Wait { counter: Counter { signal: self.arrival, index }, value }, SOp::FenceAcquire]
+            }
             (Point::Reserve, Some(signal)) => {
                 vec![SOp::Wait { counter: Counter { signal, index: credit(peer) }, value: turn.simplify() }]
             }
             (Point::Free, Some(signal)) => {
                 let me: Vec<Expr> = coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect();
-                vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), counter: Counter { signal, index: credit(&me) } }]
+                vec![
+                    SOp::FenceRelease,
+                    SOp::Notify { peer: peer.clone(), counter: Counter { signal, index: credit(&me) } },
+                ]
             }
             (Point::Reserve | Point::Free, None) => vec![],
         }

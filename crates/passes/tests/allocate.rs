@@ -5,7 +5,7 @@
 use crate::stack;
 
 use kbc_ir::Module;
-use kbc_ir::schedule::{Mark, CALL, SOp, Schedule};
+use kbc_ir::schedule::{CALL, Mark, SOp, Schedule};
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use kbc_passes::allocate::Allocate;

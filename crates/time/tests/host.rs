@@ -11,7 +11,7 @@ use kbc_backend_sim::jit;
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::{FileId, Span};
 use kbc_ir::host::{Host, spelled, writes};
-use kbc_ir::schedule::{HostCommand, BufferId, BufferRole, LocalOp, RegionId, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{BufferId, BufferRole, HostCommand, LocalOp, RegionId, SOp, SStmt, Schedule};
 use kbc_ir::text::{PrintOptions, equivalent, print};
 use kbc_ir::verify::verify;
 use kbc_ir::{Body, Module, Props};
@@ -71,7 +71,9 @@ fn module(s: &Schedule) -> Module {
 fn a_host_that_waits_anywhere_changes_nothing() {
     for (n, name) in names().iter().enumerate() {
         let plain = load(name);
-        let written = |h: &Host| h.body.iter().any(|st| matches!(st, SStmt::Op(SOp::Host(HostCommand::Write { .. }), _)));
+        let written = |h: &Host| {
+            h.body.iter().any(|st| matches!(st, SStmt::Op(SOp::Host(HostCommand::Write { .. }), _)))
+        };
         if plain.host.as_ref().is_some_and(written) {
             // The host of such a schedule is part of its meaning.
             continue;

@@ -15,7 +15,7 @@ use cranelift::codegen::ir::{FuncRef, UserFuncName};
 use cranelift::module::{FuncId, Module};
 use cranelift::prelude::*;
 use kbc_ir::form::Form;
-use kbc_ir::schedule::{Counter, Channel, LocalOp};
+use kbc_ir::schedule::{Channel, Counter, LocalOp, QueueId};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::code::{COp, CStmt};
 use kbc_ir::walk::{Mem, Program};
@@ -286,7 +286,7 @@ impl Builder<'_, '_, '_> {
             COp::Wait { counter: Counter { signal, index }, value } => {
                 let counter = self.e.counter(*signal, index);
                 let value = self.e.expr(value);
-                let s = &self.e.program.schedule.signals[*signal as usize];
+                let s = self.e.program.schedule.signal(*signal);
                 if !s.form.fresh() {
                     return Err(format!("nobody says what @{} holds when it is waited for", s.name));
                 }
@@ -297,7 +297,8 @@ impl Builder<'_, '_, '_> {
             COp::HostRead(b) => self.call(Helper::HostRead, &[Num::int(i64::from(b.0))]),
             COp::Local(l) => self.local(l, number)?,
             // Everything is complete and visible at once, as in the interpreter.
-            COp::FenceRelease | COp::FenceAcquire | COp::FenceComplete | COp::Mark => {}
+            COp::FenceRelease | COp::FenceAcquire | COp::FenceComplete | COp::Mark(()) => {}
+            COp::Host(host) => match *host {},
         }
         Ok(())
     }
@@ -319,8 +320,8 @@ impl Builder<'_, '_, '_> {
     }
 
     /// Moves a message between memory and a queue that lets it pass.
-    fn message(&mut self, helper: Helper, side: Option<Place>, queue: u32, peer: Num, number: Num) {
-        let carries = self.e.program.schedule.queues[queue as usize].dtype;
+    fn message(&mut self, helper: Helper, side: Option<Place>, queue: QueueId, peer: Num, number: Num) {
+        let carries = self.e.program.schedule.queue(queue).dtype;
         let Some(place) = side.filter(|p| self.dtype(p.mem) == carries) else {
             return self.e.refuse_always();
         };

@@ -236,16 +236,23 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
         stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
             (
-                SOp::Notify { peer: _, counter: Counter { signal, index: _ } } | SOp::Wait { counter: Counter { signal, index: _ }, value: _ },
+                SOp::Notify { peer: _, counter: Counter { signal, index: _ } }
+                | SOp::Wait { counter: Counter { signal, index: _ }, value: _ },
                 Kind::Unsignalled(x),
             ) if signal.0 == x => {
                 vec![]
             }
             (SOp::Wait { counter: Counter { signal, index }, value }, Kind::Bit(x)) if signal.0 == x => {
-                vec![SOp::Wait { counter: Counter { signal: *signal, index: index.clone() }, value: value.clone().modulo(2) }]
+                vec![SOp::Wait {
+                    counter: Counter { signal: *signal, index: index.clone() },
+                    value: value.clone().modulo(2),
+                }]
             }
             (SOp::Wait { counter: Counter { signal, index }, value: _ }, Kind::Taken(x)) if signal.0 == x => {
-                vec![SOp::Wait { counter: Counter { signal: *signal, index: index.clone() }, value: Expr::Int(1) }]
+                vec![SOp::Wait {
+                    counter: Counter { signal: *signal, index: index.clone() },
+                    value: Expr::Int(1),
+                }]
             }
             (_, Kind::Ring(x)) => {
                 let mut op = op.clone();

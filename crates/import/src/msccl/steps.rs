@@ -94,10 +94,7 @@ pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
 /// Checks that the places that a step uses exist.
 fn places(algo: &Algo, out: &mut Diagnostics) {
     let (n, k) = (algo.ranks(), algo.chunks);
-    let blocks = matches!(
-        algo.coll,
-        Coll::AllGather | Coll::ReduceScatter | Coll::AllToAll | Coll::Gather | Coll::Scatter
-    );
+    let blocks = algo.coll.kind().is_some_and(|k| k.blocked());
     if blocks && !k.is_multiple_of(n) {
         out.push(
             Diagnostic::error("E383", format!("{k} chunks are not a block for each of {n} ranks"))

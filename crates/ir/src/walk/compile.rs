@@ -479,6 +479,7 @@ impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
 
     fn transfer(
         &mut self,
+        _: Side,
         near: &Ref,
         peer: &Peer,
         far: &Ref,
@@ -488,6 +489,7 @@ impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
 
     fn message(
         &mut self,
+        _: Side,
         near: &Ref,
         peer: &Peer,
         queue: &Channel,

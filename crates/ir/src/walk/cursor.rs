@@ -6,7 +6,7 @@ use crate::cut::Sized;
 use crate::op::Translate;
 use crate::resolved::Resolved;
 use crate::schedule::{
-    BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RegionId, SignalId,
+    BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RegionId, Side, SignalId,
 };
 use crate::types::CutRule;
 use kbc_diag::Span;
@@ -374,6 +374,7 @@ impl<'p> Translate<'p, Compiled, Concrete<'p>> for At<'_, 'p> {
     #[inline]
     fn transfer(
         &mut self,
+        _: Side,
         near: &CRef,
         peer: &Vec<Resolved>,
         far: &CRef,
@@ -386,6 +387,7 @@ impl<'p> Translate<'p, Compiled, Concrete<'p>> for At<'_, 'p> {
     #[inline]
     fn message(
         &mut self,
+        _: Side,
         near: &CRef,
         peer: &Vec<Resolved>,
         queue: &Channel<Resolved>,

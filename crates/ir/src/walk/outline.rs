@@ -11,7 +11,7 @@ use super::range::{Range, range};
 use crate::expr::BinOp;
 use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref};
+use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref, Side};
 use crate::types::CutRule;
 use kbc_diag::Span;
 use std::convert::Infallible;
@@ -561,13 +561,20 @@ impl<'p> Translate<'p, Compiled, Outlined<'p>> for Writer<'_, 'p> {
         self.pair(dst, src).ok_or(Whole)
     }
 
-    fn transfer(&mut self, near: &CRef, peer: &Vec<Resolved>, far: &CRef) -> Result<(Size, Who, ()), Whole> {
+    fn transfer(
+        &mut self,
+        _: Side,
+        near: &CRef,
+        peer: &Vec<Resolved>,
+        far: &CRef,
+    ) -> Result<(Size, Who, ()), Whole> {
         let (near, _) = self.pair(near, far).ok_or(Whole)?;
         Ok((near, self.who(peer).ok_or(Whole)?, ()))
     }
 
     fn message(
         &mut self,
+        _: Side,
         _: &CRef,
         _: &Vec<Resolved>,
         _: &Channel<Resolved>,

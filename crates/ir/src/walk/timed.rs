@@ -12,7 +12,7 @@ use super::outline::{Fixed, Indexed, Ins, Outline, Outlined, Size, Value, Who};
 use super::{Access, Act, Concrete, Fault, Mem};
 use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, LocalOp, RegionId, WindowId};
+use crate::schedule::{BufferId, LocalOp, RegionId, Side, WindowId};
 use crate::types::CutRule;
 use kbc_diag::Span;
 use std::convert::Infallible;
@@ -76,11 +76,23 @@ impl<'p> Translate<'_, Concrete<'p>, Timed<'p>> for Briefly<'_, '_> {
         Ok((self.bytes(dst), self.bytes(src)))
     }
 
-    fn transfer(&mut self, near: &Access, peer: &u64, _: &Access) -> Result<(u64, u64, ()), Infallible> {
+    fn transfer(
+        &mut self,
+        _: Side,
+        near: &Access,
+        peer: &u64,
+        _: &Access,
+    ) -> Result<(u64, u64, ()), Infallible> {
         Ok((self.bytes(near), *peer, ()))
     }
 
-    fn message(&mut self, near: &Access, peer: &u64, queue: &u32) -> Result<(u64, u64, u32), Infallible> {
+    fn message(
+        &mut self,
+        _: Side,
+        near: &Access,
+        peer: &u64,
+        queue: &u32,
+    ) -> Result<(u64, u64, u32), Infallible> {
         Ok((self.bytes(near), *peer, *queue))
     }
 
@@ -390,12 +402,18 @@ impl<'p> Translate<'_, Outlined<'p>, Timed<'p>> for Quick<'_, 'p> {
     }
 
     #[inline]
-    fn transfer(&mut self, near: &Size, peer: &Who, (): &()) -> Result<(u64, u64, ()), Unknown> {
+    fn transfer(&mut self, _: Side, near: &Size, peer: &Who, (): &()) -> Result<(u64, u64, ()), Unknown> {
         Ok((self.size(near)?, self.who(peer)?, ()))
     }
 
     #[inline]
-    fn message(&mut self, _: &Size, _: &Who, queue: &Infallible) -> Result<(u64, u64, u32), Unknown> {
+    fn message(
+        &mut self,
+        _: Side,
+        _: &Size,
+        _: &Who,
+        queue: &Infallible,
+    ) -> Result<(u64, u64, u32), Unknown> {
         match *queue {}
     }
 

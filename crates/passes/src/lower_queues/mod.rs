@@ -204,16 +204,25 @@ fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
     let slot = (Expr::Int(m.ring.saturating_mul(place.depth)) + turn).simplify();
     let slot = Ref::Slot { window: place.window, slot };
     let (arrived, free) = (place.arrived, place.free);
-    let wait_free = SOp::Wait { counter: Counter { signal: free, index: Expr::Int(m.credit) }, value: (m.number.clone() + Expr::Int(1 - place.depth)).simplify() };
+    let wait_free = SOp::Wait {
+        counter: Counter { signal: free, index: Expr::Int(m.credit) },
+        value: (m.number.clone() + Expr::Int(1 - place.depth)).simplify(),
+    };
     match op {
         SOp::Send { src, peer, .. } => vec![
             wait_free,
             SOp::Put { src: src.clone(), peer: peer.clone(), dst: slot },
             SOp::FenceRelease,
-            SOp::Notify { peer: peer.clone(), counter: Counter { signal: arrived, index: Expr::Int(m.ring) } },
+            SOp::Notify {
+                peer: peer.clone(),
+                counter: Counter { signal: arrived, index: Expr::Int(m.ring) },
+            },
         ],
         SOp::Recv { dst, peer, .. } => vec![
-            SOp::Wait { counter: Counter { signal: arrived, index: Expr::Int(m.ring) }, value: (m.number.clone() + Expr::Int(1)).simplify() },
+            SOp::Wait {
+                counter: Counter { signal: arrived, index: Expr::Int(m.ring) },
+                value: (m.number.clone() + Expr::Int(1)).simplify(),
+            },
             SOp::FenceAcquire,
             SOp::Copy { dst: dst.clone(), src: slot },
             SOp::FenceRelease,
