@@ -4,7 +4,7 @@
 
 use super::algorithms::Named;
 use super::compile::{finish, show};
-use super::{algorithms, programs, tile, torch};
+use super::{algorithms, programs, tile};
 use crate::analyse;
 use crate::build::build;
 use crate::cli::{Check, Source};
@@ -22,15 +22,7 @@ use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
-    let torch = args.file.as_deref().is_some_and(torch::is_one);
-    if args.sync && torch {
-        refuse(&[("--sync", true)], "PyTorch programs")?;
-    }
-    if torch {
-        return torch::check(session, args);
-    }
-    no_torch(args)?;
-    refuse(&[("a second file", !args.more.is_empty())], args.file.as_deref().unwrap_or("the library"))?;
+    single(args)?;
     if args.sync {
         return super::sync::run(session, args);
     }
@@ -46,9 +38,6 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         let mut report = Report { schema: SCHEMA, command: "check", ok: true, ..Report::default() };
         report.algorithms = algorithms::check(session, &library, &named, ranks.as_deref())?.0;
         return finish(session, &report, args.report, true);
-    }
-    if super::import::is_one(session, &source.file) {
-        return super::import::check(session, args);
     }
     super::import::no_post(&source)?;
     if source.file.ends_with(".tile") {
@@ -152,14 +141,19 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
 }
 
 /// Refuses what is said of PyTorch programs alone.
-fn no_torch(args: &Check) -> Outcome {
+///
+/// # Errors
+/// E416 for several files, and for flags that belong to programs per rank.
+pub fn single(args: &Check) -> Outcome {
     let of = &args.groups;
     let flags = [
         ("--group", !of.group.is_empty()),
         ("--weights", of.weights.is_some()),
         ("--reference", of.reference.is_some()),
     ];
-    refuse(&flags, args.file.as_deref().unwrap_or("the library"))
+    let file = args.file.as_deref().unwrap_or("the library");
+    refuse(&flags, file)?;
+    refuse(&[("a second file", !args.more.is_empty())], file)
 }
 
 /// A schedule as text: verified and proven as it stands.

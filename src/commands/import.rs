@@ -71,6 +71,10 @@ struct Imported {
 /// # Errors
 /// What is wrong with the schedule.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
+    super::check::single(args)?;
+    if args.sync {
+        return super::sync::run(session, args);
+    }
     let source = args.source();
     if args.target.is_some() || source.of.topology.is_some() || !source.of.set.is_empty() {
         return Err(Diagnostic::error(
@@ -90,6 +94,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// # Errors
 /// Of any step; a comparison that fails is an error, too.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
+    crate::emit::target(&args.target)?;
     if args.target != "sim" {
         return Err(Diagnostic::error(
             "E416",

@@ -32,11 +32,8 @@ use std::path::Path;
 /// an error, too, but the page is there to show them.
 pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     let source = Source { file: args.file.clone(), of: args.of.clone(), post: None };
-    if super::import::is_one(session, &source.file)
-        || super::torch::is_one(&source.file)
-        || source.file.ends_with(".tile")
-    {
-        return Err(no_page(&source.file, "it is neither a program nor a schedule as text").into());
+    if source.file.ends_with(".tile") {
+        return Err(no_page(&source.file, NEITHER).into());
     }
     if source.file.ends_with(".kir") {
         of_schedule(session, args, &source)
@@ -45,7 +42,11 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     }
 }
 
-fn no_page(file: &str, why: &str) -> Diagnostic {
+/// Why other files have no page.
+pub const NEITHER: &str = "it is neither a program nor a schedule as text";
+
+/// Returns the message (E594) that a file has no page.
+pub fn no_page(file: &str, why: &str) -> Diagnostic {
     Diagnostic::error("E594", format!("there is no page of {file}: {why}"))
         .help("give a .kb program, or a .kir schedule with a machine")
 }

@@ -82,6 +82,7 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
 /// # Errors
 /// Of [`run`], and of compiling it.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
+    crate::emit::target(&args.target)?;
     let given = &args.source.file;
     let path = Path::new(given);
     let worlds = with_others(given)?;

@@ -24,6 +24,7 @@ use std::path::Path;
 /// # Errors
 /// What is wrong with them.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
+    kbc_compiler::load::refuse(&[("--sync", args.sync)], "PyTorch programs")?;
     let source = args.source();
     let first = &source.file;
     super::import::no_post(&source)?;
