@@ -105,21 +105,7 @@ pub fn built_in() -> Vec<Example> {
 
 /// Returns the reader of a file by its name.
 fn reader(path: &Path) -> Option<Reader> {
-    let ending = path.extension()?.to_str()?;
-    Some(match ending {
-        "kb" => Reader::Kb,
-        "kir" => Reader::Kir,
-        "tile" => Reader::Tile,
-        "yaml" | "yml" => Reader::Yaml,
-        "xml" => Reader::Xml,
-        "json" => Reader::Json,
-        "txt" | "py" => Reader::Printed,
-        "pt2" => Reader::Archive,
-        "npy" => Reader::Npy,
-        "npz" => Reader::Npz,
-        "safetensors" => Reader::Safetensors,
-        _ => return None,
-    })
+    Reader::of(path.extension()?.to_str()?)
 }
 
 /// Adds the examples in a file or folder, in the order of their names. Files that are too large are

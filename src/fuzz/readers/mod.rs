@@ -53,6 +53,9 @@ pub enum Reader {
     Replay,
 }
 
+// `Replay` is the last one.
+const _: () = assert!(Reader::ALL.len() == Reader::Replay as usize + 1);
+
 impl Reader {
     /// All readers.
     pub const ALL: [Reader; 13] = [
@@ -71,21 +74,37 @@ impl Reader {
         Reader::Replay,
     ];
 
-    /// Returns the extension of its files.
+    /// Returns the endings of its files; the first is that of the files that are made.
+    fn endings(self) -> &'static [&'static str] {
+        match self {
+            Reader::Kb => &["kb"],
+            Reader::Kir => &["kir"],
+            Reader::Tile => &["tile"],
+            Reader::Yaml => &["yaml", "yml"],
+            Reader::Xml => &["xml"],
+            Reader::Json => &["json"],
+            Reader::Printed => &["txt", "py"],
+            Reader::Archive => &["pt2"],
+            Reader::Npy => &["npy"],
+            Reader::Npz => &["npz"],
+            Reader::Safetensors => &["safetensors"],
+            // Their texts are in no file of their own.
+            Reader::Shape | Reader::Replay => &[],
+        }
+    }
+
+    /// Returns the ending of files that are made for it.
     pub fn ending(self) -> &'static str {
         match self {
-            Reader::Kb | Reader::Replay => "kb",
-            Reader::Kir => "kir",
-            Reader::Tile => "tile",
-            Reader::Yaml => "yaml",
-            Reader::Shape | Reader::Printed => "txt",
-            Reader::Xml => "xml",
-            Reader::Json => "json",
-            Reader::Archive => "pt2",
-            Reader::Npy => "npy",
-            Reader::Npz => "npz",
-            Reader::Safetensors => "safetensors",
+            Reader::Shape => "txt",
+            Reader::Replay => "kb",
+            other => other.endings().first().copied().unwrap_or("txt"),
         }
+    }
+
+    /// Returns the reader of files with that ending.
+    pub fn of(ending: &str) -> Option<Reader> {
+        Reader::ALL.into_iter().find(|r| r.endings().contains(&ending))
     }
 
     /// Checks whether it reads binary files.

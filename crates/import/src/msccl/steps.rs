@@ -1,7 +1,7 @@
 //! Relations between steps: the dependencies that each step really has, whether its places exist,
 //! and what loaders reject.
 
-use super::{Algo, Buf, Coll, Dep, Op, Place, Step, StepName};
+use super::{Algo, Buf, Dep, Op, Place, Step, StepName};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 /// Table sizes of microsoft/msccl: steps of a thread block, thread blocks of a rank, and a bound on

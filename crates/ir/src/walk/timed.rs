@@ -125,10 +125,12 @@ impl<'p> Translate<'_, Concrete<'p>, Timed<'p>> for Briefly<'_, '_> {
     }
 }
 
-/// Returns the brief form of an operation.
-fn brief<'p>(program: &Program<'_>, act: &Act<'p>) -> TimedOp<'p> {
-    let Ok(op) = act.translate(&mut Briefly(program));
-    op
+impl<'p> Brief<'p> {
+    /// Returns the brief form of an operation.
+    pub fn of(program: &Program<'_>, act: &Act<'p>) -> Brief<'p> {
+        let Ok(op) = act.translate(&mut Briefly(program));
+        Brief::Op(op)
+    }
 }
 
 /// Value of [`At::next`] between two regions.
@@ -242,7 +244,7 @@ impl Walks {
                     if let Act::Put { src, dst, .. } | Act::Get { src, dst, .. } = &act {
                         self.moved = Some([*src, *dst]);
                     }
-                    out.0 = Brief::Op(brief(program, &act));
+                    out.0 = Brief::of(program, &act);
                     return Ok(());
                 }
                 Ins::Next { slot, end, body } => {
