@@ -6,6 +6,9 @@
 //! its lower bounds and its factor of the bus bandwidth are derived from them. Further axes of a
 //! program's collective are attributes of [`crate::graph::Collective`].
 
+use crate::optable::Level::Graph;
+use crate::optable::word;
+
 /// Kind of a collective, or of a change of placement without communication.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the collectives")]
@@ -90,29 +93,34 @@ impl CollKind {
     const fn row(self) -> Row {
         use Effect::{Changes, Keeps, Stated};
         use Holding::{Partial, Root, Split, SplitFrom, Whole};
-        const fn row(name: &'static str, effect: Effect, call: &'static str) -> Row {
-            Row { name, effect, call }
+        // A collective without a row in the table of operations is an error of compilation.
+        macro_rules! row {
+            ($name:literal, $effect:expr, $call:literal) => {
+                Row { name: const { word(Graph, $name) }, effect: $effect, call: $call }
+            };
         }
         match self {
-            CollKind::AllReduce => row("all_reduce", Changes(Partial, Whole), "all_reduce(x, sum, over: tp)"),
+            CollKind::AllReduce => {
+                row!("all_reduce", Changes(Partial, Whole), "all_reduce(x, sum, over: tp)")
+            }
             CollKind::ReduceScatter => {
-                row("reduce_scatter", Changes(Partial, Split), "reduce_scatter(x, sum, dim: 0, over: tp)")
+                row!("reduce_scatter", Changes(Partial, Split), "reduce_scatter(x, sum, dim: 0, over: tp)")
             }
             CollKind::AllGather => {
-                row("all_gather", Changes(Split, Whole), "all_gather(x, dim: 0, over: tp)")
+                row!("all_gather", Changes(Split, Whole), "all_gather(x, dim: 0, over: tp)")
             }
             CollKind::AllToAll => {
-                row("all_to_all", Changes(SplitFrom, Split), "all_to_all(x, from: 0, to: 1, over: tp)")
+                row!("all_to_all", Changes(SplitFrom, Split), "all_to_all(x, from: 0, to: 1, over: tp)")
             }
-            CollKind::Broadcast => row("broadcast", Changes(Root, Whole), "broadcast(x, from: 0, over: tp)"),
-            CollKind::Reduce => row("reduce", Changes(Partial, Root), "reduce(x, sum, to: 0, over: tp)"),
-            CollKind::Gather => row("gather", Changes(Split, Root), "gather(x, dim: 0, to: 0, over: tp)"),
+            CollKind::Broadcast => row!("broadcast", Changes(Root, Whole), "broadcast(x, from: 0, over: tp)"),
+            CollKind::Reduce => row!("reduce", Changes(Partial, Root), "reduce(x, sum, to: 0, over: tp)"),
+            CollKind::Gather => row!("gather", Changes(Split, Root), "gather(x, dim: 0, to: 0, over: tp)"),
             CollKind::Scatter => {
-                row("scatter", Changes(Root, Split), "scatter(x, dim: 0, from: 0, over: tp)")
+                row!("scatter", Changes(Root, Split), "scatter(x, dim: 0, from: 0, over: tp)")
             }
-            CollKind::Slice => row("slice", Changes(Whole, Split), "slice"),
-            CollKind::Barrier => row("barrier", Keeps, "barrier(x, over: tp)"),
-            CollKind::ByContract => row("own", Stated, "slice"),
+            CollKind::Slice => row!("slice", Changes(Whole, Split), "slice(x, dim: 0, over: tp)"),
+            CollKind::Barrier => row!("barrier", Keeps, "barrier(x, over: tp)"),
+            CollKind::ByContract => row!("own", Stated, "NAME(x, over: tp)"),
         }
     }
 

@@ -6,6 +6,8 @@
 
 use crate::expr::Expr;
 use crate::grouped::Runs;
+use crate::optable::Level::Schedule;
+use crate::optable::word;
 use crate::refs::{BufferId, Side};
 use crate::scalar::ScalarFn;
 use crate::tiles::TileKernel;
@@ -337,19 +339,19 @@ impl LocalOp {
     fn row(&self) -> (&'static str, LocalKind) {
         use LocalKind::{Computes, Moves};
         match self {
-            LocalOp::Compute { .. } => ("compute", Computes),
-            LocalOp::Matmul { .. } => ("matmul", Computes),
-            LocalOp::ReduceDim { .. } => ("reduce_dim", Computes),
-            LocalOp::Cast { .. } => ("cast", Computes),
-            LocalOp::Copy { .. } => ("copy", Moves),
-            LocalOp::Pack { .. } => ("pack", Moves),
-            LocalOp::Unpack { .. } => ("unpack", Moves),
-            LocalOp::Transpose { .. } => ("transpose", Moves),
-            LocalOp::Embedding { .. } => ("embedding", Computes),
-            LocalOp::Grouped { .. } => ("grouped", Computes),
-            LocalOp::Tiles { .. } => ("tiles", Computes),
-            LocalOp::Fill { .. } => ("fill", Computes),
-            LocalOp::Slice { .. } => ("slice", Moves),
+            LocalOp::Compute { .. } => (const { word(Schedule, "compute") }, Computes),
+            LocalOp::Matmul { .. } => (const { word(Schedule, "matmul") }, Computes),
+            LocalOp::ReduceDim { .. } => (const { word(Schedule, "reduce_dim") }, Computes),
+            LocalOp::Cast { .. } => (const { word(Schedule, "cast") }, Computes),
+            LocalOp::Copy { .. } => (const { word(Schedule, "copy") }, Moves),
+            LocalOp::Pack { .. } => (const { word(Schedule, "pack") }, Moves),
+            LocalOp::Unpack { .. } => (const { word(Schedule, "unpack") }, Moves),
+            LocalOp::Transpose { .. } => (const { word(Schedule, "transpose") }, Moves),
+            LocalOp::Embedding { .. } => (const { word(Schedule, "embedding") }, Computes),
+            LocalOp::Grouped { .. } => (const { word(Schedule, "grouped") }, Computes),
+            LocalOp::Tiles { .. } => (const { word(Schedule, "tiles") }, Computes),
+            LocalOp::Fill { .. } => (const { word(Schedule, "fill") }, Computes),
+            LocalOp::Slice { .. } => (const { word(Schedule, "slice") }, Moves),
         }
     }
 

@@ -11,6 +11,8 @@
 use crate::expr::Expr;
 use crate::local_op::LocalOp;
 use crate::name::Name;
+use crate::optable::Level::Schedule;
+use crate::optable::word;
 use crate::refs::{BufferId, Channel, Counter, Peer, Ref, RegionId, Side, WindowId};
 use crate::types::ReduceOp;
 
@@ -243,27 +245,28 @@ impl SOp {
     /// Returns the first word of the operation, as texts, reports and traces print it.
     pub fn word(&self) -> &'static str {
         match self {
-            Op::Copy { .. } => "copy",
-            Op::Reduce { .. } => "reduce",
-            Op::Put { .. } => "put",
-            Op::Get { .. } => "get",
-            Op::Send { .. } => "send",
-            Op::Recv { .. } => "recv",
-            Op::Room { .. } => "room",
-            Op::Notify { .. } => "notify",
-            Op::Wait { .. } => "wait",
-            Op::FenceRelease => "fence.release",
-            Op::FenceAcquire => "fence.acquire",
-            Op::FenceComplete => "fence.complete",
-            Op::Record(_) => "record",
-            Op::Await(_) => "await",
+            Op::Copy { .. } => const { word(Schedule, "copy") },
+            Op::Reduce { .. } => const { word(Schedule, "reduce") },
+            Op::Put { .. } => const { word(Schedule, "put") },
+            Op::Get { .. } => const { word(Schedule, "get") },
+            Op::Send { .. } => const { word(Schedule, "send") },
+            Op::Recv { .. } => const { word(Schedule, "recv") },
+            Op::Room { .. } => const { word(Schedule, "room") },
+            Op::Notify { .. } => const { word(Schedule, "notify") },
+            Op::Wait { .. } => const { word(Schedule, "wait") },
+            Op::FenceRelease => const { word(Schedule, "fence.release") },
+            Op::FenceAcquire => const { word(Schedule, "fence.acquire") },
+            Op::FenceComplete => const { word(Schedule, "fence.complete") },
+            Op::Record(_) => const { word(Schedule, "record") },
+            Op::Await(_) => const { word(Schedule, "await") },
             Op::Local(l) => l.word(),
+            // The first word of a mark is its point.
             Op::Mark(_) => "mark",
-            Op::HostRead(_) => "host.read",
-            Op::Host(HostCommand::Launch(_)) => "launch",
-            Op::Host(HostCommand::Wait(_)) => "host.wait",
-            Op::Host(HostCommand::Write { .. }) => "host.write",
-            Op::Host(HostCommand::Drain) => "drain",
+            Op::HostRead(_) => const { word(Schedule, "host.read") },
+            Op::Host(HostCommand::Launch(_)) => const { word(Schedule, "launch") },
+            Op::Host(HostCommand::Wait(_)) => const { word(Schedule, "host.wait") },
+            Op::Host(HostCommand::Write { .. }) => const { word(Schedule, "host.write") },
+            Op::Host(HostCommand::Drain) => const { word(Schedule, "drain") },
         }
     }
 
