@@ -129,7 +129,7 @@ pub fn forced(watch: &Asked, folder: bool) -> Result<(), Diagnostic> {
 
 /// Names given to `--print-after` must be passes.
 fn known(watch: &Asked) -> Result<(), Diagnostics> {
-    let names: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).collect();
+    let names: Vec<&str> = kbc_passes::ALL.iter().map(|e| e.info.name).collect();
     known_among(watch, &names)
 }
 
@@ -169,7 +169,7 @@ pub fn tile_names() -> impl Iterator<Item = &'static str> {
 /// E902: a name that is a pass of neither.
 pub fn split(watch: &Asked) -> Result<(Asked, Vec<String>), Diagnostics> {
     let tile: Vec<&str> = tile_names().collect();
-    let all: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).chain(tile.clone()).collect();
+    let all: Vec<&str> = kbc_passes::ALL.iter().map(|e| e.info.name).chain(tile.clone()).collect();
     known_among(watch, &all)?;
     let (later, now): (Vec<&str>, Vec<&str>) = asked(watch).partition(|n| tile.contains(n));
     let later = later.iter().chain(now.iter().filter(|n| **n == "all")).map(|n| (*n).to_owned()).collect();

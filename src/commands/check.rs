@@ -3,7 +3,7 @@
 //! [`super::tile`]. PyTorch programs: [`super::torch`].
 
 use super::compile::{finish, show};
-use super::{tile, torch};
+use super::tile;
 use crate::cli::Check;
 use crate::session::{Outcome, Session};
 use kbc_compiler::check;
@@ -16,15 +16,7 @@ use kbc_diag::Diagnostic;
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
-    let torch = args.file.as_deref().is_some_and(torch::is_one);
-    if args.sync && torch {
-        refuse(&[("--sync", true)], "PyTorch programs")?;
-    }
-    if torch {
-        return torch::check(session, args);
-    }
-    no_torch(args)?;
-    refuse(&[("a second file", !args.more.is_empty())], args.file.as_deref().unwrap_or("the library"))?;
+    single(args)?;
     if args.sync {
         return super::signals::run(session, args);
     }
@@ -34,9 +26,6 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         tile::no_target(args.target.as_ref(), "the library")?;
         let report = check::library(session, &source.plain())?;
         return finish(session, &report, args.report, true);
-    }
-    if super::msccl::is_one(session, &source.file) {
-        return super::msccl::check(session, args);
     }
     super::msccl::no_post(&source)?;
     if source.file.ends_with(".tile") {
@@ -67,12 +56,17 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
 }
 
 /// Refuses what is said of PyTorch programs alone.
-fn no_torch(args: &Check) -> Outcome {
+///
+/// # Errors
+/// E416 for several files, and for flags that belong to programs per rank.
+pub fn single(args: &Check) -> Outcome {
     let of = &args.groups;
     let flags = [
         ("--group", !of.group.is_empty()),
         ("--weights", of.weights.is_some()),
         ("--reference", of.reference.is_some()),
     ];
-    refuse(&flags, args.file.as_deref().unwrap_or("the library"))
+    let file = args.file.as_deref().unwrap_or("the library");
+    refuse(&flags, file)?;
+    refuse(&[("a second file", !args.more.is_empty())], file)
 }

@@ -32,12 +32,6 @@ use std::path::Path;
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     emit::target(&args.target)?;
-    if super::msccl::is_one(session, &args.source.file) {
-        return super::msccl::compile(session, args);
-    }
-    if super::torch::is_one(&args.source.file) {
-        return super::torch::compile(session, args);
-    }
     let given = &args.groups;
     let flags = [
         ("--group", !given.group.is_empty()),

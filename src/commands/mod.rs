@@ -28,7 +28,7 @@ pub mod tile;
 pub mod torch;
 mod traffic;
 
-use crate::cli::Command;
+use crate::cli::{Check, Command, Compile, Run};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::Severity;
 use kbc_diag::settle::settle;
@@ -65,14 +65,47 @@ fn settled(session: &Session, failure: Failure) -> Failure {
     Failure::Program(found)
 }
 
+/// A format of schedules or programs that other tools wrote.
+struct Format {
+    /// Checks whether a path, or standard input (`-`), has the format.
+    claims: fn(&mut Session, &str) -> bool,
+    check: fn(&mut Session, &Check) -> Outcome,
+    compile: fn(&mut Session, &Compile) -> Outcome,
+    /// Without it, the format goes through `kbc import` or `kbc compile`.
+    run: Option<fn(&mut Session, &Run) -> Outcome>,
+}
+
+/// All formats of other tools.
+static FORMATS: &[Format] = &[
+    Format { claims: |_, path| torch::is_one(path), check: torch::check, compile: torch::compile, run: None },
+    Format { claims: |session, path| msccl::is_one(session, path), check: msccl::check, compile: msccl::compile, run: Some(msccl::run) },
+];
+
+/// Returns the format of another tool that a file has, if it has one.
+fn format_of(session: &mut Session, path: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|f| (f.claims)(session, path))
+}
+
 fn verb(session: &mut Session, command: &Command) -> Outcome {
     match command {
-        Command::Compile(args) => compile::run(session, args),
-        Command::Check(args) => check::run(session, args),
+        Command::Compile(args) => match format_of(session, &args.source.file) {
+            Some(format) => (format.compile)(session, args),
+            None => compile::run(session, args),
+        },
+        Command::Check(args) => match args.file.as_deref().and_then(|f| format_of(session, f)) {
+            Some(format) => (format.check)(session, args),
+            None => check::run(session, args),
+        },
         Command::New(args) => new::run(session, args),
         Command::Import(args) => torch::import(session, args),
-        Command::Run(args) => run::run(session, args),
-        Command::Report(args) => report::run(session, args),
+        Command::Run(args) => match format_of(session, &args.source.file).and_then(|f| f.run) {
+            Some(run) => run(session, args),
+            None => run::run(session, args),
+        },
+        Command::Report(args) => match format_of(session, &args.file) {
+            Some(_) => Err(report::no_page(&args.file, report::NEITHER).into()),
+            None => report::run(session, args),
+        },
         Command::Opt(args) => opt::run(session, args),
         Command::Bench(args) => bench::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),

@@ -39,6 +39,10 @@ pub fn no_post(source: &Source) -> Outcome {
 /// # Errors
 /// What is wrong with the schedule.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
+    super::check::single(args)?;
+    if args.sync {
+        return super::signals::run(session, args);
+    }
     let source = args.source();
     if args.target.is_some() || source.of.topology.is_some() || !source.of.set.is_empty() {
         return Err(Diagnostic::error(
@@ -58,6 +62,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// # Errors
 /// Of any step; a comparison that fails is an error, too.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
+    kbc_compiler::emit::target(&args.target)?;
     if args.target != "sim" {
         return Err(Diagnostic::error(
             "E416",

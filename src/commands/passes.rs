@@ -7,7 +7,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::PassInfo;
 use kbc_passes::pipeline::PIPELINES;
-use kbc_passes::registry::{ALL, find};
+use kbc_passes::{ALL, find};
 use kbc_tiles::backend::Pass;
 
 /// Prints the table, or one pass' page.

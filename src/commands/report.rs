@@ -5,8 +5,12 @@ use crate::cli::{Data, MakePage, ReportFormat, Source};
 use crate::outdir;
 use crate::session::{Outcome, Session};
 use kbc_compiler::report::human;
-use kbc_views::page::make::{Subject, make, no_page};
+pub use kbc_views::page::make::no_page;
+use kbc_views::page::make::{Subject, make};
 use std::path::Path;
+
+/// Why files of other kinds have no page.
+pub const NEITHER: &str = "it is neither a program nor a .kir schedule";
 
 /// Proves, executes, compares and times, and writes what was found as a page.
 ///
@@ -15,11 +19,8 @@ use std::path::Path;
 /// an error, too, but the page is there to show them.
 pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     let source = Source { file: args.file.clone(), of: args.of.clone(), post: None };
-    if super::msccl::is_one(session, &source.file)
-        || super::torch::is_one(&source.file)
-        || source.file.ends_with(".tile")
-    {
-        return Err(no_page(&source.file, "it is neither a program nor a .kir schedule").into());
+    if source.file.ends_with(".tile") {
+        return Err(no_page(&source.file, NEITHER).into());
     }
     let data = Data { input: args.input.clone(), engine: args.engine, output: vec![] };
     let subject = Subject {

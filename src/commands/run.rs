@@ -30,9 +30,6 @@ const ADVERSARIAL_CALLS: u32 = 4;
 /// Of any step; results that differ are an error, too.
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
-    if super::msccl::is_one(session, &args.source.file) {
-        return super::msccl::run(session, args);
-    }
     super::msccl::no_post(&args.source)?;
     if args.source.file.ends_with(".kir") {
         return run_schedule(session, args, &wanted);

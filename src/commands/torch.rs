@@ -21,6 +21,7 @@ pub fn is_one(path: &str) -> bool {
 /// # Errors
 /// What is wrong with them.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
+    kbc_compiler::load::refuse(&[("--sync", args.sync)], "PyTorch programs")?;
     let source = args.source();
     super::msccl::no_post(&source)?;
     // sizes of programs have values, and nothing else of them is replaced
@@ -36,6 +37,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// # Errors
 /// Of making the file, and of compiling it.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
+    kbc_compiler::emit::target(&args.target)?;
     let file = stand_in(session, &args.source.file, &args.groups.plain(), &args.source.of.define)?;
     let mut source = Source { file, ..args.source.clone() };
     // sizes of the programs, which the text has as numbers

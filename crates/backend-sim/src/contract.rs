@@ -21,7 +21,7 @@ use crate::store::{Cells, Ranges};
 use kbc_ir::host::spelled;
 use kbc_ir::promise::Promise;
 use kbc_ir::promise_terms::{Term, terms};
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, OperandId, RegionId, Schedule};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalKind, OperandId, RegionId, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use kbc_numerics::numbers;
@@ -270,20 +270,12 @@ impl<'p> Walk<'p> {
                     self.recorded.insert((rank, *event));
                 }
                 Act::Await(event) if !self.recorded.contains(&(rank, *event)) => return Ok(Some(*event)),
-                Act::Put { .. } | Act::Get { .. } | Act::Send { .. } | Act::Recv { .. } => {
+                act if act.transfers() => {
                     let name = &self.schedule().regions[region.0 as usize].name;
                     return Err(format!("region {name} moves data between ranks and has no contract"));
                 }
                 // Operations that only order others do not affect what is computed.
-                Act::Await(_)
-                | Act::Room { .. }
-                | Act::Notify { .. }
-                | Act::Wait { .. }
-                | Act::FenceRelease
-                | Act::FenceAcquire
-                | Act::FenceComplete
-                | Act::HostRead(_)
-                | Act::Mark => {}
+                _ => {}
             }
         }
     }
@@ -438,17 +430,11 @@ fn computed(effect: &Effect<'_>, act: &Act<'_>, read: Vec<Values>) -> Result<Val
 
 /// Whether an operation only moves elements.
 fn moves(act: &Act<'_>) -> bool {
-    matches!(
-        act,
-        Act::Copy { .. }
-            | Act::Local(
-                LocalOp::Copy { .. }
-                    | LocalOp::Pack { .. }
-                    | LocalOp::Unpack { .. }
-                    | LocalOp::Transpose { .. }
-                    | LocalOp::Slice { .. }
-            )
-    )
+    match act {
+        Act::Copy { .. } => true,
+        Act::Local(op) => op.kind() == LocalKind::Moves,
+        _ => false,
+    }
 }
 
 /// The operands of an `end` clause: the buffer, whether it is summed, and (rank, block) of each

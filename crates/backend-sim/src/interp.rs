@@ -344,7 +344,8 @@ impl<'p> Machine<'p> {
             | Act::FenceRelease
             | Act::FenceAcquire
             | Act::FenceComplete
-            | Act::Mark => {}
+            | Act::Mark(()) => {}
+            Act::Host(host) => match *host {},
         }
         Ok(None)
     }

@@ -557,7 +557,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                 self.expect((HOST, call), rep, Mem::Buffer(b.0), &all, span);
                 self.touch(me, rep, places, Kind::Local, false, op, span, None);
             }
-            Act::Mark => {}
+            Act::Mark(()) => {}
+            Act::Host(host) => match *host {},
             Act::Local(l) => self.local(me, rep, l, op, span, region, call),
         }
         Ok(true)

@@ -7,9 +7,10 @@
 
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::gcd;
+use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{BufferId, Operand, OperandId, Part, Ref, Region, RegionId, Schedule, each_op};
 use kbc_ir::visit::op_refs;
-use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
+use kbc_ir::walk::{Access, Cursor, Fault, Mem, Program, Step};
 use std::ops::Range;
 
 /// Maximum number of atoms of one operand; the checker refuses more.
@@ -100,26 +101,14 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
             return Err(Fault { code: "E354", text, span: r.span, rank, region: r.name.clone() });
         }
         let (Step::Act(act, ..), Some(region)) = (step, cursor.region()) else { continue };
-        let sides = match act {
-            Act::Copy { dst, src } | Act::Reduce { op: _, dst, src } => [dst, src],
-            Act::Put { src, peer: _, dst } | Act::Get { dst, peer: _, src } => [dst, src],
-            Act::Send { src: x, peer: _, queue: _ } | Act::Recv { dst: x, peer: _, queue: _ } => [x, x],
-            Act::Room { peer: _, queue: _ }
-            | Act::Notify { peer: _, counter: _ }
-            | Act::Wait { counter: _, value: _ }
-            | Act::FenceRelease
-            | Act::FenceAcquire
-            | Act::FenceComplete
-            | Act::Record(_)
-            | Act::Await(_)
-            | Act::Local(_)
-            | Act::HostRead(_)
-            | Act::Mark => continue,
-        };
-        for a in sides.iter().filter(|a| a.operand != u32::MAX) {
+        act.parts(&mut |part| {
+            let (OpPart::Near(_, a) | OpPart::Far(_, a)) = part else { return };
+            if a.operand == u32::MAX {
+                return;
+            }
             let to = &mut out[region.0 as usize][a.operand as usize];
             *to = lcm(*to, a.den as u64);
-        }
+        });
     }
     Ok(())
 }

@@ -6,7 +6,8 @@
 //! piece of it, is used ([`super::moves`]). Everything else (guards, bounds, slots, counters,
 //! values of waits) must stay, and so must the contract. The module owns these rules.
 
-use super::engine::memory::line_block;
+mod operations;
+
 use super::grid::twin;
 use super::group::{Digit, FRACTION, Group, Move};
 use super::moves::{Piece, Use, moves};
@@ -213,61 +214,12 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    fn op(
-        &mut self,
-        env: &Env,
-        id: RegionId,
-        r: &Region,
-        own: &[Tys],
-        op: &SOp,
-        fresh: bool,
-    ) -> Result<(), Failed> {
-        self.step()?;
-        let new = |e: &Expr| fresh || by_call(e);
-        match op {
-            SOp::Copy { dst, src } | SOp::Reduce { op: _, dst, src } => {
-                self.apart(env, r, (src, dst))?;
-                self.sides(env, id, r, (src, dst), fresh)
-            }
-            SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
-                if peer.iter().any(new) {
-                    self.peer(env, r, own, peer)?;
-                }
-                self.sides(env, id, r, (src, dst), fresh)
-            }
-            SOp::Notify { peer, signal: _, index } => {
-                if peer.iter().any(new) {
-                    self.peer(env, r, own, peer)?;
-                }
-                self.same(env, index, || "a counter".into()).map(drop)
-            }
-            SOp::Wait { signal: _, index, value } => {
-                self.same(env, index, || "a counter".into())?;
-                self.same(env, value, || "the value of a wait".into()).map(drop)
-            }
-            SOp::Send { src: _, peer: _, queue: _, index: _ }
-            | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
-            | SOp::Room { peer: _, queue: _, index: _ } => Err((0, super::symmetry::QUEUES.into())),
-            SOp::Local(l) => self.local(env, r, l),
-            // These operations have no operands, concern this rank alone, or have no effect.
-            SOp::FenceRelease
-            | SOp::FenceAcquire
-            | SOp::FenceComplete
-            | SOp::Record(_)
-            | SOp::Await(_)
-            | SOp::HostRead(_)
-            | SOp::Mark { point: _, peer: _, window: _, slot: _ } => Ok(()),
-            // The host's program is expanded before anything is walked.
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { dst: _, src: _ } | SOp::Drain => Ok(()),
-        }
-    }
-
     /// Types a local operation. It touches the same memory on every rank, moved as the buffer is:
     /// all of it, or one block of a line. The elements that it computes contribute to no contract,
     /// so its other expressions need not move. Its sizes and parts are checked on every rank when
     /// it is executed.
     fn local(&mut self, env: &Env, r: &Region, l: &LocalOp) -> Result<(), Failed> {
-        let Some((line, _, _, parts, _, at)) = line_block(l) else { return Ok(()) };
+        let Some(LineBlock { line, parts, at, .. }) = l.line_block() else { return Ok(()) };
         if self.shape {
             return Ok(());
         }
@@ -284,7 +236,7 @@ impl<'a> Prover<'a> {
     /// chunks are cut, and the same for all local operations: what is filled or read here then
     /// represents the moved block on every other rank.
     fn blocks(&mut self, l: &LocalOp) -> Result<(), Failed> {
-        let Some((line, tensor, dim, parts, rule, _)) = line_block(l) else { return Ok(()) };
+        let Some(LineBlock { line, tensor, dim, parts, rule, .. }) = l.line_block() else { return Ok(()) };
         if !self.cut.insert(std::ptr::from_ref(l) as usize) {
             return Ok(());
         }

@@ -26,9 +26,9 @@ pub(super) fn used(s: &kbc_ir::schedule::Schedule) -> bool {
         kbc_ir::schedule::each_op(&st.body, &mut |op, _| {
             found |= matches!(
                 op,
-                SOp::Send { src: _, peer: _, queue: _, index: _ }
-                    | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
-                    | SOp::Room { peer: _, queue: _, index: _ }
+                SOp::Send { src: _, peer: _, queue: _ }
+                    | SOp::Recv { dst: _, peer: _, queue: _ }
+                    | SOp::Room { peer: _, queue: _ }
             );
         });
     }

@@ -5,7 +5,7 @@ use super::expect::{Expected, Sets, expected};
 use super::grid::{Grids, Unable};
 use super::group::{Action, Group};
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::schedule::{OperandId, RegionId, SOp, Schedule, each_op};
+use kbc_ir::schedule::{Counter, OperandId, RegionId, SOp, Schedule, each_op};
 use kbc_ir::walk::{Access, Program};
 
 /// Maximum number of slots that are tracked at once.
@@ -76,7 +76,7 @@ impl<'p> Setup<'p> {
         for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
             each_op(&st.body, &mut |op, span| {
                 spans.push(span);
-                if let SOp::Wait { signal, index: _, value: _ } = op {
+                if let SOp::Wait { counter: Counter { signal, index: _ }, value: _ } = op {
                     let list = &mut waiters[signal.0 as usize];
                     if !list.contains(&st.name.as_str()) {
                         list.push(&st.name);

@@ -6,7 +6,8 @@
 use crate::graph::{Graph, OpKind};
 use crate::host::{touches, writes};
 use crate::local::{Local, LocalPart};
-use crate::schedule::{BufferId, BufferRole, LocalOp, Ref, Region, SOp, SStmt, Schedule};
+use crate::op::OpPart;
+use crate::schedule::{BufferId, BufferRole, HostCommand, Ref, Region, SOp, SStmt, Schedule, Side};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn escape(text: &str) -> String {
@@ -114,27 +115,34 @@ fn touched(r: &Region) -> Touched {
         }
     }
     fn operation(op: &SOp, r: &Region, t: &mut Touched) {
-        match op {
-            SOp::Copy { dst, src } | SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => {
-                t.reads.extend(buffer(src, r));
-                t.writes.extend(buffer(dst, r));
+        let mut uses = |side: Side, b: u32| {
+            if side.reads() {
+                t.reads.insert(b);
             }
-            SOp::Reduce { dst, src, .. } => {
-                t.reads.extend(buffer(src, r).into_iter().chain(buffer(dst, r)));
-                t.writes.extend(buffer(dst, r));
+            if side.writes() {
+                t.writes.insert(b);
             }
-            SOp::Send { src, .. } => t.reads.extend(buffer(src, r)),
-            SOp::Recv { dst, .. } => t.writes.extend(buffer(dst, r)),
-            SOp::Local(l) => {
-                t.reads.extend(l.srcs().iter().map(|b| b.0));
+        };
+        op.parts(&mut |part| match part {
+            OpPart::Near(side, x) | OpPart::Far(side, x) => {
+                buffer(x, r).into_iter().for_each(|b| uses(side, b));
+            }
+            OpPart::Local(l) => {
+                l.srcs().iter().for_each(|b| uses(Side::Read, b.0));
                 // Writing one block of a line keeps the other blocks, which counts as a read.
-                if let LocalOp::Pack { dst, at: Some(_), .. } = l {
-                    t.reads.insert(dst.0);
-                }
-                t.writes.insert(l.dst().0);
+                let keeps = matches!(l.line_block(), Some(b) if b.line == l.dst());
+                uses(if keeps { Side::Update } else { Side::Write }, l.dst().0);
             }
-            _ => {}
-        }
+            OpPart::Combiner(_)
+            | OpPart::Peer(_)
+            | OpPart::Counter(_)
+            | OpPart::Value(_)
+            | OpPart::Queue(_)
+            | OpPart::Event(_)
+            | OpPart::Mark(_)
+            | OpPart::Buffer(..)
+            | OpPart::Host(_) => {}
+        });
     }
     let mut t = Touched::default();
     for st in r.roles.iter().flat_map(|x| &x.streams) {
@@ -223,11 +231,11 @@ fn host(list: &[SStmt], launches: &mut usize, s: &Schedule, edges: &mut String) 
                 host(then, launches, s, edges);
                 host(other, launches, s, edges);
             }
-            SStmt::Op(SOp::Launch(r), _) => {
+            SStmt::Op(SOp::Host(HostCommand::Launch(r)), _) => {
                 *launches += 1;
                 *edges += &format!("  h -> r{} [style=dotted, label=\"{launches}\"];\n", r.0);
             }
-            SStmt::Op(SOp::HostWrite { dst, src }, _) => {
+            SStmt::Op(SOp::Host(HostCommand::Write { dst, src }), _) => {
                 let name = |b: &BufferId| s.buffers.get(b.0 as usize).map_or("", |b| b.name.as_str());
                 let label = escape(&format!("%{} = %{}", name(dst), name(src)));
                 for i in (0..s.regions.len()).filter(|i| touches(&s.regions[*i], *dst)) {

@@ -4,6 +4,7 @@
 //! issue order, so that two runs produce the same bytes. Types are absent until `infer` fills them
 //! in; an annotation that the program states is kept beside the type as `want`.
 
+pub use crate::collective::{CollKind, Holding};
 use crate::fill::Fill;
 use crate::grouped::Runs;
 use crate::name::Name;
@@ -58,75 +59,6 @@ pub struct Input {
     pub data: Option<DataSource>,
     /// Source location of the declaration.
     pub span: Span,
-}
-
-/// Kind of a collective, or of a change of placement without communication.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[expect(missing_docs, reason = "the names are the collectives")]
-pub enum CollKind {
-    AllReduce,
-    ReduceScatter,
-    AllGather,
-    AllToAll,
-    Broadcast,
-    Reduce,
-    Gather,
-    Scatter,
-    /// Replicated to split, without communication.
-    Slice,
-    /// A barrier: no rank goes on before all ranks have arrived. Values stay as they are.
-    Barrier,
-    /// A collective that is defined by its contract alone: a user-defined one, or one of the
-    /// library that moves parts between ranks.
-    ByContract,
-}
-
-impl CollKind {
-    /// The kinds with a name of their own, which are all but `ByContract`.
-    pub const ALL: [CollKind; 10] = [
-        CollKind::AllReduce,
-        CollKind::ReduceScatter,
-        CollKind::AllGather,
-        CollKind::AllToAll,
-        CollKind::Broadcast,
-        CollKind::Reduce,
-        CollKind::Gather,
-        CollKind::Scatter,
-        CollKind::Slice,
-        CollKind::Barrier,
-    ];
-
-    /// Returns the name in `.kb` and `.kir`.
-    pub fn name(self) -> &'static str {
-        match self {
-            CollKind::AllReduce => "all_reduce",
-            CollKind::ReduceScatter => "reduce_scatter",
-            CollKind::AllGather => "all_gather",
-            CollKind::AllToAll => "all_to_all",
-            CollKind::Broadcast => "broadcast",
-            CollKind::Reduce => "reduce",
-            CollKind::Gather => "gather",
-            CollKind::Scatter => "scatter",
-            CollKind::Slice => "slice",
-            CollKind::Barrier => "barrier",
-            CollKind::ByContract => "own",
-        }
-    }
-
-    /// Returns the kind of that name. `own` is not among them.
-    pub fn parse(s: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|c| c.name() == s)
-    }
-
-    /// Checks whether the collective has a root.
-    pub fn rooted(self) -> bool {
-        matches!(self, CollKind::Broadcast | CollKind::Reduce | CollKind::Gather | CollKind::Scatter)
-    }
-
-    /// Checks whether the collective combines contributions.
-    pub fn reduces(self) -> bool {
-        matches!(self, CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce)
-    }
 }
 
 /// Value of an argument in `using: ring(d: -1, a: pairwise)`.

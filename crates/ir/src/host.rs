@@ -8,8 +8,9 @@
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
+use crate::op::OpPart;
 use crate::schedule::{
-    BufferId, LocalOp, RankSet, Ref, Region, RegionId, Role, SOp, SStmt, Schedule, Stream,
+    BufferId, HostCommand, LocalOp, RankSet, Ref, Region, RegionId, Role, SOp, SStmt, Schedule, Side, Stream,
 };
 use kbc_diag::{Diagnostic, Span};
 use std::borrow::Cow;
@@ -101,30 +102,31 @@ fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
         Ref::Slot { .. } => false,
     };
     let one = |op: &SOp| {
-        let (read, write) = match op {
-            SOp::Copy { dst, src } | SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => {
-                (of(src), of(dst))
-            }
-            SOp::Reduce { dst, src, .. } => (of(src) || of(dst), of(dst)),
-            SOp::Send { src, .. } => (of(src), false),
-            SOp::Recv { dst, .. } => (false, of(dst)),
-            SOp::Local(l) => (l.srcs().contains(&b), l.dst() == b),
-            // These stand only in the host's program.
-            SOp::HostRead(src) => (*src == b, false),
-            SOp::HostWrite { dst, src } => (*src == b, *dst == b),
-            SOp::Room { .. }
-            | SOp::Notify { .. }
-            | SOp::Wait { .. }
-            | SOp::FenceRelease
-            | SOp::FenceAcquire
-            | SOp::FenceComplete
-            | SOp::Record(_)
-            | SOp::Await(_)
-            | SOp::Mark { .. }
-            | SOp::Launch(_)
-            | SOp::HostWait(_)
-            | SOp::Drain => (false, false),
+        let (mut read, mut write) = (false, false);
+        let mut uses = |side: Side, here: bool| {
+            read |= here && side.reads();
+            write |= here && side.writes();
         };
+        op.parts(&mut |part| match part {
+            OpPart::Near(side, x) | OpPart::Far(side, x) => uses(side, of(x)),
+            OpPart::Buffer(side, x) => uses(side, *x == b),
+            OpPart::Host(HostCommand::Write { dst, src }) => {
+                uses(Side::Write, *dst == b);
+                uses(Side::Read, *src == b);
+            }
+            OpPart::Local(l) => {
+                uses(Side::Write, l.dst() == b);
+                uses(Side::Read, l.srcs().contains(&b));
+            }
+            OpPart::Combiner(_)
+            | OpPart::Peer(_)
+            | OpPart::Counter(_)
+            | OpPart::Value(_)
+            | OpPart::Queue(_)
+            | OpPart::Event(_)
+            | OpPart::Mark(_)
+            | OpPart::Host(HostCommand::Launch(_) | HostCommand::Wait(_) | HostCommand::Drain) => {}
+        });
         asked(read, write)
     };
     fn list(all: &[SStmt], f: &impl Fn(&SOp) -> bool) -> bool {
@@ -228,19 +230,19 @@ impl Writer<'_> {
 
     fn operation(&self, op: &SOp, span: Span, launched: &mut Vec<RegionId>, out: &mut Vec<SStmt>) {
         match op {
-            SOp::Launch(r) => {
+            SOp::Host(HostCommand::Launch(r)) => {
                 out.push(SStmt::Op(SOp::Record(self.names.launch(self.s, *r)), span));
                 launched.push(*r);
             }
-            SOp::HostWait(r) => self.over(*r, span, out),
-            SOp::Drain => launched.iter().for_each(|r| self.over(*r, span, out)),
+            SOp::Host(HostCommand::Wait(r)) => self.over(*r, span, out),
+            SOp::Host(HostCommand::Drain) => launched.iter().for_each(|r| self.over(*r, span, out)),
             SOp::HostRead(b) => {
                 let producers = launched.iter().filter(|r| writes(&self.s.regions[r.0 as usize], *b));
                 producers.for_each(|r| self.over(*r, span, out));
                 out.push(SStmt::Op(SOp::FenceAcquire, span));
                 out.push(SStmt::Op(SOp::HostRead(*b), span));
             }
-            SOp::HostWrite { dst, src } => {
+            SOp::Host(HostCommand::Write { dst, src }) => {
                 let pending = launched.iter().filter(|r| {
                     let region = &self.s.regions[r.0 as usize];
                     touches(region, *dst) || writes(region, *src)

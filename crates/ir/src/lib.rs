@@ -6,6 +6,7 @@
 //! knows no `.kb` syntax and no backend, and never prints.
 
 pub mod algebra;
+pub mod collective;
 pub mod cut;
 pub mod dot;
 pub mod dtype;
@@ -18,16 +19,18 @@ pub mod host;
 pub mod interval;
 pub mod linear;
 pub mod local;
-mod local_op;
+pub mod local_op;
 pub mod meet;
 pub mod module;
 pub mod name;
+pub mod op;
 pub mod optable;
 pub mod parts;
 pub mod promise;
 pub mod promise_sides;
 pub mod promise_std;
 pub mod promise_terms;
+pub mod refs;
 pub mod resolved;
 pub mod result;
 mod rewrite;
@@ -40,7 +43,6 @@ pub mod types;
 pub mod verify;
 pub mod visit;
 pub mod walk;
-mod words;
 
 pub use expr::Expr;
 pub use module::{Body, Module, Props};

@@ -1,13 +1,15 @@
 //! Local operations: operations on whole local buffers, which a rank performs between collectives.
 //!
-//! The module owns which buffers each operation reads and writes, and the expression that selects
-//! the rank's part of a line or tensor. The engines define what the operations compute, and
-//! [`crate::text`] how they are written.
+//! The module owns the word of each operation, its parts, what it does with elements
+//! ([`LocalOp::kind`]), and the block of a line that it packs or unpacks. The engines define what
+//! the operations compute, and [`crate::text`] how they are written.
 
 use crate::expr::Expr;
 use crate::grouped::Runs;
+use crate::optable::Level::Schedule;
+use crate::optable::word;
+use crate::refs::{BufferId, Side};
 use crate::scalar::ScalarFn;
-use crate::schedule::BufferId;
 use crate::tiles::TileKernel;
 use crate::types::{CutRule, ReduceOp};
 use std::sync::Arc;
@@ -174,7 +176,195 @@ pub enum LocalOp {
     },
 }
 
+/// What a local operation does with elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocalKind {
+    /// It only moves elements.
+    Moves,
+    /// It computes elements from elements, or makes them.
+    Computes,
+}
+
+/// Block of a line that a `Pack` or `Unpack` with `at` moves.
+#[derive(Clone, Copy, Debug)]
+pub struct LineBlock<'a> {
+    /// The line.
+    pub line: BufferId,
+    /// The tensor that is one part of the line.
+    pub tensor: BufferId,
+    /// Dimension that is cut.
+    pub dim: u32,
+    /// Number of parts.
+    pub parts: u64,
+    /// Rule by which the dimension is cut.
+    pub rule: &'a CutRule,
+    /// Number of the part.
+    pub at: &'a Expr,
+}
+
+macro_rules! parts {
+    ($(#[$doc:meta])* $part:ident, $(#[$about:meta])* $method:ident, [$($by:tt)*]) => {
+        $(#[$doc])*
+        pub enum $part<'a> {
+            /// An elementwise function.
+            Function($($by)* ScalarFn),
+            /// A kernel over tiles.
+            Tiles($($by)* Arc<TileKernel>),
+            /// Combiner of a reduction.
+            Combiner($($by)* ReduceOp),
+            /// Count that a mean divides by; `None` if the operation is not a mean.
+            Mean($($by)* Option<u64>),
+            /// A buffer, and how the operation uses it.
+            Buffer(Side, $($by)* BufferId),
+            /// Buffers that are read.
+            Buffers($($by)* Vec<BufferId>),
+            /// Number of a dimension.
+            Dimension($($by)* u32),
+            /// Number of parts.
+            Count($($by)* u64),
+            /// Rule of a cut.
+            Rule($($by)* CutRule),
+            /// Expression in mesh coordinates that selects this rank's part.
+            Part($($by)* Expr),
+            /// Permutation of dimensions.
+            Permutation($($by)* Vec<u32>),
+            /// Runs of rows with their matrices.
+            Runs($($by)* Runs),
+            /// First row and first matrix of each place.
+            Places($($by)* Vec<(u64, u64)>),
+            /// Number that elements are filled with.
+            Number($($by)* f64),
+        }
+
+        impl LocalOp {
+            $(#[$about])*
+            pub fn $method<'a>(self: $($by)* Self, f: &mut impl FnMut($part<'a>)) {
+                use $part as P;
+                match self {
+                    LocalOp::Compute { func, dst, args } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Function(func));
+                        f(P::Buffers(args));
+                    }
+                    LocalOp::Matmul { dst, a, b } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, a));
+                        f(P::Buffer(Side::Read, b));
+                    }
+                    LocalOp::ReduceDim { op, mean, dst, src, dim } => {
+                        f(P::Combiner(op));
+                        f(P::Mean(mean));
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, src));
+                        f(P::Dimension(dim));
+                    }
+                    LocalOp::Cast { dst, src } | LocalOp::Copy { dst, src } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, src));
+                    }
+                    LocalOp::Pack { dst, src, dim, parts, rule, at }
+                    | LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, src));
+                        f(P::Dimension(dim));
+                        f(P::Count(parts));
+                        f(P::Rule(rule));
+                        if let Some(e) = at {
+                            f(P::Part(e));
+                        }
+                    }
+                    LocalOp::Transpose { dst, src, perm } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, src));
+                        f(P::Permutation(perm));
+                    }
+                    LocalOp::Embedding { dst, table, ids, first } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, table));
+                        f(P::Buffer(Side::Read, ids));
+                        f(P::Part(first));
+                    }
+                    LocalOp::Grouped { dst, x, w, runs, places, at } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, x));
+                        f(P::Buffer(Side::Read, w));
+                        f(P::Runs(runs));
+                        f(P::Places(places));
+                        f(P::Part(at));
+                    }
+                    LocalOp::Tiles { kernel, dst, args } => {
+                        f(P::Tiles(kernel));
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffers(args));
+                    }
+                    LocalOp::Fill { dst, with } => {
+                        f(P::Buffer(Side::Write, dst));
+                        match with {
+                            Filling::Number(n) => f(P::Number(n)),
+                            Filling::Place { dim, first } => {
+                                f(P::Dimension(dim));
+                                f(P::Part(first));
+                            }
+                        }
+                    }
+                    LocalOp::Slice { dst, src, dim, index, of, rule } => {
+                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(Side::Read, src));
+                        f(P::Dimension(dim));
+                        f(P::Part(index));
+                        f(P::Count(of));
+                        f(P::Rule(rule));
+                    }
+                }
+            }
+        }
+    };
+}
+
+parts!(
+    /// A part of a local operation, for reading.
+    LocalOpPart,
+    /// Calls `f` with every part of the operation, in the order of the definition.
+    parts, [&'a]
+);
+parts!(
+    /// A part of a local operation, for changing.
+    LocalOpPartMut,
+    /// Calls `f` with every part of the operation, in the order of the definition, to change it.
+    parts_mut, [&'a mut]
+);
+
 impl LocalOp {
+    /// Row of an operation: its word, and what it does with elements.
+    fn row(&self) -> (&'static str, LocalKind) {
+        use LocalKind::{Computes, Moves};
+        match self {
+            LocalOp::Compute { .. } => (const { word(Schedule, "compute") }, Computes),
+            LocalOp::Matmul { .. } => (const { word(Schedule, "matmul") }, Computes),
+            LocalOp::ReduceDim { .. } => (const { word(Schedule, "reduce_dim") }, Computes),
+            LocalOp::Cast { .. } => (const { word(Schedule, "cast") }, Computes),
+            LocalOp::Copy { .. } => (const { word(Schedule, "copy") }, Moves),
+            LocalOp::Pack { .. } => (const { word(Schedule, "pack") }, Moves),
+            LocalOp::Unpack { .. } => (const { word(Schedule, "unpack") }, Moves),
+            LocalOp::Transpose { .. } => (const { word(Schedule, "transpose") }, Moves),
+            LocalOp::Embedding { .. } => (const { word(Schedule, "embedding") }, Computes),
+            LocalOp::Grouped { .. } => (const { word(Schedule, "grouped") }, Computes),
+            LocalOp::Tiles { .. } => (const { word(Schedule, "tiles") }, Computes),
+            LocalOp::Fill { .. } => (const { word(Schedule, "fill") }, Computes),
+            LocalOp::Slice { .. } => (const { word(Schedule, "slice") }, Moves),
+        }
+    }
+
+    /// Returns the first word of the operation, as texts, reports and traces print it.
+    pub fn word(&self) -> &'static str {
+        self.row().0
+    }
+
+    /// Returns what the operation does with elements.
+    pub fn kind(&self) -> LocalKind {
+        self.row().1
+    }
+
     /// Returns the buffer that the operation writes.
     pub fn dst(&self) -> BufferId {
         match self {
@@ -194,42 +384,71 @@ impl LocalOp {
         }
     }
 
-    /// Returns the buffers that the operation reads.
+    /// Returns the buffers that the operation reads, in the order of the operands.
     pub fn srcs(&self) -> Vec<BufferId> {
-        match self {
-            LocalOp::Compute { args, .. } | LocalOp::Tiles { args, .. } => args.clone(),
-            LocalOp::Fill { .. } => vec![],
-            LocalOp::Matmul { a, b, .. } => vec![*a, *b],
-            LocalOp::Embedding { table, ids, .. } => vec![*table, *ids],
-            LocalOp::Grouped { x, w, .. } => vec![*x, *w],
-            LocalOp::ReduceDim { src, .. }
-            | LocalOp::Cast { src, .. }
-            | LocalOp::Copy { src, .. }
-            | LocalOp::Pack { src, .. }
-            | LocalOp::Unpack { src, .. }
-            | LocalOp::Transpose { src, .. }
-            | LocalOp::Slice { src, .. } => vec![*src],
-        }
+        let mut out = vec![];
+        self.parts(&mut |part| match part {
+            LocalOpPart::Buffer(Side::Read | Side::Update, b) => out.push(*b),
+            LocalOpPart::Buffers(list) => out.extend(list),
+            _ => {}
+        });
+        out
     }
 
     /// Returns the expression in mesh coordinates that selects this rank's part of a line or
     /// tensor, if the operation has one.
     pub fn part(&self) -> Option<&Expr> {
-        match self {
-            LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
-            LocalOp::Slice { index, .. } => Some(index),
-            LocalOp::Grouped { at, .. } => Some(at),
-            LocalOp::Embedding { first, .. } | LocalOp::Fill { with: Filling::Place { first, .. }, .. } => {
-                Some(first)
+        let mut out = None;
+        self.parts(&mut |part| {
+            if let LocalOpPart::Part(e) = part {
+                out = Some(e);
             }
+        });
+        out
+    }
+
+    /// Returns the buffers of which every element of the result needs an element. The flag states
+    /// whether each element of the buffer is needed by some element of the result.
+    pub fn needed(&self) -> Vec<(BufferId, bool)> {
+        let all = |used: bool| self.srcs().into_iter().map(|b| (b, used)).collect();
+        match self {
             LocalOp::Compute { .. }
-            | LocalOp::Tiles { .. }
             | LocalOp::Matmul { .. }
             | LocalOp::ReduceDim { .. }
             | LocalOp::Cast { .. }
             | LocalOp::Copy { .. }
             | LocalOp::Transpose { .. }
-            | LocalOp::Fill { with: Filling::Number(_), .. } => None,
+            | LocalOp::Pack { .. }
+            | LocalOp::Unpack { at: None, .. } => all(true),
+            LocalOp::Unpack { at: Some(_), .. } | LocalOp::Slice { .. } => all(false),
+            // The table may lack the row, and a row may have no matrix.
+            LocalOp::Embedding { ids, .. } => vec![(*ids, true)],
+            LocalOp::Grouped { x, .. } => vec![(*x, false)],
+            // Which elements of its operands a kernel over tiles uses is not analysed.
+            LocalOp::Tiles { .. } => all(false),
+            LocalOp::Fill { .. } => vec![],
+        }
+    }
+
+    /// Returns the block of a line that the operation writes or reads instead of a whole buffer.
+    pub fn line_block(&self) -> Option<LineBlock<'_>> {
+        match self {
+            LocalOp::Pack { dst: line, src: tensor, dim, parts, rule, at }
+            | LocalOp::Unpack { dst: tensor, src: line, dim, parts, rule, at } => {
+                let (line, tensor, dim, parts) = (*line, *tensor, *dim, *parts);
+                at.as_ref().map(|at| LineBlock { line, tensor, dim, parts, rule, at })
+            }
+            LocalOp::Compute { .. }
+            | LocalOp::Matmul { .. }
+            | LocalOp::ReduceDim { .. }
+            | LocalOp::Cast { .. }
+            | LocalOp::Copy { .. }
+            | LocalOp::Transpose { .. }
+            | LocalOp::Embedding { .. }
+            | LocalOp::Grouped { .. }
+            | LocalOp::Tiles { .. }
+            | LocalOp::Fill { .. }
+            | LocalOp::Slice { .. } => None,
         }
     }
 }

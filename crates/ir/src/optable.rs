@@ -524,6 +524,31 @@ pub const OPERATIONS: [Row; 70] = [
     ),
 ];
 
+/// Returns the name of an operation from its row. In a `const` block, a missing row is an error of
+/// compilation.
+///
+/// # Panics
+/// Panics if the level has no such row.
+pub const fn word(level: Level, name: &str) -> &'static str {
+    let mut i = 0;
+    while i < OPERATIONS.len() {
+        let row = OPERATIONS[i];
+        if row.level as u8 == level as u8 && same(row.name.as_bytes(), name.as_bytes()) {
+            return row.name;
+        }
+        i += 1;
+    }
+    panic!("the table of operations has no row of that name")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}
+
 /// Returns the names of the operations of a level.
 pub fn names(level: Level) -> impl Iterator<Item = &'static str> {
     OPERATIONS.into_iter().filter(move |r| r.level == level).map(|r| r.name)

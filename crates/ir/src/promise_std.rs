@@ -5,8 +5,8 @@
 //! `promise all_reduce sum` instead of clauses. The contracts of user-defined collectives are
 //! created where their declarations are read.
 
+use crate::collective::{CollKind, Holding};
 use crate::expr::{BinOp, Expr};
-use crate::graph::CollKind;
 use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::types::ReduceOp;
@@ -16,41 +16,36 @@ use crate::types::ReduceOp;
 /// only if the collective combines contributions, and `root` (0 if absent) only if it has one. A
 /// user-defined collective has no standard contract and gets no clauses.
 pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Promise {
-    let v = |e: &[&str]| cell("v", e);
-    let start = |cell| Clause::Start { cell, cond: None };
-    let end = |cell, from, at| Clause::End { cell, cond: None, from, at, sum: None };
-    let total =
-        |cell, from| Clause::End { cell, cond: None, from, at: Expr::var("q"), sum: Some(everyone()) };
     let root = kind.rooted().then(|| root.unwrap_or(0));
     let at_root = Expr::Int(root.map_or(0, |c| i64::try_from(c).unwrap_or(i64::MAX)));
-    let only = |c: Clause| conditional(c, &at_root);
-    let clauses = match kind {
-        CollKind::AllReduce => vec![start(v(&["i"])), total(v(&["i"]), v(&["i"]))],
-        CollKind::ReduceScatter => vec![start(v(&["b", "i"])), total(v(&["r", "i"]), v(&["r", "i"]))],
-        CollKind::AllGather | CollKind::Barrier => {
-            vec![start(v(&["r", "i"])), end(v(&["b", "i"]), v(&["b", "i"]), Expr::var("b"))]
-        }
-        CollKind::Broadcast => {
-            vec![only(start(v(&["i"]))), end(v(&["i"]), v(&["i"]), at_root.clone())]
-        }
-        CollKind::Reduce => vec![start(v(&["i"])), only(total(v(&["i"]), v(&["i"])))],
-        CollKind::Gather => {
-            vec![start(v(&["r", "i"])), only(end(v(&["b", "i"]), v(&["b", "i"]), Expr::var("b")))]
-        }
-        CollKind::Scatter => {
-            vec![only(start(v(&["b", "i"]))), end(v(&["r", "i"]), v(&["r", "i"]), at_root.clone())]
-        }
-        CollKind::AllToAll => vec![
-            start(cell("src", &["b", "i"])),
-            end(cell("dst", &["b", "i"]), cell("src", &["r", "i"]), Expr::var("b")),
-        ],
-        CollKind::Slice => {
-            vec![start(v(&["b", "i"])), end(v(&["r", "i"]), v(&["r", "i"]), Expr::var("r"))]
-        }
-        CollKind::ByContract => vec![],
+    let blocks = kind.blocked();
+    // A barrier exchanges the blocks of an all_gather.
+    let change = match kind {
+        CollKind::Barrier => CollKind::AllGather.change(),
+        _ => kind.change(),
     };
-    let blocks = !matches!(kind, CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce);
-    let names: &[&str] = if kind == CollKind::AllToAll { &["src", "dst"] } else { &["v"] };
+    let apart = change.is_some_and(|(before, _)| before == Holding::SplitFrom);
+    let (src, dst) = if apart { ("src", "dst") } else { ("v", "v") };
+    let any: &[&str] = if blocks { &["b", "i"] } else { &["i"] };
+    let own: &[&str] = &["r", "i"];
+    let clauses = change.map_or_else(Vec::new, |(before, after)| {
+        let start = if before == Holding::Split { own } else { any };
+        let end = if after == Holding::Split && !apart { own } else { any };
+        // An all_to_all ends with its block of every rank.
+        let from = if apart { own } else { end };
+        let (at, sum) = match before {
+            Holding::Partial => (Expr::var("q"), Some(everyone())),
+            Holding::Split | Holding::SplitFrom => (Expr::var("b"), None),
+            Holding::Root => (at_root.clone(), None),
+            Holding::Whole => (Expr::var("r"), None),
+        };
+        let cond = |holding: Holding| (holding == Holding::Root).then(|| is(&at_root));
+        vec![
+            Clause::Start { cell: cell(src, start), cond: cond(before) },
+            Clause::End { cell: cell(dst, end), cond: cond(after), from: cell(src, from), at, sum },
+        ]
+    });
+    let names: &[&str] = if apart { &["src", "dst"] } else { &["v"] };
     Promise {
         collective: kind.name().into(),
         red: red.filter(|_| kind.reduces()),
@@ -70,11 +65,7 @@ fn everyone() -> SumOver {
     SumOver { var: "q".into(), lo: Expr::Int(0), hi: Expr::var("p"), cond: None }
 }
 
-/// Returns the clause with the condition that the rank is the root.
-fn conditional(clause: Clause, root: &Expr) -> Clause {
-    let holds = Some(Expr::Bin(BinOp::Eq, Box::new(Expr::var("r")), Box::new(root.clone())));
-    match clause {
-        Clause::Start { cell, .. } => Clause::Start { cell, cond: holds },
-        Clause::End { cell, from, at, sum, .. } => Clause::End { cell, cond: holds, from, at, sum },
-    }
+/// Returns the condition that the rank is the root.
+fn is(root: &Expr) -> Expr {
+    Expr::Bin(BinOp::Eq, Box::new(Expr::var("r")), Box::new(root.clone()))
 }

@@ -10,32 +10,16 @@ use crate::expr::Expr;
 use crate::host::Host;
 use crate::name::Name;
 use crate::promise::Promise;
-use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
+use crate::types::{CutRule, DType, MemKind, Mesh, TensorType};
 use kbc_diag::Span;
 
-pub use crate::local_op::{Filling, LocalOp};
-
 pub use crate::form::Form;
+pub use crate::local_op::{Filling, LineBlock, LocalKind, LocalOp};
+pub use crate::op::{HostCommand, Mark, Op, Point, SOp};
+pub use crate::refs::{
+    BufferId, Channel, Counter, OperandId, Part, Peer, QueueId, Ref, RegionId, Side, SignalId, WindowId,
+};
 pub use crate::rewrite::{map_exprs, replace_ops, subst_stmts};
-
-/// Index of a buffer of the schedule.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BufferId(pub u32);
-/// Index of a window of the schedule.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WindowId(pub u32);
-/// Index of a signal array of the schedule.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SignalId(pub u32);
-/// Index of a queue array of the schedule.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct QueueId(pub u32);
-/// Index of an operand of a region.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct OperandId(pub u32);
-/// Index of a region of the schedule.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RegionId(pub u32);
 
 /// Name of the variable that counts the calls of the schedule, from 0.
 pub const CALL: &str = "call";
@@ -172,19 +156,19 @@ pub struct Table {
 /// `unit * cut(extent, b + 1)`, where `cut` follows `rule`. Inside a block, chunks are cut evenly
 /// by elements.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
+pub struct Line<E = Expr> {
     /// Number of blocks; 1 for a plain vector.
     pub parts: u64,
     /// Number of elements along the dimension that the blocks cut: an expression in mesh
     /// coordinates.
-    pub extent: Expr,
+    pub extent: E,
     /// Elements of the line per element of `extent`: an expression in mesh coordinates.
-    pub unit: Expr,
+    pub unit: E,
     /// Rule by which `extent` is cut into blocks.
     pub rule: CutRule,
     /// Row of the rule's lengths that applies to this rank: an expression in mesh coordinates. It
     /// is 0 if the rule has only one row.
-    pub row: Expr,
+    pub row: E,
 }
 
 impl Line {
@@ -206,210 +190,6 @@ pub struct Operand {
     /// Whether the operand is scratch: it holds nothing at the start, and the contract does not
     /// cover it.
     pub scratch: bool,
-}
-
-/// One level of a chunk's address: chunks `index` up to `index + len` when the space is cut into
-/// `of` chunks.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Part {
-    /// First chunk.
-    pub index: Expr,
-    /// Number of chunks; 1 except in the last level.
-    pub len: Expr,
-    /// Number of chunks into which the space is cut.
-    pub of: Expr,
-}
-
-/// A contiguous run of elements that an operation reads or writes.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Ref {
-    /// `v[i of n][j; k of m]`: part of an operand. Without parts it is the whole line.
-    Chunk {
-        /// The operand.
-        operand: OperandId,
-        /// Levels of the address, outermost first.
-        path: Vec<Part>,
-    },
-    /// `@w[slot]`: the first elements of a slot, as many as the other side of the operation has.
-    Slot {
-        /// The window.
-        window: WindowId,
-        /// Slot number.
-        slot: Expr,
-    },
-}
-
-/// A peer, given by its coordinates in the region's coordinate system. A coordinate out of range is
-/// an error; wrapping is written with `mod`.
-pub type Peer = Vec<Expr>;
-
-/// An operation in a role, or in the host's program.
-#[derive(Clone, PartialEq, Debug)]
-pub enum SOp {
-    /// `copy dst = src`.
-    Copy {
-        /// Destination.
-        dst: Ref,
-        /// Source.
-        src: Ref,
-    },
-    /// `reduce OP dst, src`: `dst[i] = dst[i] OP src[i]`.
-    Reduce {
-        /// Combiner.
-        op: ReduceOp,
-        /// Destination, which is also read.
-        dst: Ref,
-        /// Source.
-        src: Ref,
-    },
-    /// `put src -> peer : dst`: asynchronous. It reads `src` and writes `dst` at any time until the
-    /// next `fence.release`.
-    Put {
-        /// Source, in this rank's memory.
-        src: Ref,
-        /// Peer whose memory is written.
-        peer: Peer,
-        /// Destination, in the peer's memory.
-        dst: Ref,
-    },
-    /// `get dst <- peer : src`: asynchronous. It reads `src` and writes `dst` at any time until the
-    /// next `fence.complete`.
-    Get {
-        /// Destination, in this rank's memory.
-        dst: Ref,
-        /// Peer whose memory is read.
-        peer: Peer,
-        /// Source, in the peer's memory.
-        src: Ref,
-    },
-    /// `send src -> peer : queue[index]`: blocks until the queue to the peer has a free slot, then
-    /// writes `src` there. It is complete when the next operation of the stream starts.
-    Send {
-        /// Source, in this rank's memory.
-        src: Ref,
-        /// Receiving peer.
-        peer: Peer,
-        /// Queue array.
-        queue: QueueId,
-        /// Index of the queue in the array.
-        index: Expr,
-    },
-    /// `recv dst <- peer : queue[index]`: blocks until the queue from the peer holds a message,
-    /// then takes the oldest message and frees its slot.
-    Recv {
-        /// Destination, in this rank's memory; it is as long as the message.
-        dst: Ref,
-        /// Sending peer.
-        peer: Peer,
-        /// Queue array.
-        queue: QueueId,
-        /// Index of the queue in the array.
-        index: Expr,
-    },
-    /// `room peer : queue[index]`: blocks until the queue to the peer has a free slot. Only this
-    /// stream sends into the queue, so the slot stays free until it does.
-    Room {
-        /// Receiving peer.
-        peer: Peer,
-        /// Queue array.
-        queue: QueueId,
-        /// Index of the queue in the array.
-        index: Expr,
-    },
-    /// `notify peer : signal[index]`: adds 1 to a counter of the peer.
-    Notify {
-        /// Peer whose counter is incremented.
-        peer: Peer,
-        /// Signal array, at the peer.
-        signal: SignalId,
-        /// Index of the counter in the array.
-        index: Expr,
-    },
-    /// `wait signal[index] >= value` (or `& 1 ==`, or `-=`, depending on the signal's form): blocks
-    /// until a counter of this rank meets the condition of the form.
-    Wait {
-        /// Signal array, at this rank.
-        signal: SignalId,
-        /// Index of the counter in the array.
-        index: Expr,
-        /// Value to wait for: a count since the domain was allocated, a sense bit, or the amount
-        /// that is subtracted.
-        value: Expr,
-    },
-    /// `fence.release`: completes the puts of its stream. A later notify publishes what the stream
-    /// completed before this fence, reads included.
-    FenceRelease,
-    /// `fence.acquire`: makes data visible whose notify this rank has waited for.
-    FenceAcquire,
-    /// `fence.complete`: completes the gets of its stream.
-    FenceComplete,
-    /// `record e`: raises an event of this rank, for `await` in another stream.
-    Record(Name),
-    /// `await e`: blocks until `record e` has happened in this call.
-    Await(Name),
-    /// An operation on whole local buffers.
-    Local(LocalOp),
-    /// `reserve | publish | expect | free PEER : window[slot]`: one of the four points of a
-    /// message. `expand` creates marks, and `synchronize` turns them into signals and fences.
-    Mark {
-        /// Point of the message.
-        point: Point,
-        /// Rank at the other end of the message.
-        peer: Peer,
-        /// Window, at the receiver, into which the message is written.
-        window: WindowId,
-        /// Number of the message among the messages in that window to that receiver, within a call.
-        slot: Expr,
-    },
-    /// `launch @region`, in the host's program: the streams of this rank may enter the region, in
-    /// this call.
-    Launch(RegionId),
-    /// `host.wait @region`, in the host's program: blocks until this rank's streams have left the
-    /// region.
-    HostWait(RegionId),
-    /// `host.read %buffer`, in the host's program: waits until the regions launched so far that
-    /// write the buffer are over on this rank, then takes its elements.
-    HostRead(BufferId),
-    /// `host.write %dst = %src`, in the host's program: waits until the regions launched so far
-    /// that read or write `dst`, or write `src`, are over on this rank, then copies the elements of
-    /// `src` to `dst`.
-    HostWrite {
-        /// Destination.
-        dst: BufferId,
-        /// Source; of the same type and local sizes.
-        src: BufferId,
-    },
-    /// `drain`, in the host's program: blocks until this rank's streams have left every region
-    /// launched so far.
-    Drain,
-}
-
-/// Point of a message that needs ordering.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Point {
-    /// At the sender, before its puts: the slot may be written.
-    Reserve,
-    /// At the sender, after its puts: the data may be read.
-    Publish,
-    /// At the receiver, before its reads: the data is there.
-    Expect,
-    /// At the receiver, after its reads: the slot may be written again.
-    Free,
-}
-
-impl Point {
-    /// All points, in the order of a message.
-    pub const ALL: [Point; 4] = [Point::Reserve, Point::Publish, Point::Expect, Point::Free];
-
-    /// Returns the word in the text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Point::Reserve => "reserve",
-            Point::Publish => "publish",
-            Point::Expect => "expect",
-            Point::Free => "free",
-        }
-    }
 }
 
 /// A statement of a body.

@@ -3,7 +3,8 @@
 //! Code that must look at every expression or reference of a schedule (scans for `call`, the proof
 //! of symmetry, mutation) uses this module, so that it cannot miss a field. Each structure is
 //! destructured here without `..` and each enumeration matched without `_`, so a new field or
-//! operation does not compile until it is listed. One macro generates both forms, [`Field`] for
+//! operation does not compile until it is listed; [`crate::op`] and `local_op` list the parts of
+//! operations. One macro generates both forms, [`Field`] for
 //! reading and [`FieldMut`] for changing, with the same fields in the same order.
 //! [`crate::schedule`] defines the meaning of the fields.
 
@@ -13,8 +14,9 @@ use crate::expr::Expr;
 use crate::form::Form;
 use crate::grouped::Runs;
 use crate::host::Host;
-use crate::local_op::{Filling, LocalOp};
+use crate::local_op::{LocalOpPart, LocalOpPartMut};
 use crate::name::Name;
+use crate::op::{OpPart, OpPartMut};
 use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::scalar::ScalarFn;
 use crate::schedule::*;
@@ -22,6 +24,8 @@ use crate::tiles::TileKernel;
 use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 use std::sync::Arc;
+
+pub use crate::refs::Side;
 
 /// Purpose of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -62,17 +66,6 @@ pub enum Use {
     Clause,
 }
 
-/// Way in which an operation uses a reference.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Side {
-    /// It only reads the reference.
-    Read,
-    /// It only writes the reference.
-    Write,
-    /// It reads and writes the reference, which is the destination of a reduction.
-    Update,
-}
-
 /// Position of a field in the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct At {
@@ -106,7 +99,8 @@ struct Walk {
 macro_rules! visitor {
     (
         $(#[$doc:meta])* $field:ident, $module:ident, [$($by:tt)*], [$($short:tt)*],
-        $schedule:ident, $op:ident, $statements:ident, $reference:ident
+        $schedule:ident, $op:ident, $statements:ident, $reference:ident,
+        $op_part:ident, $local_part:ident, $parts:ident
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
@@ -460,150 +454,60 @@ macro_rules! visitor {
 
             pub(super) fn op<'a>(x: $($by)* SOp, walk: &mut Walk, f: &mut Sink<'_, 'a>) {
                 let walk = &*walk;
-                match x {
-                    SOp::Copy { dst, src } => {
-                        reference(Side::Write, dst, walk, f);
-                        reference(Side::Read, src, walk, f);
+                let at = walk.at;
+                // The signal array of the counter before a value.
+                let mut array = SignalId(u32::MAX);
+                x.$parts(&mut |part| match part {
+                    $op_part::Combiner(op) => f(at, F::Combiner(op)),
+                    $op_part::Near(side, r) | $op_part::Far(side, r) => reference(side, r, walk, f),
+                    $op_part::Peer(peer) => coordinates(peer, walk, f),
+                    $op_part::Counter(Counter { signal, index }) => {
+                        array = *signal;
+                        f(at, F::Signal(signal));
+                        f(at, F::Expr(Use::Counter, index));
                     }
-                    SOp::Reduce { op, dst, src } => {
-                        f(walk.at, F::Combiner(op));
-                        reference(Side::Update, dst, walk, f);
-                        reference(Side::Read, src, walk, f);
+                    $op_part::Value(value) => f(at, F::Expr(Use::Value(array), value)),
+                    $op_part::Queue(Channel { queue, index }) => {
+                        f(at, F::Queue(queue));
+                        f(at, F::Expr(Use::Queue, index));
                     }
-                    SOp::Put { src, peer, dst } => {
-                        reference(Side::Read, src, walk, f);
+                    $op_part::Event(event) => f(at, F::Event(event)),
+                    $op_part::Local(l) => local(l, at, f),
+                    $op_part::Mark(Mark { point, peer, window, slot }) => {
+                        f(at, F::Point(point));
                         coordinates(peer, walk, f);
-                        reference(Side::Write, dst, walk, f);
+                        f(at, F::Window(window));
+                        f(at, F::Expr(Use::Slot, slot));
                     }
-                    SOp::Get { dst, peer, src } => {
-                        reference(Side::Write, dst, walk, f);
-                        coordinates(peer, walk, f);
-                        reference(Side::Read, src, walk, f);
+                    $op_part::Buffer(side, buffer) => f(at, F::Buffer(side, buffer)),
+                    $op_part::Host(HostCommand::Launch(region) | HostCommand::Wait(region)) => {
+                        f(at, F::Region(region));
                     }
-                    SOp::Send { src, peer, queue, index } => {
-                        reference(Side::Read, src, walk, f);
-                        coordinates(peer, walk, f);
-                        f(walk.at, F::Queue(queue));
-                        f(walk.at, F::Expr(Use::Queue, index));
+                    $op_part::Host(HostCommand::Write { dst, src }) => {
+                        f(at, F::Buffer(Side::Write, dst));
+                        f(at, F::Buffer(Side::Read, src));
                     }
-                    SOp::Recv { dst, peer, queue, index } => {
-                        reference(Side::Write, dst, walk, f);
-                        coordinates(peer, walk, f);
-                        f(walk.at, F::Queue(queue));
-                        f(walk.at, F::Expr(Use::Queue, index));
-                    }
-                    SOp::Room { peer, queue, index } => {
-                        coordinates(peer, walk, f);
-                        f(walk.at, F::Queue(queue));
-                        f(walk.at, F::Expr(Use::Queue, index));
-                    }
-                    SOp::Notify { peer, signal, index } => {
-                        coordinates(peer, walk, f);
-                        f(walk.at, F::Signal(signal));
-                        f(walk.at, F::Expr(Use::Counter, index));
-                    }
-                    SOp::Wait { signal, index, value } => {
-                        let of = *signal;
-                        f(walk.at, F::Signal(signal));
-                        f(walk.at, F::Expr(Use::Counter, index));
-                        f(walk.at, F::Expr(Use::Value(of), value));
-                    }
-                    SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete | SOp::Drain => {}
-                    SOp::Record(event) | SOp::Await(event) => f(walk.at, F::Event(event)),
-                    SOp::Local(l) => local(l, walk, f),
-                    SOp::Mark { point, peer, window, slot } => {
-                        f(walk.at, F::Point(point));
-                        coordinates(peer, walk, f);
-                        f(walk.at, F::Window(window));
-                        f(walk.at, F::Expr(Use::Slot, slot));
-                    }
-                    SOp::Launch(region) | SOp::HostWait(region) => f(walk.at, F::Region(region)),
-                    SOp::HostRead(buffer) => f(walk.at, F::Buffer(Side::Read, buffer)),
-                    SOp::HostWrite { dst, src } => {
-                        f(walk.at, F::Buffer(Side::Write, dst));
-                        f(walk.at, F::Buffer(Side::Read, src));
-                    }
-                }
+                    $op_part::Host(HostCommand::Drain) => {}
+                });
             }
 
-            fn local<'a>(l: $($by)* LocalOp, walk: &Walk, f: &mut Sink<'_, 'a>) {
-                let at = walk.at;
-                match l {
-                    LocalOp::Compute { func, dst, args } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Function(func));
-                        f(at, F::Buffers(args));
-                    }
-                    LocalOp::Matmul { dst, a, b } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, a));
-                        f(at, F::Buffer(Side::Read, b));
-                    }
-                    LocalOp::ReduceDim { op, mean, dst, src, dim } => {
-                        f(at, F::Combiner(op));
-                        f(at, F::Mean(mean));
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, src));
-                        f(at, F::Dimension("dim", dim));
-                    }
-                    LocalOp::Cast { dst, src } | LocalOp::Copy { dst, src } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, src));
-                    }
-                    LocalOp::Pack { dst, src, dim, parts, rule, at: part }
-                    | LocalOp::Unpack { dst, src, dim, parts, rule, at: part } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, src));
-                        f(at, F::Dimension("dim", dim));
-                        f(at, F::Count("parts", parts));
-                        f(at, F::Rule(rule));
-                        if let Some(e) = part {
-                            f(at, F::Expr(Use::Part, e));
-                        }
-                    }
-                    LocalOp::Transpose { dst, src, perm } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, src));
-                        f(at, F::Permutation(perm));
-                    }
-                    LocalOp::Embedding { dst, table, ids, first } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, table));
-                        f(at, F::Buffer(Side::Read, ids));
-                        f(at, F::Expr(Use::Part, first));
-                    }
-                    LocalOp::Grouped { dst, x, w, runs, places, at: place } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, x));
-                        f(at, F::Buffer(Side::Read, w));
-                        f(at, F::Runs(runs));
-                        f(at, F::Places(places));
-                        f(at, F::Expr(Use::Part, place));
-                    }
-                    LocalOp::Tiles { kernel, dst, args } => {
-                        f(at, F::Tiles(kernel));
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffers(args));
-                    }
-                    LocalOp::Fill { dst, with } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        match with {
-                            Filling::Number(n) => f(at, F::Number(n)),
-                            Filling::Place { dim, first } => {
-                                f(at, F::Dimension("dim", dim));
-                                f(at, F::Expr(Use::Part, first));
-                            }
-                        }
-                    }
-                    LocalOp::Slice { dst, src, dim, index, of, rule } => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, src));
-                        f(at, F::Dimension("dim", dim));
-                        f(at, F::Expr(Use::Part, index));
-                        f(at, F::Count("parts", of));
-                        f(at, F::Rule(rule));
-                    }
-                }
+            fn local<'a>(l: $($by)* LocalOp, at: At, f: &mut Sink<'_, 'a>) {
+                l.$parts(&mut |part| match part {
+                    $local_part::Function(func) => f(at, F::Function(func)),
+                    $local_part::Tiles(kernel) => f(at, F::Tiles(kernel)),
+                    $local_part::Combiner(op) => f(at, F::Combiner(op)),
+                    $local_part::Mean(count) => f(at, F::Mean(count)),
+                    $local_part::Buffer(side, buffer) => f(at, F::Buffer(side, buffer)),
+                    $local_part::Buffers(list) => f(at, F::Buffers(list)),
+                    $local_part::Dimension(dim) => f(at, F::Dimension("dim", dim)),
+                    $local_part::Count(parts) => f(at, F::Count("parts", parts)),
+                    $local_part::Rule(rule) => f(at, F::Rule(rule)),
+                    $local_part::Part(e) => f(at, F::Expr(Use::Part, e)),
+                    $local_part::Permutation(perm) => f(at, F::Permutation(perm)),
+                    $local_part::Runs(runs) => f(at, F::Runs(runs)),
+                    $local_part::Places(places) => f(at, F::Places(places)),
+                    $local_part::Number(n) => f(at, F::Number(n)),
+                });
             }
         }
     };
@@ -612,12 +516,14 @@ macro_rules! visitor {
 visitor!(
     /// A field of a schedule, for reading.
     Field, read, [&'a], ['a],
-    each_field, op_fields, statement_fields, reference_fields
+    each_field, op_fields, statement_fields, reference_fields,
+    OpPart, LocalOpPart, parts
 );
 visitor!(
     /// A field of a schedule, for changing.
     FieldMut, change, [&'a mut], ['_],
-    each_field_mut, op_fields_mut, statement_fields_mut, reference_fields_mut
+    each_field_mut, op_fields_mut, statement_fields_mut, reference_fields_mut,
+    OpPartMut, LocalOpPartMut, parts_mut
 );
 
 /// Returns every expression of an operation with its purpose.

@@ -101,7 +101,10 @@ fn ids_of_nothing_are_refused() {
     let span = kbc_diag::Span::NONE;
     let body = vec![
         SStmt::Op(SOp::Copy { dst: chunk(), src: slot }, span),
-        SStmt::Op(SOp::Wait { signal: SignalId(2), index: Expr::Int(0), value: Expr::Int(1) }, span),
+        SStmt::Op(
+            SOp::Wait { counter: Counter { signal: SignalId(2), index: Expr::Int(0) }, value: Expr::Int(1) },
+            span,
+        ),
         SStmt::Op(SOp::Local(LocalOp::Copy { dst: BufferId(5), src: BufferId(6) }), span),
     ];
     let mut s = Schedule::new("m", mesh(4));

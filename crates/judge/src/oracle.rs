@@ -17,6 +17,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::host::spelled;
+use kbc_ir::op::OpPart;
 use kbc_ir::promise::{Cell, Clause, Promise};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, OperandId, RegionId, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
@@ -275,15 +276,9 @@ impl<'p> Worlds<'p> {
     ) -> Result<bool, Unknown> {
         let slot = |a: &Access| matches!(a.mem, Mem::Slot(..));
         match act {
-            Act::Put { src: _, peer, dst } => written.push((*peer, Run::of(dst))),
-            Act::Get { dst, peer: _, src: _ } | Act::Recv { dst, peer: _, queue: _ } => {
-                written.push((rank, Run::of(dst)));
-            }
-            Act::Copy { dst, src } | Act::Reduce { op: _, dst, src } => {
-                if contract || slot(dst) || slot(src) {
-                    written.push((rank, Run::of(dst)));
-                    return Ok(contract);
-                }
+            Act::Copy { dst, src } | Act::Reduce { op: _, dst, src }
+                if !(contract || slot(dst) || slot(src)) =>
+            {
                 self.compute(act, span, rank)?;
                 return Ok(true);
             }
@@ -297,19 +292,33 @@ impl<'p> Worlds<'p> {
                 self.compute(act, span, rank)?;
                 return Ok(true);
             }
-            Act::Send { src: _, peer: _, queue: _ } => {}
-            Act::Room { peer: _, queue: _ }
-            | Act::Notify { peer: _, counter: _ }
-            | Act::Wait { counter: _, value: _ }
-            | Act::FenceRelease
-            | Act::FenceAcquire
-            | Act::FenceComplete
-            | Act::Record(_)
-            | Act::Await(_)
-            | Act::HostRead(_)
-            | Act::Mark => return Ok(true),
+            _ => {}
         }
-        Ok(contract)
+        let (mut moves, mut there) = (false, rank);
+        act.parts(&mut |part| match part {
+            OpPart::Near(side, a) => {
+                moves = true;
+                if side.writes() {
+                    written.push((rank, Run::of(a)));
+                }
+            }
+            OpPart::Peer(peer) => there = *peer,
+            OpPart::Far(side, a) => {
+                if side.writes() {
+                    written.push((there, Run::of(a)));
+                }
+            }
+            OpPart::Combiner(_)
+            | OpPart::Counter(_)
+            | OpPart::Value(_)
+            | OpPart::Queue(_)
+            | OpPart::Event(_)
+            | OpPart::Local(_)
+            | OpPart::Mark(())
+            | OpPart::Buffer(..) => {}
+            OpPart::Host(host) => match *host {},
+        });
+        Ok(contract || !moves)
     }
 
     fn compute(&mut self, act: &Act<'p>, span: kbc_diag::Span, rank: u64) -> Result<(), Unknown> {

@@ -113,7 +113,7 @@ use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::{self, Turns};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{CALL, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
+use kbc_ir::schedule::{CALL, Mark, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
 use kbc_ir::{Module, Props};
 
 /// The record of `allocate`.
@@ -208,7 +208,7 @@ pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
         list.iter().any(|s| match s {
             SStmt::For { body, .. } => asks(body, w),
             SStmt::If { then, other, .. } => asks(then, w) || asks(other, w),
-            SStmt::Op(SOp::Mark { point: Point::Reserve | Point::Free, window, .. }, _) => *window == w,
+            SStmt::Op(SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }), _) => *window == w,
             SStmt::Op(..) => false,
         })
     }
@@ -237,7 +237,7 @@ fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
 
 /// Removes the marks `reserve` and `free` of the window.
 fn unmark(s: &mut Schedule, w: WindowId) {
-    let asks = |op: &SOp| matches!(op, SOp::Mark { point: Point::Reserve | Point::Free, window, .. } if *window == w);
+    let asks = |op: &SOp| matches!(op, SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }) if *window == w);
     for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
         stream.body = replace_ops(&stream.body, &|op| if asks(op) { vec![] } else { vec![op.clone()] });
     }

@@ -1,6 +1,6 @@
 //! Definition of a pass: its record, its options, its context and its findings.
 //!
-//! This module owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. [`crate::registry`] lists
+//! This module owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. [`crate::ALL`] lists
 //! the passes, and [`crate::pipeline`] puts them in order.
 
 use crate::overlap::OverlapTable;

@@ -3,9 +3,9 @@
 //! This module owns the text form, the named pipelines and the pass manager. Observers of a run are
 //! in [`crate::instrument`].
 
+use crate::ALL;
 use crate::instrument::Instrument;
 use crate::pass::{Changed, Options, Pass, PassCx, PassInfo};
-use crate::registry;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::{Module, Props};
@@ -158,14 +158,14 @@ fn order_error(info: &PassInfo, props: Props) -> Diagnostic {
     .primary(Span::NONE, "needed before this pass");
     let mut givers: Vec<&str> = vec![];
     for (_, one) in Props::NAMES.iter().filter(|(_, p)| missing.contains(*p)) {
-        let giver = registry::ALL.iter().find(|e| e.info.gives.contains(*one)).map(|e| e.info.name);
+        let giver = ALL.iter().find(|e| e.info.gives.contains(*one)).map(|e| e.info.name);
         givers.extend(giver.filter(|g| !givers.contains(g)));
     }
     if givers.is_empty() { d } else { d.help(format!("run `{},{}`", givers.join(","), info.name)) }
 }
 
 fn unknown(name: &str, span: Span) -> Diagnostic {
-    let passes: Vec<&str> = registry::ALL.iter().map(|e| e.info.name).collect();
+    let passes: Vec<&str> = ALL.iter().map(|e| e.info.name).collect();
     let named: Vec<&str> = PIPELINES.iter().map(|p| p.0).collect();
     let d = Diagnostic::error("E902", format!("unknown pass `{name}`"))
         .primary(span, "neither a pass nor a pipeline")
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         if name.is_empty() {
             return Err(self.wanted("the name of a pass"));
         }
-        let entry = registry::ALL.iter().find(|e| e.info.name == name);
+        let entry = ALL.iter().find(|e| e.info.name == name);
         let named = PIPELINES.iter().find(|p| p.0 == name);
         if entry.is_none() && named.is_none() {
             found.push(unknown(name, span));

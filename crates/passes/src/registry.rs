@@ -1,11 +1,8 @@
-//! Registry of all passes, in the order in which they usually run. `kbc passes` prints it.
-//!
-//! A pass is one module and one line here.
+//! Entries of the table of passes: the record of a pass, and its documentation page.
 
 use crate::pass::{Options, Pass, PassInfo};
-use crate::{allocate, enqueue, expand, infer, lower_queues, overlap, place, select, synchronize};
 
-/// An entry of the registry: one pass.
+/// An entry of the table of passes.
 pub struct Entry {
     /// The record of the pass.
     pub info: &'static PassInfo,
@@ -13,48 +10,6 @@ pub struct Entry {
     pub make: fn(&Options) -> Box<dyn Pass>,
     /// The source text of the pass's module, whose header is the documentation page of the pass.
     pub source: &'static str,
-}
-
-/// All passes.
-pub static ALL: &[Entry] = &[
-    Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },
-    Entry { info: &place::INFO, make: |_| Box::new(place::Place), source: include_str!("place.rs") },
-    Entry {
-        info: &select::INFO,
-        make: |o| Box::new(select::Select::new(o)),
-        source: include_str!("select.rs"),
-    },
-    Entry {
-        info: &overlap::INFO,
-        make: |o| Box::new(overlap::Overlap::new(o)),
-        source: include_str!("overlap/mod.rs"),
-    },
-    Entry { info: &expand::INFO, make: |_| Box::new(expand::Expand), source: include_str!("expand/mod.rs") },
-    Entry {
-        info: &allocate::INFO,
-        make: |_| Box::new(allocate::Allocate),
-        source: include_str!("allocate.rs"),
-    },
-    Entry {
-        info: &synchronize::INFO,
-        make: |_| Box::new(synchronize::Synchronize),
-        source: include_str!("synchronize.rs"),
-    },
-    Entry {
-        info: &enqueue::INFO,
-        make: |o| Box::new(enqueue::Enqueue::new(o)),
-        source: include_str!("enqueue/mod.rs"),
-    },
-    Entry {
-        info: &lower_queues::INFO,
-        make: |_| Box::new(lower_queues::LowerQueues),
-        source: include_str!("lower_queues/mod.rs"),
-    },
-];
-
-/// Returns the pass of that name.
-pub fn find(name: &str) -> Option<&'static Entry> {
-    ALL.iter().find(|e| e.info.name == name)
 }
 
 impl Entry {

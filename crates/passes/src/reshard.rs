@@ -15,10 +15,12 @@
 //! | slice | 0 | | |
 
 use kbc_ir::Name;
-use kbc_ir::graph::CollKind;
+use kbc_ir::graph::{CollKind, Holding};
 use kbc_ir::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+
+use Holding::{Partial, Root, Split, SplitFrom, Whole};
 
 /// One change of placement over one axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,12 +139,12 @@ fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128
     let held = share(mesh, before);
     let all = u128::from(mesh.ranks());
     let k = u128::from(size(mesh, axis).max(1));
-    held.saturating_mul(match kind {
-        CollKind::AllReduce => 2 * (all / k) * (k - 1),
-        CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter => (all / k) * (k - 1),
-        CollKind::AllGather | CollKind::Gather => all * (k - 1),
-        CollKind::Broadcast | CollKind::Reduce => all,
-        CollKind::Slice | CollKind::Barrier | CollKind::ByContract => 0,
+    held.saturating_mul(match kind.movement() {
+        None => 0,
+        Some((Partial, Whole)) => 2 * (all / k) * (k - 1),
+        Some((Split, _)) => all * (k - 1),
+        Some((_, Split)) => (all / k) * (k - 1),
+        Some(_) => all,
     })
 }
 
@@ -165,8 +167,11 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
     };
     let illegal = |reason: String, fix: String| Err(Illegal { reason, fix });
     // Remove the property that the collective takes away.
-    match ask.kind {
-        CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => match &mut result.partial {
+    let Some((before, after)) = ask.kind.change() else {
+        return illegal("it changes no placement".into(), "leave it out".into());
+    };
+    match before {
+        Partial => match &mut result.partial {
             Some((op, axes)) if axes.contains(axis) => {
                 if ask.red.is_some_and(|r| r != *op) {
                     return illegal(format!("it is the {op} that is missing"), format!("write `{op}`"));
@@ -187,8 +192,8 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                 return illegal(format!("not partial over `{axis}`"), fix);
             }
         },
-        CollKind::AllGather | CollKind::Gather | CollKind::AllToAll => {
-            let at = if ask.kind == CollKind::AllToAll { ask.from_dim } else { ask.dim };
+        Split | SplitFrom => {
+            let at = if before == SplitFrom { ask.from_dim } else { ask.dim };
             let Some(at) = at.or_else(|| ty.dim_cut_by(axis)) else {
                 let fix = match partial_over(ty, axis) {
                     true => "use all_reduce or reduce_scatter to combine what the ranks hold".into(),
@@ -220,12 +225,12 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                     return illegal(format!("dimension {at} is not split over `{axis}`"), fix);
                 }
             }
-            match ask.kind {
-                CollKind::AllToAll => step.from_dim = Some(at),
+            match before {
+                SplitFrom => step.from_dim = Some(at),
                 _ => step.dim = Some(at),
             }
         }
-        CollKind::Broadcast | CollKind::Scatter => match &ty.only {
+        Root => match &ty.only {
             Some((root, a)) if a == axis => {
                 if ask.root.is_some_and(|r| r != *root) {
                     return illegal(
@@ -243,10 +248,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                 );
             }
         },
-        CollKind::Barrier | CollKind::ByContract => {
-            return illegal("it changes no placement".into(), "leave it out".into());
-        }
-        CollKind::Slice => {
+        Whole => {
             if partial_over(ty, axis)
                 || ty.dim_cut_by(axis).is_some()
                 || ty.only.as_ref().is_some_and(|o| o.1 == *axis)
@@ -259,8 +261,8 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
         }
     }
     // Add the property that the collective creates.
-    match ask.kind {
-        CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter | CollKind::Slice => {
+    match after {
+        Split => {
             let Some(to) = ask.dim.filter(|d| *d < result.dims.len()) else {
                 let dims = result.dims.len();
                 return match ask.dim {
@@ -270,7 +272,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                     None => illegal("no dimension to split is named".into(), "add `dim:`".into()),
                 };
             };
-            if ask.kind == CollKind::AllToAll && step.from_dim == Some(to) {
+            if before == SplitFrom && step.from_dim == Some(to) {
                 return illegal(
                     format!("dimension {to} is split already"),
                     "name two different dimensions".into(),
@@ -288,7 +290,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                 cut => *cut = Some(Cut { axes: vec![axis.clone()], rule: ask.rule.clone() }),
             }
         }
-        CollKind::Reduce | CollKind::Gather => {
+        Root => {
             let Some(root) = ask.root else {
                 return illegal("no root is named".into(), "add the coordinate that is to hold it".into());
             };
@@ -308,11 +310,8 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
             step.root = Some(root);
             result.only = Some((root, axis.clone()));
         }
-        CollKind::AllReduce
-        | CollKind::AllGather
-        | CollKind::Broadcast
-        | CollKind::Barrier
-        | CollKind::ByContract => {}
+        // No collective leaves contributions, or parts along its second dimension.
+        Whole | Partial | SplitFrom => {}
     }
     step.result = result;
     Ok(step)

@@ -81,7 +81,7 @@ use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOpti
 use crate::pipeline::Pipeline;
 use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
+use kbc_ir::graph::{CollKind, Collective, Graph, Holding, Input, Op, OpId, OpKind, Using};
 use kbc_ir::promise_sides::{Held, sides};
 use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
@@ -291,7 +291,7 @@ impl Chooser<'_> {
         }
         // The same collective on the same line costs the same. The blocks of an all_to_all are
         // excluded, because the number of bytes does not determine them.
-        let plain = c.own.as_ref().is_none_or(|o| o.part_of.is_empty()) && c.kind != CollKind::AllToAll;
+        let plain = c.own.as_ref().is_none_or(|o| o.part_of.is_empty()) && !c.kind.takes(Holding::SplitFrom);
         let twin = known.entries.iter().find(|e| {
             let same =
                 (&e.kind, &e.axis, e.bytes, e.span.file) == (&entry.kind, &entry.axis, entry.bytes, file);
@@ -481,12 +481,12 @@ fn alone(site: &Site<'_>, using: Using) -> Graph {
 /// ranks of the group.
 pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &TensorType) -> u64 {
     let mut ty = match c.kind {
-        CollKind::AllGather | CollKind::Gather => result.clone(),
         CollKind::Barrier => return 0,
         CollKind::ByContract => own_line(c, operand),
+        kind if kind.takes(Holding::Split) => result.clone(),
         _ => operand.clone(),
     };
-    if matches!(c.kind, CollKind::AllToAll | CollKind::ByContract) {
+    if c.kind.takes(Holding::SplitFrom) || c.kind == CollKind::ByContract {
         // The operand's own part is the line, with one block for each rank.
         ty.only = None;
     } else if let Some(d) = ty.dim_cut_by(&c.axis) {

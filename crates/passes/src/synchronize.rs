@@ -201,7 +201,7 @@ impl Pass for Synchronize {
 fn marked(r: &Region) -> Vec<WindowId> {
     let mut out = vec![];
     visit(r, &mut |op, _, _| {
-        if let SOp::Mark { window, .. } = op
+        if let SOp::Mark(Mark { window, .. }) = op
             && !out.contains(window)
         {
             out.push(*window);
@@ -283,7 +283,7 @@ fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
     let (mut left, mut known) = (MAX_COUNTED, true);
     let ranks: u64 = r.coords.iter().map(|c| c.1).product();
     visit(r, &mut |op, loops, _| {
-        let SOp::Mark { window, slot, .. } = op else { return };
+        let SOp::Mark(Mark { window, slot, .. }) = op else { return };
         if *window != w || !known {
             return;
         }
@@ -333,7 +333,7 @@ impl kbc_ir::expr::Env for Tables<'_> {
 fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     let mut sites = vec![];
     visit(r, &mut |op, loops, cond| {
-        if let SOp::Mark { point: Point::Publish, peer, window, slot } = op
+        if let SOp::Mark(Mark { point: Point::Publish, peer, window, slot }) = op
             && *window == w
         {
             sites.push((peer, slot, loops.to_vec(), cond));
@@ -382,7 +382,7 @@ fn rewrite(
     turn: &dyn Fn(WindowId) -> Expr,
 ) -> Vec<SStmt> {
     replace_ops(list, &|op| match op {
-        SOp::Mark { point, peer, window, slot } => plans[window.0 as usize]
+        SOp::Mark(Mark { point, peer, window, slot }) => plans[window.0 as usize]
             .as_ref()
             .map_or_else(Vec::new, |plan| plan.ops(*point, peer, slot, (coords, turn(*window)))),
         op => vec![op.clone()],
@@ -419,25 +419,36 @@ impl Plan {
             match point {
                 Point::Reserve => {
                     let value = (value - Expr::Int(slots)).simplify();
-                    return vec![SOp::Wait { signal, index, value }];
+                    return vec![SOp::Wait { counter: Counter { signal, index }, value }];
                 }
                 Point::Free => {
-                    return vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal, index }];
+                    return vec![
+                        SOp::FenceRelease,
+                        SOp::Notify { peer: peer.clone(), counter: Counter { signal, index } },
+                    ];
                 }
                 _ => {}
             }
         }
         match (point, self.credit) {
             (Point::Publish, _) => {
-                vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal: self.arrival, index }]
+                vec![
+                    SOp::FenceRelease,
+                    SOp::Notify { peer: peer.clone(), counter: Counter { signal: self.arrival, index } },
+                ]
             }
-            (Point::Expect, _) => vec![SOp::Wait { signal: self.arrival, index, value }, SOp::FenceAcquire],
+            (Point::Expect, _) => {
+                vec![SOp::Wait { counter: Counter { signal: self.arrival, index }, value }, SOp::FenceAcquire]
+            }
             (Point::Reserve, Some(signal)) => {
-                vec![SOp::Wait { signal, index: credit(peer), value: turn.simplify() }]
+                vec![SOp::Wait { counter: Counter { signal, index: credit(peer) }, value: turn.simplify() }]
             }
             (Point::Free, Some(signal)) => {
                 let me: Vec<Expr> = coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect();
-                vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal, index: credit(&me) }]
+                vec![
+                    SOp::FenceRelease,
+                    SOp::Notify { peer: peer.clone(), counter: Counter { signal, index: credit(&me) } },
+                ]
             }
             (Point::Reserve | Point::Free, None) => vec![],
         }

@@ -5,7 +5,7 @@
 use crate::stack;
 
 use kbc_ir::Module;
-use kbc_ir::schedule::{CALL, SOp, Schedule};
+use kbc_ir::schedule::{CALL, Mark, SOp, Schedule};
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use kbc_passes::allocate::Allocate;
@@ -120,7 +120,7 @@ fn marks_stay() {
         }
         for stream in stack::region(&m).roles.iter().flat_map(|r| &r.streams) {
             marks(&stream.body, &mut |op| {
-                if let SOp::Mark { slot, .. } = op {
+                if let SOp::Mark(Mark { slot, .. }) = op {
                     assert!(!slot.mentions(CALL));
                 }
             });

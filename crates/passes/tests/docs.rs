@@ -5,7 +5,7 @@
 use crate::common;
 
 use kbc_ir::text::{self, PrintOptions};
-use kbc_passes::registry;
+use kbc_passes::{ALL, Entry};
 
 /// Returns the text between "```kir,WHICH" and "```" in a page.
 fn block<'a>(page: &'a str, which: &str) -> Result<&'a str, String> {
@@ -22,7 +22,7 @@ fn source_of(name: &str) -> std::path::PathBuf {
 }
 
 /// Runs the example of a pass and compares.
-fn example(entry: &registry::Entry, bless: bool) -> Result<(), String> {
+fn example(entry: &Entry, bless: bool) -> Result<(), String> {
     let page = entry.page();
     let (before, told) = (block(&page, "before")?, block(&page, "after")?);
     let (module, _) = common::run(before, entry.info.name).map_err(|d| common::words(&d, before))?;
@@ -45,7 +45,7 @@ fn example(entry: &registry::Entry, bless: bool) -> Result<(), String> {
     Err("the example was written: run again".into())
 }
 
-fn stored_page(entry: &registry::Entry, bless: bool) -> Result<(), String> {
+fn stored_page(entry: &Entry, bless: bool) -> Result<(), String> {
     let path = common::workspace(&format!("docs/passes/{}.md", entry.info.name));
     if bless {
         std::fs::write(&path, entry.page()).expect("the page can be written");
@@ -60,7 +60,7 @@ fn stored_page(entry: &registry::Entry, bless: bool) -> Result<(), String> {
 fn examples_and_pages() {
     let bless = std::env::var_os("KBC_BLESS").is_some();
     let mut faults = vec![];
-    for entry in registry::ALL {
+    for entry in ALL {
         for done in [example(entry, bless), stored_page(entry, bless)] {
             faults.extend(done.err().map(|why| format!("{}: {why}", entry.info.name)));
         }

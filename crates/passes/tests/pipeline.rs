@@ -13,7 +13,7 @@ use kbc_passes::instrument::{
 use kbc_passes::pass::graph_of;
 use kbc_passes::pipeline::PIPELINES;
 use kbc_passes::select::Verdict;
-use kbc_passes::{Changed, Pass, PassCx, PassInfo, Pipeline, TimeModel, registry};
+use kbc_passes::{Changed, Pass, PassCx, PassInfo, Pipeline, TimeModel};
 
 const FFN: &str = include_str!("data/place/ffn.kir");
 
@@ -105,8 +105,8 @@ fn order_is_computed_from_properties() {
 
 #[test]
 fn every_registered_pass_is_well_described() {
-    for (i, e) in registry::ALL.iter().enumerate() {
-        assert!(registry::ALL[..i].iter().all(|o| o.info.name != e.info.name));
+    for (i, e) in kbc_passes::ALL.iter().enumerate() {
+        assert!(kbc_passes::ALL[..i].iter().all(|o| o.info.name != e.info.name));
         assert!(PIPELINES.iter().all(|p| p.0 != e.info.name), "a pass and a pipeline of one name");
         assert!(!e.info.summary.is_empty() && !e.info.summary.ends_with('.'));
         assert_eq!((e.make)(&Default::default()).info().name, e.info.name);

@@ -60,20 +60,21 @@ impl Pass for WrongSynchronize {
             .collect();
         let keep = |op: &SOp| match (self.0, op) {
             (Wrong::NoRelease, SOp::FenceRelease) | (Wrong::NoAcquire, SOp::FenceAcquire) => None,
-            (Wrong::OldEpoch, SOp::Wait { signal, index, value }) if !credits.contains(signal) => {
+            (Wrong::OldEpoch, SOp::Wait { counter: Counter { signal, index }, value })
+                if !credits.contains(signal) =>
+            {
                 // The value of the previous call.
                 let before = |n: &kbc_ir::Name| (*n == *CALL).then(|| Expr::var(CALL) - Expr::Int(1));
                 Some(SOp::Wait {
-                    signal: *signal,
-                    index: index.clone(),
+                    counter: Counter { signal: *signal, index: index.clone() },
                     value: value.subst(&before).simplify(),
                 })
             }
-            (Wrong::NoCredit, SOp::Wait { signal, .. } | SOp::Notify { signal, .. })
-                if credits.contains(signal) =>
-            {
-                None
-            }
+            (
+                Wrong::NoCredit,
+                SOp::Wait { counter: Counter { signal, .. }, .. }
+                | SOp::Notify { counter: Counter { signal, .. }, .. },
+            ) if credits.contains(signal) => None,
             _ => Some(op.clone()),
         };
         for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {

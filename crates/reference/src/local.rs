@@ -11,7 +11,7 @@ use super::reduce::{Item, integers};
 use super::shape::moved;
 use super::{EvalOptions, How, RefTensor, Value, broken, computed, disturb, done_with, fed, terms, widened};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{CollKind, Collective, Op, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Holding, Op, OpId, OpKind};
 use kbc_ir::local::{Groups, Local, Meeting, meetings};
 use kbc_ir::types::{Mesh, ReduceOp};
 use kbc_numerics::tensor::Tensor;
@@ -194,6 +194,7 @@ fn elements(t: &RefTensor) -> usize {
 
 /// Returns the value of each rank of a group after a collective, from the values before.
 fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, Diagnostic> {
+    use Holding::{Partial, Root, Split, SplitFrom, Whole};
     let p = operands.len();
     let list: Vec<&RefTensor> = operands.iter().map(|v| &*v.t).collect();
     let exact = operands.iter().all(|v| v.exact);
@@ -209,9 +210,9 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
         shape[d] = n as u64;
         shape
     };
-    Ok(match c.kind {
-        CollKind::AllReduce => vec![Value::whole(reduced(op, c, &list)?); p],
-        CollKind::ReduceScatter => {
+    Ok(match (c.kind, c.kind.change()) {
+        (_, Some((Partial, Whole))) => vec![Value::whole(reduced(op, c, &list)?); p],
+        (_, Some((Partial, Split))) => {
             let sum = reduced(op, c, &list)?;
             let (d, n) = size(c.dim)?;
             let (part, inner) = (n / p, inner(d));
@@ -224,7 +225,7 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
             };
             (0..p).map(|me| Value::whole(moved(first, with(d, part), &[&sum], of(me)))).collect()
         }
-        CollKind::AllGather => {
+        (_, Some((Split, Whole))) => {
             let (d, n) = size(c.dim)?;
             let inner = inner(d);
             let of = |i: usize| {
@@ -234,7 +235,7 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
             };
             vec![moves(moved(first, with(d, p * n), &list, of)); p]
         }
-        CollKind::AllToAll => match &c.counts {
+        (_, Some((SplitFrom, Split))) => match &c.counts {
             Some(counts) => (0..p)
                 .map(|me| {
                     let width = inner(0);
@@ -269,12 +270,12 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
                 (0..p).map(|me| moves(moved(first, shape.clone(), &list, of(me)))).collect()
             }
         },
-        CollKind::Broadcast => {
+        (_, Some((Root, Whole))) => {
             let root =
                 c.root.and_then(|r| operands.get(r as usize)).ok_or_else(|| broken(op, "it has no root"))?;
             vec![root.clone(); p]
         }
-        CollKind::Barrier => operands.to_vec(),
+        (CollKind::Barrier, _) => operands.to_vec(),
         _ => return Err(broken(op, "it is not a collective of local programs")),
     })
 }

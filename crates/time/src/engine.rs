@@ -11,7 +11,7 @@ use super::log::{INLET, Last, Log, MORE, Record, controlled};
 use super::setup::Setup;
 use super::state::{Carrier, Doing, Extra, Held, Message, NONE, State, Trip};
 use super::{MessageKind, Observer};
-use kbc_ir::walk::{Brief, Fault};
+use kbc_ir::walk::{Brief, Fault, TimedOp};
 use kbc_machine::topology::{Direction, LinkId};
 use std::cmp::Reverse;
 
@@ -524,8 +524,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                         return Ok(());
                     }
                 }
-                _ => {
-                    if !self.act(thread, &next.0, next.1)? {
+                Brief::Op(ref op) => {
+                    if !self.act(thread, op, next.1)? {
                         if self.detail {
                             self.tell_held(thread);
                         }
@@ -566,25 +566,25 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
 
     /// Performs an operation of a thread. Returns whether the thread can continue at once.
     #[inline]
-    fn act(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
+    fn act(&mut self, thread: u32, act: &TimedOp<'p>, op: u32) -> Result<bool, Fault> {
         let setup = self.setup;
         let s = &mut self.state;
         let t = &mut s.threads[thread as usize];
         match *act {
-            Brief::FenceRelease | Brief::FenceAcquire => return Ok(self.fence(thread, op)),
-            Brief::FenceComplete => {
+            TimedOp::FenceRelease | TimedOp::FenceAcquire => return Ok(self.fence(thread, op)),
+            TimedOp::FenceComplete => {
                 if t.gets > 0 {
                     t.doing = Doing::Gets(op);
                     return Ok(false);
                 }
                 return Ok(self.fence(thread, op));
             }
-            Brief::Mark => return Ok(true),
+            TimedOp::Mark(()) => return Ok(true),
             _ => {}
         }
         let carrier = t.carrier.take();
         match *act {
-            Brief::Put { peer, bytes } => {
+            TimedOp::Put { peer, src: bytes, dst: () } => {
                 let spots = self.spots(thread, false, peer);
                 let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE, spots };
                 let (message, sequence) = self.post(thread, op, letter);
@@ -592,19 +592,19 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
                 return Ok(!self.holds_core(thread, op, peer.into(), bytes));
             }
-            Brief::Get { peer, bytes } => {
+            TimedOp::Get { peer, dst: bytes, src: () } => {
                 t.gets += 1;
                 let (kind, reply) = (MessageKind::Request, bytes);
                 let (spots, asks) = (self.spots(thread, true, peer), setup.signal_bytes);
                 self.post(thread, op, Letter { kind, peer, bytes: asks, reply, counter: NONE, spots });
                 return Ok(!self.holds_core(thread, op, peer, bytes));
             }
-            Brief::Send { .. } | Brief::Recv { .. } | Brief::Room { .. } => {
+            TimedOp::Send { .. } | TimedOp::Recv { .. } | TimedOp::Room { .. } => {
                 let since = Some(s.now);
                 return Ok(self.queue(thread, Held { act: *act, op, since }));
             }
-            Brief::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
-            Brief::Wait { counter, value } => {
+            TimedOp::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
+            TimedOp::Wait { counter, value } => {
                 let number = setup.counter(setup.place(thread), counter);
                 if !s.spend(setup.program, counter, number, value) {
                     s.threads[thread as usize].doing = Doing::Counter(counter, value);
@@ -612,7 +612,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 }
                 self.passes(thread, number);
             }
-            Brief::Record(event) => {
+            TimedOp::Record(event) => {
                 let (call, last) = (t.call, t.last);
                 let place = setup.place(thread);
                 let number = setup.event(place, event);
@@ -629,7 +629,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                     }
                 }
             }
-            Brief::Await(event) => {
+            TimedOp::Await(event) => {
                 let number = setup.event(setup.place(thread), event);
                 if s.recorded[number] <= t.call.into() {
                     t.doing = Doing::Event(event);
@@ -637,16 +637,18 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 }
                 self.awaited(thread, number);
             }
-            Brief::Copy { .. } | Brief::Reduce { .. } | Brief::Local(_) => {
+            TimedOp::Copy { .. } | TimedOp::Reduce { .. } | TimedOp::Local(_) => {
                 return self.work(thread, act, op);
             }
-            Brief::HostRead(buffer) => {
+            TimedOp::HostRead(buffer) => {
                 let (rank, now) = (setup.rank(thread), s.now);
                 if let Some(o) = &mut self.observer {
                     o.host_read(rank, buffer, now.ns());
                 }
             }
-            _ => {}
+            // These were performed above, since they keep the put before them.
+            TimedOp::FenceRelease | TimedOp::FenceAcquire | TimedOp::FenceComplete | TimedOp::Mark(()) => {}
+            TimedOp::Host(host) => match host {},
         }
         Ok(true)
     }

@@ -8,7 +8,8 @@ use super::observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
 use super::state::Message;
 use super::work::{self, Unit};
 use super::{Delivery, MessageKind, Work};
-use kbc_ir::walk::Brief;
+use kbc_ir::op::OpPart;
+use kbc_ir::walk::{Brief, TimedOp};
 use kbc_machine::topology::LinkId;
 
 impl Engine<'_, '_, '_> {
@@ -32,7 +33,7 @@ impl Engine<'_, '_, '_> {
             Brief::Enter(r) => Next::Enter(*r),
             Brief::Leave(r) => Next::Leave(*r),
             Brief::Over => Next::End,
-            act => Next::Op(self.begun(thread, act, *op)),
+            Brief::Op(act) => Next::Op(self.begun(thread, act, *op)),
         };
         let Some(o) = &mut self.observer else { return };
         o.turn(&Turn {
@@ -44,16 +45,26 @@ impl Engine<'_, '_, '_> {
         });
     }
 
-    fn begun(&self, thread: u32, act: &Brief<'_>, op: u32) -> Begun {
+    fn begun(&self, thread: u32, act: &TimedOp<'_>, op: u32) -> Begun {
         let program = self.setup.program;
-        let (peer, bytes) = match act {
-            Brief::Put { peer, bytes } | Brief::Get { peer, bytes } => (Some(*peer), *bytes),
-            Brief::Notify { peer, .. } => (Some(*peer), 0),
-            Brief::Copy { to, .. } | Brief::Reduce { to, .. } => (None, *to),
+        // The bytes are those of the first side in the text; operations on queues report none.
+        let (mut peer, mut bytes, mut queued) = (None, None, false);
+        act.parts(&mut |part| match part {
+            OpPart::Peer(p) => peer = Some(*p),
+            OpPart::Near(_, n) => bytes = bytes.or(Some(*n)),
+            OpPart::Queue(_) => queued = true,
             // If the size cannot be evaluated, the operation itself returns that error next.
-            Brief::Local(l) => (None, work::made(program, l, self.setup.rank(thread)).unwrap_or(0)),
-            _ => (None, 0),
-        };
+            OpPart::Local(l) => bytes = work::made(program, l, self.setup.rank(thread)).ok(),
+            OpPart::Combiner(_)
+            | OpPart::Far(..)
+            | OpPart::Counter(_)
+            | OpPart::Value(_)
+            | OpPart::Event(_)
+            | OpPart::Mark(())
+            | OpPart::Buffer(..) => {}
+            OpPart::Host(host) => match *host {},
+        });
+        let (peer, bytes) = if queued { (None, 0) } else { (peer, bytes.unwrap_or(0)) };
         let info = &self.setup.ops[op as usize];
         Begun { op, name: info.name, region: info.region, span: info.span, peer, bytes }
     }

@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::log::{FENCE, FETCH, PRELOAD, Record, WORK};
 use super::state::Doing;
 use super::work::{Course, Job, Unit};
-use kbc_ir::walk::{Brief, Fault};
+use kbc_ir::walk::{Fault, TimedOp};
 
 impl<'p> Engine<'_, 'p, '_> {
     /// Performs a fence of a thread. Returns whether the thread can continue at once.
@@ -29,7 +29,7 @@ impl<'p> Engine<'_, 'p, '_> {
     }
 
     /// Requests the units of a local operation. Returns true if it takes no time.
-    pub(super) fn work(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
+    pub(super) fn work(&mut self, thread: u32, act: &TimedOp<'p>, op: u32) -> Result<bool, Fault> {
         let s = &mut self.state;
         let free = s.units.is_empty();
         if free && s.seen[op as usize] {
@@ -43,13 +43,13 @@ impl<'p> Engine<'_, 'p, '_> {
         s.seen[op as usize] |= job.all != [0; 3];
         let mut times = s.rates.times(rank, &job.all);
         let shared = match (act, &self.setup.inside) {
-            (Brief::Local(local), Some(inside)) => {
+            (TimedOp::Local(local), Some(inside)) => {
                 Some(inside.profile(self.setup.program, local, (op, rank))?)
             }
             _ => None,
         };
         let course = match (act, &job.tiles) {
-            (Brief::Copy { .. } | Brief::Reduce { .. }, _) if !free => {
+            (TimedOp::Copy { .. } | TimedOp::Reduce { .. }, _) if !free => {
                 Course { least: s.rates.of_core(rank, job.all[1]), ..Course::NONE }
             }
             (_, Some(work)) if !free => s.rates.of_tiles(rank, work),

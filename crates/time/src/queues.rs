@@ -19,7 +19,7 @@ use super::clock::Time;
 use super::engine::{Engine, Letter};
 use super::log::{CREDIT, DRAIN, POLL, Record, SLOT_READ, SLOT_WRITE};
 use super::state::{Doing, Extra, Held, Message, NONE};
-use kbc_ir::walk::Brief;
+use kbc_ir::walk::TimedOp;
 use kbc_machine::topology::queue::{Access, Backpressure, Queues};
 
 /// A tally of a queue at one of its two ranks.
@@ -69,9 +69,9 @@ impl<'p> Engine<'_, 'p, '_> {
     /// Performs an operation on a queue that a thread has reached or is woken at. Returns whether
     /// the thread can continue at once.
     pub(super) fn queue(&mut self, thread: u32, held: Held<'p>) -> bool {
-        let (&Brief::Send { peer, queue, .. }
-        | &Brief::Recv { peer, queue, .. }
-        | &Brief::Room { peer, queue }) = &held.act
+        let (&TimedOp::Send { peer, queue, .. }
+        | &TimedOp::Recv { peer, queue, .. }
+        | &TimedOp::Room { peer, queue }) = &held.act
         else {
             return true;
         };
@@ -81,7 +81,7 @@ impl<'p> Engine<'_, 'p, '_> {
         let counters = &self.state.counters;
         // The tally that must grow, and its required value. The slots are free at the start.
         let (gate, wanted) = match held.act {
-            Brief::Recv { .. } => (Tally::Arrived, i64::from(counters[number(Tally::Received)]) + 1),
+            TimedOp::Recv { .. } => (Tally::Arrived, i64::from(counters[number(Tally::Received)]) + 1),
             _ => {
                 let depth = i64::try_from(setup.program.depth(queue)).unwrap_or(i64::MAX);
                 (Tally::Credited, i64::from(counters[number(Tally::Sent)]) + 1 - depth)
@@ -94,7 +94,7 @@ impl<'p> Engine<'_, 'p, '_> {
             return false;
         }
         match held.act {
-            Brief::Send { bytes, .. } => {
+            TimedOp::Send { src: bytes, .. } => {
                 let sent = &mut self.state.counters[number(Tally::Sent)];
                 *sent = sent.saturating_add(1);
                 self.conserved(place, setup.tally(Tally::Sent, peer, queue));
@@ -103,7 +103,7 @@ impl<'p> Engine<'_, 'p, '_> {
                 self.post(thread, held.op, letter);
                 true
             }
-            Brief::Recv { bytes, .. } => self.take(thread, held, bytes),
+            TimedOp::Recv { dst: bytes, .. } => self.take(thread, held, bytes),
             _ => true,
         }
     }
@@ -117,7 +117,7 @@ impl<'p> Engine<'_, 'p, '_> {
         };
         // A sender that polls notices a credit at its next look.
         let period = self.setup.queues.and_then(|q| q.poll);
-        if let (Some(period), Brief::Send { .. } | Brief::Room { .. }) = (period, held.act) {
+        if let (Some(period), TimedOp::Send { .. } | TimedOp::Room { .. }) = (period, held.act) {
             let start = self.state.now;
             let end = since + start.since(since).up_to(period);
             if end > start {
@@ -197,7 +197,7 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Completes the receipt of a message: its slot is given back to its sender.
     fn taken(&mut self, thread: u32, held: &Held<'p>) {
-        let Brief::Recv { peer, queue, .. } = held.act else { return };
+        let TimedOp::Recv { peer, queue, .. } = held.act else { return };
         let setup = self.setup;
         let tally = setup.tally(Tally::Received, peer, queue);
         let received = &mut self.state.counters[setup.counter(setup.place(thread), tally)];

@@ -14,7 +14,7 @@ use super::ties::Ties;
 use super::ways::Ways;
 use super::work::{Course, Rates, Units};
 use kbc_ir::form::Form;
-use kbc_ir::walk::{Brief, Program, Walks};
+use kbc_ir::walk::{Program, TimedOp, Walks};
 use kbc_machine::topology::Route;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -114,7 +114,7 @@ pub(super) struct Extra {
 /// An operation on a queue that waits or takes time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<'p> {
-    pub(super) act: Brief<'p>,
+    pub(super) act: TimedOp<'p>,
     pub(super) op: u32,
     /// Time from which it waits. None for a `recv` that only has to complete.
     pub(super) since: Option<Time>,

@@ -7,7 +7,7 @@
 use super::clock::{Rate, Time};
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::tiles;
-use kbc_ir::walk::{Brief, Fault, Program};
+use kbc_ir::walk::{Fault, Program, TimedOp};
 use kbc_machine::topology::Topology;
 use std::collections::BTreeMap;
 
@@ -49,18 +49,20 @@ pub(super) struct Job {
 
 impl Job {
     /// Returns the work of an operation on a rank.
-    pub(super) fn of(program: &Program<'_>, act: &Brief<'_>, rank: u64) -> Result<Job, Fault> {
+    pub(super) fn of(program: &Program<'_>, act: &TimedOp<'_>, rank: u64) -> Result<Job, Fault> {
         let all = match act {
-            Brief::Copy { to, from } => [0, to.saturating_add(*from), 0],
-            Brief::Reduce { to, from } => [0, to.saturating_mul(2).saturating_add(*from), *from],
-            Brief::Local(LocalOp::Tiles { kernel, args, .. }) => {
+            TimedOp::Copy { dst: to, src: from } => [0, to.saturating_add(*from), 0],
+            TimedOp::Reduce { op: _, dst: to, src: from } => {
+                [0, to.saturating_mul(2).saturating_add(*from), *from]
+            }
+            TimedOp::Local(LocalOp::Tiles { kernel, args, .. }) => {
                 let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
                 let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
                 // Sizes that do not fit are reported by the engines that compute data.
                 let work = kernel.work(&views).unwrap_or_default();
                 return Ok(Job { all: work.total(), tiles: Some(work) });
             }
-            Brief::Local(op) => of_local(program, op, rank)?,
+            TimedOp::Local(op) => of_local(program, op, rank)?,
             _ => [0; 3],
         };
         Ok(Job { all, tiles: None })
@@ -73,7 +75,7 @@ impl Job {
 /// # Errors
 /// Returns E302 if sizes cannot be evaluated.
 pub fn amounts(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<[u64; 3], Fault> {
-    Ok(Job::of(program, &Brief::Local(op), rank)?.all)
+    Ok(Job::of(program, &TimedOp::Local(op), rank)?.all)
 }
 
 /// The phases of a local operation beyond the times of its units.

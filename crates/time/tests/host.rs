@@ -11,7 +11,7 @@ use kbc_backend_sim::jit;
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::{FileId, Span};
 use kbc_ir::host::{Host, spelled, writes};
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, RegionId, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{BufferId, BufferRole, HostCommand, LocalOp, RegionId, SOp, SStmt, Schedule};
 use kbc_ir::text::{PrintOptions, equivalent, print};
 use kbc_ir::verify::verify;
 use kbc_ir::{Body, Module, Props};
@@ -35,7 +35,7 @@ fn host(s: &Schedule, draw: &mut Draw) -> Host {
     let op = |op| SStmt::Op(op, Span::NONE);
     let mut body = vec![];
     for i in 0..s.regions.len() {
-        body.push(op(SOp::Launch(RegionId(i as u32))));
+        body.push(op(SOp::Host(HostCommand::Launch(RegionId(i as u32)))));
         for (b, buffer) in s.buffers.iter().enumerate() {
             let id = BufferId(b as u32);
             let last = s.regions.iter().rposition(|r| writes(r, id));
@@ -45,15 +45,15 @@ fn host(s: &Schedule, draw: &mut Draw) -> Host {
             }
         }
         match draw.below(4) {
-            0 => body.push(op(SOp::Drain)),
-            1 => body.push(op(SOp::HostWait(RegionId(draw.below(i + 1) as u32)))),
+            0 => body.push(op(SOp::Host(HostCommand::Drain))),
+            1 => body.push(op(SOp::Host(HostCommand::Wait(RegionId(draw.below(i + 1) as u32))))),
             _ => {}
         }
     }
     for (b, _) in s.buffers.iter().enumerate().filter(|(_, b)| matches!(b.role, BufferRole::Output(_))) {
         body.push(op(SOp::HostRead(BufferId(b as u32))));
     }
-    body.extend([op(SOp::Drain), op(SOp::Drain)]);
+    body.extend([op(SOp::Host(HostCommand::Drain)), op(SOp::Host(HostCommand::Drain))]);
     Host { body, span: Span::NONE }
 }
 
@@ -71,7 +71,9 @@ fn module(s: &Schedule) -> Module {
 fn a_host_that_waits_anywhere_changes_nothing() {
     for (n, name) in names().iter().enumerate() {
         let plain = load(name);
-        let written = |h: &Host| h.body.iter().any(|st| matches!(st, SStmt::Op(SOp::HostWrite { .. }, _)));
+        let written = |h: &Host| {
+            h.body.iter().any(|st| matches!(st, SStmt::Op(SOp::Host(HostCommand::Write { .. }), _)))
+        };
         if plain.host.as_ref().is_some_and(written) {
             // The host of such a schedule is part of its meaning.
             continue;

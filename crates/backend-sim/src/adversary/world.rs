@@ -276,7 +276,7 @@ impl<'p> World<'p> {
             | Act::Room { .. }
             | Act::Record(_)
             | Act::Await(_)
-            | Act::Mark => {}
+            | Act::Mark(()) => {}
             Act::Copy { .. }
             | Act::Reduce { .. }
             | Act::Local(_)
@@ -371,7 +371,7 @@ impl<'p> World<'p> {
                     heard.join(&k.acquired);
                 }
             }
-            Act::HostRead(_) | Act::Mark => {}
+            Act::HostRead(_) | Act::Mark(()) => {}
         }
         Ok(())
     }

@@ -7,8 +7,9 @@
 use super::number::{Emit, Num};
 use super::tables::Entry;
 use kbc_ir::resolved::Resolved;
+use kbc_ir::schedule::{OperandId, Part, QueueId, Ref, SignalId};
 use kbc_ir::types::CutRule;
-use kbc_ir::walk::code::CRef;
+use kbc_ir::walk::code::{CPart, CRef};
 
 /// Elements of a memory in emitted code. Memories are numbered: buffers first, then windows.
 #[derive(Clone, Copy, Debug)]
@@ -114,9 +115,9 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Emits a chunk of an operand as rank `on` sees it.
-    fn chunk(&mut self, region: usize, operand: u32, path: &[[Resolved; 3]], on: Num) -> Place {
+    fn chunk(&mut self, region: usize, operand: OperandId, path: &[CPart], on: Num) -> Place {
         let (mut num, mut cnt, mut den) = (Num::int(0), Num::int(1), Num::int(1));
-        for (i, [index, len, of]) in path.iter().enumerate() {
+        for (i, Part { index, len, of }) in path.iter().enumerate() {
             let (index, len, of) = (self.expr(index), self.expr(len), self.expr(of));
             let of = self.bounded(of, 1, i64::MAX);
             let index = self.bounded(index, 0, i64::MAX);
@@ -129,7 +130,7 @@ impl Emit<'_, '_, '_> {
             num = self.add(num, index.within(0, of.hi));
             cnt = len.within(0, of.hi);
         }
-        let program = self.program;
+        let (program, operand) = (self.program, operand.0);
         let (buffer, line) = &program.regions[region].operands[operand as usize];
         let extent = self.tables.extent(region, operand, line, program);
         let unit = self.tables.unit(region, operand, line, program);
@@ -162,8 +163,8 @@ impl Emit<'_, '_, '_> {
     /// from the other side.
     pub(super) fn pair(&mut self, region: usize, a: (&CRef, Num), b: (&CRef, Num)) -> (Place, Place) {
         let mut side = |(r, on): (&CRef, Num)| match r {
-            CRef::Chunk { operand, path } => Some(self.chunk(region, *operand, path, on)),
-            CRef::Slot { .. } => None,
+            Ref::Chunk { operand, path } => Some(self.chunk(region, *operand, path, on)),
+            Ref::Slot { .. } => None,
         };
         let (ca, cb) = (side(a), side(b));
         let Some(model) = ca.or(cb) else {
@@ -172,14 +173,14 @@ impl Emit<'_, '_, '_> {
             return (nothing, nothing);
         };
         let mut slot = |r: &CRef| match r {
-            CRef::Chunk { .. } => model,
-            CRef::Slot { window, slot } => {
-                let w = &self.program.schedule.windows[*window as usize];
+            Ref::Chunk { .. } => model,
+            Ref::Slot { window, slot } => {
+                let w = self.program.schedule.window(*window);
                 let s = self.expr(slot);
                 let s = self.bounded(s, 0, w.slots as i64 - 1);
                 let len = self.bounded(model.len, 0, w.capacity as i64);
                 let start = self.mul(s, Num::int(w.capacity as i64));
-                Place { mem: self.program.schedule.buffers.len() as u32 + window, start, len }
+                Place { mem: self.program.schedule.buffers.len() as u32 + window.0, start, len }
             }
         };
         let a = ca.unwrap_or_else(|| slot(a.0));
@@ -193,27 +194,27 @@ impl Emit<'_, '_, '_> {
 
     /// Emits the side of a `send` or `recv` that is memory. Returns None for a slot, which has no
     /// size of its own.
-    pub(super) fn message(&mut self, region: usize, side: &CRef, queue: u32, me: Num) -> Option<Place> {
-        let CRef::Chunk { operand, path } = side else { return None };
+    pub(super) fn message(&mut self, region: usize, side: &CRef, queue: QueueId, me: Num) -> Option<Place> {
+        let Ref::Chunk { operand, path } = side else { return None };
         let place = self.chunk(region, *operand, path, me);
-        let capacity = self.program.schedule.queues[queue as usize].capacity;
+        let capacity = self.program.schedule.queue(queue).capacity;
         let len = self.bounded(place.len, 0, i64::try_from(capacity).unwrap_or(i64::MAX));
         Some(Place { len, ..place })
     }
 
     /// Emits the number of a queue.
-    pub(super) fn queue(&mut self, queue: u32, index: &Resolved) -> Num {
-        let count = self.program.schedule.queues[queue as usize].count as i64;
+    pub(super) fn queue(&mut self, queue: QueueId, index: &Resolved) -> Num {
+        let count = self.program.schedule.queue(queue).count as i64;
         let i = self.expr(index);
         let i = self.bounded(i, 0, count - 1);
-        self.add(i, Num::int(i64::from(self.program.queue_base[queue as usize])))
+        self.add(i, Num::int(i64::from(self.program.queue_base[queue.0 as usize])))
     }
 
     /// Emits the number of a counter.
-    pub(super) fn counter(&mut self, signal: u32, index: &Resolved) -> Num {
-        let count = self.program.schedule.signals[signal as usize].count as i64;
+    pub(super) fn counter(&mut self, signal: SignalId, index: &Resolved) -> Num {
+        let count = self.program.schedule.signal(signal).count as i64;
         let i = self.expr(index);
         let i = self.bounded(i, 0, count - 1);
-        self.add(i, Num::int(i64::from(self.program.counter_base[signal as usize])))
+        self.add(i, Num::int(i64::from(self.program.counter_base[signal.0 as usize])))
     }
 }

@@ -15,7 +15,7 @@ use cranelift::codegen::ir::{FuncRef, UserFuncName};
 use cranelift::module::{FuncId, Module};
 use cranelift::prelude::*;
 use kbc_ir::form::Form;
-use kbc_ir::schedule::LocalOp;
+use kbc_ir::schedule::{Channel, Counter, LocalOp, QueueId};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::code::{COp, CStmt};
 use kbc_ir::walk::{Mem, Program};
@@ -259,34 +259,34 @@ impl Builder<'_, '_, '_> {
                 let (dst, src) = self.e.pair(region, (dst, me), (src, peer));
                 self.transfer((peer, src), (me, dst), true);
             }
-            COp::Send { src, peer, queue, index } => {
+            COp::Send { src, peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let src = self.e.message(region, src, *queue, me);
                 let number = self.e.queue(*queue, index);
                 self.wait_queue(Helper::Room, FULL, peer, number);
                 self.message(Helper::Send, src, *queue, peer, number);
             }
-            COp::Recv { dst, peer, queue, index } => {
+            COp::Recv { dst, peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let dst = self.e.message(region, dst, *queue, me);
                 let number = self.e.queue(*queue, index);
                 self.wait_queue(Helper::Ready, EMPTY, peer, number);
                 self.message(Helper::Recv, dst, *queue, peer, number);
             }
-            COp::Room { peer, queue, index } => {
+            COp::Room { peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let number = self.e.queue(*queue, index);
                 self.wait_queue(Helper::Room, FULL, peer, number);
             }
-            COp::Notify { peer, signal, index } => {
+            COp::Notify { peer, counter: Counter { signal, index } } => {
                 let peer = self.e.peer(region, peer, base);
                 let counter = self.e.counter(*signal, index);
                 self.call(Helper::Notify, &[peer, counter]);
             }
-            COp::Wait { signal, index, value } => {
+            COp::Wait { counter: Counter { signal, index }, value } => {
                 let counter = self.e.counter(*signal, index);
                 let value = self.e.expr(value);
-                let s = &self.e.program.schedule.signals[*signal as usize];
+                let s = self.e.program.schedule.signal(*signal);
                 if !s.form.fresh() {
                     return Err(format!(
                         "the initial value of @{} is unknown when a rank waits for it",
@@ -300,7 +300,8 @@ impl Builder<'_, '_, '_> {
             COp::HostRead(b) => self.call(Helper::HostRead, &[Num::int(i64::from(b.0))]),
             COp::Local(l) => self.local(l, number)?,
             // Everything is complete and visible at once, as in the interpreter.
-            COp::FenceRelease | COp::FenceAcquire | COp::FenceComplete | COp::Mark => {}
+            COp::FenceRelease | COp::FenceAcquire | COp::FenceComplete | COp::Mark(()) => {}
+            COp::Host(host) => match *host {},
         }
         Ok(())
     }
@@ -322,8 +323,8 @@ impl Builder<'_, '_, '_> {
     }
 
     /// Moves a message between memory and a queue that lets it pass.
-    fn message(&mut self, helper: Helper, side: Option<Place>, queue: u32, peer: Num, number: Num) {
-        let carries = self.e.program.schedule.queues[queue as usize].dtype;
+    fn message(&mut self, helper: Helper, side: Option<Place>, queue: QueueId, peer: Num, number: Num) {
+        let carries = self.e.program.schedule.queue(queue).dtype;
         let Some(place) = side.filter(|p| self.dtype(p.mem) == carries) else {
             return self.e.refuse_always();
         };

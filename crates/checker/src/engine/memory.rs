@@ -14,8 +14,7 @@ use crate::order::{Acc, Who};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::host::is_spelled;
 use kbc_ir::promise::Clause;
-use kbc_ir::schedule::{BufferId, LocalOp};
-use kbc_ir::types::CutRule;
+use kbc_ir::schedule::{BufferId, LineBlock, LocalOp};
 use kbc_ir::walk::{Access, Cursor, Mem};
 use std::ops::Range;
 
@@ -441,7 +440,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     pub(super) fn block(&self, rep: usize, l: &LocalOp) -> Option<(BufferId, Range<usize>, Run)> {
         let setup = self.setup;
         let (program, rank) = (&setup.program, setup.group.reps[rep]);
-        let (line, tensor, dim, parts, rule, at) = line_block(l)?;
+        let LineBlock { line, tensor, dim, parts, rule, at } = l.line_block()?;
         let index = u64::try_from(program.local_value(at, rank).ok()?).ok().filter(|i| *i < parts)?;
         let dims = program.dims(tensor, rank).ok()?;
         let unit: u64 = dims.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
@@ -490,31 +489,5 @@ impl<'p, C: Contents> Engine<'p, C> {
             });
             return;
         }
-    }
-}
-
-/// Returns the parts of a local operation that packs or unpacks one block of a line: the line, the
-/// tensor and its cut dimension, the number of parts, the rule, and the index of the block.
-pub(crate) fn line_block(
-    l: &LocalOp,
-) -> Option<(BufferId, BufferId, u32, u64, &CutRule, &kbc_ir::expr::Expr)> {
-    match l {
-        LocalOp::Pack { dst, src, dim, parts, rule, at } => {
-            at.as_ref().map(|at| (*dst, *src, *dim, *parts, rule, at))
-        }
-        LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
-            at.as_ref().map(|at| (*src, *dst, *dim, *parts, rule, at))
-        }
-        LocalOp::Compute { func: _, dst: _, args: _ }
-        | LocalOp::Matmul { dst: _, a: _, b: _ }
-        | LocalOp::ReduceDim { op: _, mean: _, dst: _, src: _, dim: _ }
-        | LocalOp::Cast { dst: _, src: _ }
-        | LocalOp::Copy { dst: _, src: _ }
-        | LocalOp::Transpose { dst: _, src: _, perm: _ }
-        | LocalOp::Embedding { dst: _, table: _, ids: _, first: _ }
-        | LocalOp::Grouped { dst: _, x: _, w: _, runs: _, places: _, at: _ }
-        | LocalOp::Tiles { kernel: _, dst: _, args: _ }
-        | LocalOp::Fill { dst: _, with: _ }
-        | LocalOp::Slice { dst: _, src: _, dim: _, index: _, of: _, rule: _ } => None,
     }
 }

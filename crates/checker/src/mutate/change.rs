@@ -18,7 +18,7 @@ fn turned(e: &Expr) -> Expr {
 /// Returns the statements that replace a statement, or None if the kind does not apply to it.
 pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> {
     let op = match st {
-        SStmt::Op(SOp::Mark { point: _, peer: _, window: _, slot: _ }, _) => return None,
+        SStmt::Op(SOp::Mark(_), _) => return None,
         SStmt::Op(op, span) => Some((op, *span)),
         SStmt::For { var: _, lo: _, hi: _, body: _ } | SStmt::If { cond: _, then: _, other: _ } => None,
     };
@@ -236,16 +236,23 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
         stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
             (
-                SOp::Notify { peer: _, signal, index: _ } | SOp::Wait { signal, index: _, value: _ },
+                SOp::Notify { peer: _, counter: Counter { signal, index: _ } }
+                | SOp::Wait { counter: Counter { signal, index: _ }, value: _ },
                 Kind::Unsignalled(x),
             ) if signal.0 == x => {
                 vec![]
             }
-            (SOp::Wait { signal, index, value }, Kind::Bit(x)) if signal.0 == x => {
-                vec![SOp::Wait { signal: *signal, index: index.clone(), value: value.clone().modulo(2) }]
+            (SOp::Wait { counter: Counter { signal, index }, value }, Kind::Bit(x)) if signal.0 == x => {
+                vec![SOp::Wait {
+                    counter: Counter { signal: *signal, index: index.clone() },
+                    value: value.clone().modulo(2),
+                }]
             }
-            (SOp::Wait { signal, index, value: _ }, Kind::Taken(x)) if signal.0 == x => {
-                vec![SOp::Wait { signal: *signal, index: index.clone(), value: Expr::Int(1) }]
+            (SOp::Wait { counter: Counter { signal, index }, value: _ }, Kind::Taken(x)) if signal.0 == x => {
+                vec![SOp::Wait {
+                    counter: Counter { signal: *signal, index: index.clone() },
+                    value: Expr::Int(1),
+                }]
             }
             (_, Kind::Ring(x)) => {
                 let mut op = op.clone();

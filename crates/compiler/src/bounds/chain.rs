@@ -10,11 +10,12 @@
 use super::{Group, Need};
 use kbc_diag::Diagnostics;
 use kbc_ir::Name;
+use kbc_ir::collective::Holding::{Partial, Root, Split, SplitFrom, Whole};
 use kbc_ir::schedule::{
     BufferId, BufferRole, LocalOp, Operand, RankSet, Region, RegionId, SOp, SStmt, Schedule,
 };
 use kbc_ir::walk::{Fault, Program};
-use kbc_machine::bounds::{CollKind, Distances, Problem, Sizes, distances};
+use kbc_machine::bounds::{Distances, Problem, Sizes, distances};
 use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -200,7 +201,7 @@ impl Chain<'_> {
         }
         let mut out = Span::default();
         let mut empty = false;
-        for (src, all) in needed(op) {
+        for (src, all) in op.needed() {
             let Some(found) = self.found(src, rank, region)? else {
                 empty = true;
                 continue;
@@ -209,7 +210,7 @@ impl Chain<'_> {
             out.last = out.last.max(if all { found.last } else { found.first });
         }
         out.last = out.last.max(out.first);
-        let part = matches!(op, LocalOp::Pack { at: Some(_), .. });
+        let part = matches!(op.line_block(), Some(b) if b.line == dst);
         let before = self.held[dst.0 as usize][rank as usize];
         let span = match before {
             // An empty part adds no element to the line.
@@ -263,28 +264,6 @@ pub(super) fn role(
     }
 }
 
-/// Returns the buffers of which every element of the result needs an element. The flag states
-/// whether each element of the buffer is needed by some element of the result.
-fn needed(op: &LocalOp) -> Vec<(BufferId, bool)> {
-    match op {
-        LocalOp::Compute { args, .. } => args.iter().map(|a| (*a, true)).collect(),
-        LocalOp::Matmul { a, b, .. } => vec![(*a, true), (*b, true)],
-        LocalOp::ReduceDim { src, .. }
-        | LocalOp::Cast { src, .. }
-        | LocalOp::Copy { src, .. }
-        | LocalOp::Transpose { src, .. }
-        | LocalOp::Pack { src, .. }
-        | LocalOp::Unpack { src, at: None, .. } => vec![(*src, true)],
-        LocalOp::Unpack { src, at: Some(_), .. } | LocalOp::Slice { src, .. } => vec![(*src, false)],
-        // The table may lack the row, and a row may have no matrix.
-        LocalOp::Embedding { ids, .. } => vec![(*ids, true)],
-        LocalOp::Grouped { x, .. } => vec![(*x, false)],
-        // Which elements of its operands a kernel over tiles uses is not analysed.
-        LocalOp::Tiles { args, .. } => args.iter().map(|a| (*a, false)).collect(),
-        LocalOp::Fill { .. } => vec![],
-    }
-}
-
 /// Returns the buffer that a collective reads and the buffer that it writes, if there is one of
 /// each.
 fn ends(operands: &[Operand]) -> Option<(BufferId, BufferId)> {
@@ -324,17 +303,17 @@ fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) ->
     let sum = |j| Span { first: all(j, first, &everybody), last: all(j, last, &everybody) };
     let gathered = |j| Span { first: any(j, &filled), last: all(j, last, &filled) };
     (0..p)
-        .map(|j| match problem.kind {
-            CollKind::AllReduce => Some(sum(j)),
-            CollKind::Reduce => (j == root).then(|| sum(j)),
-            CollKind::AllGather => Some(gathered(j)),
-            CollKind::Gather => (j == root).then(|| gathered(j)),
-            CollKind::ReduceScatter => filled(j).then(|| Span::both(all(j, first, &everybody))),
-            CollKind::Broadcast => {
+        .map(|j| match problem.kind.movement()? {
+            (Partial, Whole) => Some(sum(j)),
+            (Partial, Root) => (j == root).then(|| sum(j)),
+            (Split, Whole) => Some(gathered(j)),
+            (Split, Root) => (j == root).then(|| gathered(j)),
+            (Partial, Split) => filled(j).then(|| Span::both(all(j, first, &everybody))),
+            (Root, Whole) => {
                 found[root].map(|s| Span { first: s.first + ns(root, j), last: s.last + ns(root, j) })
             }
-            CollKind::Scatter => found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j))),
-            CollKind::AllToAll => match &problem.sizes {
+            (Root, Split) => found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j))),
+            (SplitFrom, Split) => match &problem.sizes {
                 Sizes::Pairs(bytes) => {
                     let from = |i: usize| bytes[i * p + j] > 0;
                     // Elements that a rank keeps may be absent from the sizes.
@@ -345,6 +324,8 @@ fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) ->
                     filled(j).then(|| Span { first: any(j, &everybody), last: all(j, first, &everybody) })
                 }
             },
+            // No collective has such a change.
+            _ => None,
         })
         .collect()
 }

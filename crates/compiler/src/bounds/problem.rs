@@ -42,7 +42,8 @@ pub(super) fn problem(
     }
     // The lanes of cores are not blocks of the collective.
     let blocks = if matches!(operand.line.rule, CutRule::Lines(_)) { 1 } else { operand.line.parts.max(1) };
-    let Some(kind) = bounds::CollKind::from_name(&promise.collective) else {
+    let known = bounds::CollKind::parse(&promise.collective).filter(|k| k.movement().is_some());
+    let Some(kind) = known else {
         return Ok(at_least(promise, bytes / blocks, group).map(|p| (p.element(width), None)));
     };
     let mut problem = Problem::new(kind, bytes, group).element(width);

@@ -18,9 +18,8 @@ use super::Group;
 use super::chain::{each, role};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, RegionId, Schedule};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalKind, LocalOp, RegionId, Schedule};
 use kbc_ir::walk::{Fault, Program};
-use kbc_machine::bounds::CollKind;
 use kbc_machine::placement::Interior;
 use kbc_machine::topology::{DeviceId, Topology};
 use kbc_time::{Unit, amounts};
@@ -48,25 +47,6 @@ struct Computed<'s> {
     results: Vec<BufferId>,
 }
 
-/// Checks whether an operation only moves elements.
-fn moves(op: &LocalOp) -> bool {
-    match op {
-        LocalOp::Copy { .. }
-        | LocalOp::Pack { .. }
-        | LocalOp::Unpack { .. }
-        | LocalOp::Transpose { .. }
-        | LocalOp::Slice { .. } => true,
-        LocalOp::Compute { .. }
-        | LocalOp::Matmul { .. }
-        | LocalOp::ReduceDim { .. }
-        | LocalOp::Cast { .. }
-        | LocalOp::Embedding { .. }
-        | LocalOp::Grouped { .. }
-        | LocalOp::Tiles { .. }
-        | LocalOp::Fill { .. } => false,
-    }
-}
-
 impl<'s> Computed<'s> {
     fn of(schedule: &'s Schedule, runs: &dyn Fn(RegionId) -> bool) -> Computed<'s> {
         let mut out = Computed::default();
@@ -92,8 +72,8 @@ impl<'s> Computed<'s> {
                 for stream in &role.streams {
                     each(&stream.body, &mut |op, once| {
                         let (srcs, dst) = (op.srcs(), op.dst().0 as usize);
-                        let part = matches!(op, LocalOp::Pack { at: Some(_), .. });
-                        if moves(op) || !once {
+                        let part = matches!(op.line_block(), Some(b) if b.line == op.dst());
+                        if op.kind() == LocalKind::Moves || !once {
                             let from = srcs.first().filter(|_| once && !part).map(|s| s.0 as usize);
                             (raw[dst], made[dst]) = from.map_or((None, false), |s| (raw[s], made[s]));
                             return;
@@ -282,15 +262,9 @@ fn together(topology: &Topology, groups: &[&Group], own: &BTreeMap<u64, [f64; 3]
     }
     let mut sums: BTreeMap<Vec<DeviceId>, f64> = BTreeMap::new();
     for g in groups {
-        let added = match g.problem.kind {
-            CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => {
-                (g.problem.group.len() as f64 - 1.0) * g.problem.bytes as f64
-            }
-            CollKind::AllGather
-            | CollKind::AllToAll
-            | CollKind::Broadcast
-            | CollKind::Gather
-            | CollKind::Scatter => 0.0,
+        let added = match g.problem.kind.reduces() {
+            true => (g.problem.group.len() as f64 - 1.0) * g.problem.bytes as f64,
+            false => 0.0,
         };
         let mut devices = g.problem.group.clone();
         devices.sort_unstable();

@@ -11,7 +11,8 @@ pub mod table;
 
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::spelled;
-use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
+use kbc_ir::op::OpPart;
+use kbc_ir::schedule::{BufferId, LocalOp, Schedule, Side, WindowId};
 use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,15 +147,6 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                 }
             };
             match &act {
-                Act::Put { src, dst, peer } => {
-                    touch(dst);
-                    moved(rank, *peer, bytes(src));
-                }
-                Act::Get { src, dst, peer } => {
-                    touch(src);
-                    moved(*peer, rank, bytes(dst));
-                }
-                Act::Send { src, peer, .. } => moved(rank, *peer, bytes(src)),
                 Act::Copy { src, dst } => {
                     touch(src);
                     let own = &mut regions[region][rank as usize];
@@ -187,12 +179,29 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                     own.copied += written;
                     *copies.entry((region, *dst, *src)).or_default().entry(rank).or_default() += written;
                 }
-                Act::Recv { .. }
-                | Act::Room { .. }
-                | Act::Record(_)
-                | Act::Await(_)
-                | Act::HostRead(_)
-                | Act::Mark => {}
+                other => {
+                    let (mut there, mut queued, mut near) = (rank, false, None);
+                    other.parts(&mut |part| match part {
+                        OpPart::Near(side, a) => near = Some((side, bytes(a))),
+                        OpPart::Far(_, a) => touch(a),
+                        OpPart::Peer(peer) => there = *peer,
+                        OpPart::Queue(_) => queued = true,
+                        OpPart::Combiner(_)
+                        | OpPart::Counter(_)
+                        | OpPart::Value(_)
+                        | OpPart::Event(_)
+                        | OpPart::Local(_)
+                        | OpPart::Mark(())
+                        | OpPart::Buffer(..) => {}
+                        OpPart::Host(host) => match *host {},
+                    });
+                    match near {
+                        Some((Side::Read, n)) => moved(rank, there, n),
+                        // The sender of a message has counted it.
+                        Some((Side::Write | Side::Update, n)) if !queued => moved(there, rank, n),
+                        _ => {}
+                    }
+                }
             }
         }
     }

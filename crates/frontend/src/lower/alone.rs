@@ -11,7 +11,7 @@ use super::{Cx, collective};
 use crate::load::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpKind, Own, Using, UsingArg};
+use kbc_ir::graph::{CollKind, Collective, Graph, Holding, Input, Op, OpKind, Own, Using, UsingArg};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, ReduceOp, TensorType};
 use kbc_rounds::ast::{AlgorithmDecl, Clause, CollectiveDecl, Expr, ExprKind};
 use kbc_rounds::{AlgId, Layer};
@@ -126,17 +126,20 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
     let mut columns = rows.clone();
     rows.dims[0].cut = Some(cut.clone());
     columns.dims[1].cut = Some(cut);
-    let (from, to, dim) = match kind {
-        CollKind::AllReduce => (partial, whole, None),
-        CollKind::ReduceScatter => (partial, split, Some(0)),
-        CollKind::AllGather => (split, whole, Some(0)),
-        CollKind::AllToAll => (rows, columns, Some(1)),
-        CollKind::Broadcast => (only, whole, None),
-        CollKind::Reduce => (partial, only, None),
-        CollKind::Gather => (split, only, Some(0)),
-        CollKind::Scatter | CollKind::Slice => (only, split, Some(0)),
-        CollKind::Barrier => (whole.clone(), whole, None),
-        CollKind::ByContract => {
+    let two_dims = kind.takes(Holding::SplitFrom);
+    let state = |holding: Holding| match holding {
+        Holding::Partial => partial.clone(),
+        Holding::Whole => whole.clone(),
+        Holding::Root => only.clone(),
+        Holding::SplitFrom => rows.clone(),
+        Holding::Split if two_dims => columns.clone(),
+        Holding::Split => split.clone(),
+    };
+    let dim = kind.blocked().then_some(usize::from(two_dims));
+    let (from, to, dim) = match kind.change() {
+        Some((before, after)) => (state(before), state(after), dim),
+        None if kind != CollKind::ByContract => (whole.clone(), whole, None),
+        None => {
             // n elements per block. The blocks of all ranks follow one another.
             let parts = |at_first: bool| {
                 let blocks = blocks(coll, at_first, axis.size);
@@ -162,7 +165,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
         axis: axis.name,
         joined: vec![],
         dim,
-        from_dim: (kind == CollKind::AllToAll).then_some(0),
+        from_dim: two_dims.then_some(0),
         root: rooted.then_some(root),
         counts: None,
         using: Some(Using { args: arguments(cx, decl, asked)?, ..collective::plain(decl) }),

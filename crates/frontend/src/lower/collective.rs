@@ -12,7 +12,7 @@ use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, OpId, OpKind, Using, UsingArg};
+use kbc_ir::graph::{CollKind, Collective, Holding, OpId, OpKind, Using, UsingArg};
 use kbc_ir::scalar::{Scalar, ScalarBin};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
@@ -29,22 +29,6 @@ pub(super) fn averages(call: &Call) -> bool {
     call.args.get(1).is_some_and(|a| matches!(&a.kind, TensorKind::Name(n) if n == AVERAGE))
 }
 
-/// Returns how a collective is written, for messages.
-fn form(kind: CollKind) -> &'static str {
-    match kind {
-        CollKind::AllReduce => "all_reduce(x, sum, over: tp)",
-        CollKind::ReduceScatter => "reduce_scatter(x, sum, dim: 0, over: tp)",
-        CollKind::AllGather => "all_gather(x, dim: 0, over: tp)",
-        CollKind::AllToAll => "all_to_all(x, from: 0, to: 1, over: tp)",
-        CollKind::Broadcast => "broadcast(x, from: 0, over: tp)",
-        CollKind::Reduce => "reduce(x, sum, to: 0, over: tp)",
-        CollKind::Gather => "gather(x, dim: 0, to: 0, over: tp)",
-        CollKind::Scatter => "scatter(x, dim: 0, from: 0, over: tp)",
-        CollKind::Barrier => "barrier(x, over: tp)",
-        CollKind::Slice | CollKind::ByContract => "slice",
-    }
-}
-
 impl Lowering<'_> {
     /// Lowers an explicit collective. Returns None if errors were reported.
     pub(super) fn collective(&mut self, kind: CollKind, call: &Call, span: Span) -> Option<Value> {
@@ -55,8 +39,8 @@ impl Lowering<'_> {
         let mut matrix = Some(None);
         let (operand, red) = self.positional(kind, call);
         let rank = operand.and_then(|x| self.rank_of(x));
-        match kind {
-            CollKind::AllToAll => {
+        match kind.change() {
+            Some((Holding::SplitFrom, _)) => {
                 let (from, to) = (named.take("from"), named.take("to"));
                 match named.take("counts") {
                     Some(n) => {
@@ -72,22 +56,17 @@ impl Lowering<'_> {
                     }
                 }
             }
-            CollKind::ReduceScatter | CollKind::Scatter | CollKind::AllGather | CollKind::Gather => {
+            Some(_) if kind.blocked() => {
                 dim = self.needed((call, kind, rank), "dim", named.take("dim"));
             }
-            CollKind::AllReduce
-            | CollKind::Broadcast
-            | CollKind::Reduce
-            | CollKind::Slice
-            | CollKind::Barrier
-            | CollKind::ByContract => {}
+            _ => {}
         }
         if kind.rooted() {
-            let from = matches!(kind, CollKind::Broadcast | CollKind::Scatter);
+            let from = kind.takes(Holding::Root);
             let word = if from { "from" } else { "to" };
             let (by_word, by_root) = (named.take(word), named.take("root"));
             let holder = if from { operand.and_then(|x| self.holder(x)) } else { None };
-            root = self.root_of(call, (word, form(kind)), (by_word, by_root), holder);
+            root = self.root_of(call, (word, kind.call()), (by_word, by_root), holder);
         }
         let using = match named.take("using") {
             Some(n) => {
@@ -152,7 +131,7 @@ impl Lowering<'_> {
         let wanted = if kind.reduces() { 2 } else { 1 };
         if call.args.len() != wanted {
             let d = super::kernel::wrong_count(&call.name, wanted, call.args.len(), Span::NONE);
-            self.found.push(d.help(format!("write {}", form(kind))));
+            self.found.push(d.help(format!("write {}", kind.call())));
             return (None, None);
         }
         if !kind.reduces() {
@@ -168,7 +147,7 @@ impl Lowering<'_> {
                         format!("the second argument of `{}` must be a reduction", kind.name()),
                     )
                     .primary(span, "expected sum, prod, min, max or avg")
-                    .help(format!("write {}", form(kind))),
+                    .help(format!("write {}", kind.call())),
                 );
                 None
             }
@@ -186,7 +165,7 @@ impl Lowering<'_> {
         match named {
             Some(n) => self.cx.dimension(n, rank, &mut self.found).map(Some),
             None => {
-                self.found.push(missing(call, name, form(kind)));
+                self.found.push(missing(call, name, kind.call()));
                 None
             }
         }

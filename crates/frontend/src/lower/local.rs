@@ -14,7 +14,7 @@ use super::tensor::{Value, function};
 use crate::ast::{Call, GroupDecl, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Holding, OpId, OpKind};
 use kbc_ir::local::{Groups, Local, LocalPart, result_sizes};
 use kbc_ir::scalar::{Scalar, ScalarBin};
 use kbc_ir::types::Axis;
@@ -297,7 +297,7 @@ impl Lowering<'_> {
                 );
                 None
             }
-            Some(CollKind::Reduce | CollKind::Gather | CollKind::Scatter) => {
+            Some(kind) if kind.rooted() && !kind.gives(Holding::Whole) => {
                 self.no_local(
                     call,
                     "its result differs between the ranks of a group, and one type cannot describe that",
@@ -357,8 +357,8 @@ impl Lowering<'_> {
         let rank = operand.and_then(|x| self.rank_of(x));
         let (mut dim, mut from_dim, mut root) = (Some(None), Some(None), Some(None));
         let mut matrix = Some(None);
-        match kind {
-            CollKind::AllToAll => {
+        match kind.change() {
+            Some((Holding::SplitFrom, _)) => {
                 let (from, to) = (named.take("from"), named.take("to"));
                 match named.take("counts") {
                     Some(n) => {
@@ -375,12 +375,12 @@ impl Lowering<'_> {
                     }
                 }
             }
-            CollKind::ReduceScatter | CollKind::AllGather => {
+            Some(_) if kind.blocked() => {
                 dim = self.needed((call, kind, rank), "dim", named.take("dim"));
             }
-            CollKind::Broadcast => {
+            Some((Holding::Root, _)) => {
                 let given = (named.take("from"), named.take("root"));
-                root = self.root_of(call, ("from", "broadcast(x, from: 0, over: tp)"), given, None);
+                root = self.root_of(call, ("from", kind.call()), given, None);
             }
             _ => {}
         }

@@ -332,9 +332,11 @@ impl Writer<'_> {
         let red = self.options.op;
         let (src, dst) = (|| self.place(s.src, at, cnt), || self.place(s.dst, at, cnt));
         let reg = || self.register(tb, cnt);
-        let room = || SOp::Room { peer: peer(t.send), queue, index: index.clone() };
-        let send = |src: Ref| SOp::Send { src, peer: peer(t.send), queue, index: index.clone() };
-        let recv = |dst: Ref| SOp::Recv { dst, peer: peer(t.recv), queue, index: index.clone() };
+        let room = || SOp::Room { peer: peer(t.send), queue: Channel { queue, index: index.clone() } };
+        let send =
+            |src: Ref| SOp::Send { src, peer: peer(t.send), queue: Channel { queue, index: index.clone() } };
+        let recv =
+            |dst: Ref| SOp::Recv { dst, peer: peer(t.recv), queue: Channel { queue, index: index.clone() } };
         let copy = |dst: Ref, src: Ref| SOp::Copy { dst, src };
         let reduce = |dst: Ref, src: Ref| SOp::Reduce { op: red, dst, src };
         let ops = match s.op {

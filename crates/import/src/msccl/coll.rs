@@ -1,70 +1,67 @@
 //! Collectives of the MSCCL format: their names, the layout of their buffers, and their contracts.
 
 use super::{Buf, Place};
+use kbc_ir::collective::{CollKind, Holding};
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::graph::CollKind;
 use kbc_ir::name::Name;
 use kbc_ir::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use kbc_ir::types::ReduceOp;
 
 /// A value of the attribute `coll`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the names are those of the format")]
 pub enum Coll {
-    AllReduce,
-    AllGather,
-    ReduceScatter,
-    AllToAll,
-    Broadcast,
-    Reduce,
-    Gather,
-    Scatter,
+    /// A collective of the language.
+    Known(CollKind),
     /// A collective without a known postcondition, with its name: `custom`, and collectives that
     /// depend on the arguments of a call.
     Free(&'static str),
 }
 
+/// Returns the spellings of a collective: `reduce_scatter` is that of microsoft/msccl,
+/// `reducescatter` that of RCCL. There are none for what the format does not have.
+fn spellings(kind: CollKind) -> &'static [&'static str] {
+    match kind {
+        CollKind::AllReduce => &["allreduce"],
+        CollKind::AllGather => &["allgather"],
+        CollKind::ReduceScatter => &["reduce_scatter", "reducescatter"],
+        CollKind::AllToAll => &["alltoall"],
+        CollKind::Broadcast => &["broadcast"],
+        CollKind::Reduce => &["reduce"],
+        CollKind::Gather => &["gather"],
+        CollKind::Scatter => &["scatter"],
+        CollKind::Slice | CollKind::Barrier | CollKind::ByContract => &[],
+    }
+}
+
 impl Coll {
-    /// All spellings: `reduce_scatter` is that of microsoft/msccl, `reducescatter` that of RCCL.
-    pub const NAMES: [(&'static str, Coll); 13] = [
-        ("allreduce", Coll::AllReduce),
-        ("allgather", Coll::AllGather),
-        ("reduce_scatter", Coll::ReduceScatter),
-        ("reducescatter", Coll::ReduceScatter),
-        ("alltoall", Coll::AllToAll),
-        ("broadcast", Coll::Broadcast),
-        ("reduce", Coll::Reduce),
-        ("gather", Coll::Gather),
-        ("scatter", Coll::Scatter),
-        ("custom", Coll::Free("custom")),
-        ("alltoallv", Coll::Free("alltoallv")),
-        ("send", Coll::Free("send")),
-        ("recv", Coll::Free("recv")),
-    ];
+    /// Names of collectives without a known postcondition.
+    const FREE: [&'static str; 4] = ["custom", "alltoallv", "send", "recv"];
+
+    /// Returns all names with their collectives.
+    pub fn names() -> impl Iterator<Item = (&'static str, Coll)> {
+        let known = |kind: CollKind| spellings(kind).iter().map(move |n| (*n, Coll::Known(kind)));
+        CollKind::ALL.into_iter().flat_map(known).chain(Coll::FREE.map(|n| (n, Coll::Free(n))))
+    }
 
     /// Returns the collective with that name.
     pub fn parse(s: &str) -> Option<Coll> {
-        Coll::NAMES.iter().find(|c| c.0 == s).map(|c| c.1)
+        Coll::names().find(|c| c.0 == s).map(|c| c.1)
     }
 
     /// Returns the name of the collective.
     pub fn name(self) -> &'static str {
-        Coll::NAMES.iter().find(|c| c.1 == self).map_or("custom", |c| c.0)
+        match self {
+            Coll::Known(kind) => spellings(kind).first().copied().unwrap_or("custom"),
+            Coll::Free(name) => name,
+        }
     }
 
     /// Returns the corresponding collective of the language.
     pub fn kind(self) -> Option<CollKind> {
-        Some(match self {
-            Coll::AllReduce => CollKind::AllReduce,
-            Coll::AllGather => CollKind::AllGather,
-            Coll::ReduceScatter => CollKind::ReduceScatter,
-            Coll::AllToAll => CollKind::AllToAll,
-            Coll::Broadcast => CollKind::Broadcast,
-            Coll::Reduce => CollKind::Reduce,
-            Coll::Gather => CollKind::Gather,
-            Coll::Scatter => CollKind::Scatter,
-            Coll::Free(_) => return None,
-        })
+        match self {
+            Coll::Known(kind) => Some(kind),
+            Coll::Free(_) => None,
+        }
     }
 
     /// Checks whether the collective has a root rank.
@@ -79,12 +76,12 @@ impl Coll {
 
     /// Checks whether the input is only one rank's block of the larger buffer.
     pub fn small_input(self) -> bool {
-        matches!(self, Coll::AllGather | Coll::Gather)
+        self.kind().is_some_and(|k| k.takes(Holding::Split))
     }
 
     /// Checks whether the output is only one rank's block of the larger buffer.
     pub fn small_output(self) -> bool {
-        matches!(self, Coll::ReduceScatter | Coll::Scatter)
+        self.kind().is_some_and(|k| k.gives(Holding::Split) && !k.takes(Holding::SplitFrom))
     }
 
     /// Checks whether the contract covers the whole output of every rank.
@@ -126,7 +123,7 @@ impl Coll {
             return Some(p);
         }
         let (from, to) = (!self.small_input(), !self.small_output());
-        let blocks = |whole: bool| whole && !matches!(self, Coll::AllReduce | Coll::Broadcast | Coll::Reduce);
+        let blocks = |whole: bool| whole && kind.blocked();
         let (from, to) = (blocks(from), blocks(to));
         let cell = |buffer: &str, blocks: bool, block: &str| {
             let index = if blocks { vec![Expr::var(block), Expr::var("i")] } else { vec![Expr::var("i")] };
@@ -137,16 +134,21 @@ impl Coll {
         let everyone = SumOver { var: "q".into(), lo: Expr::Int(0), hi: Expr::var("p"), cond: None };
         // Which block of `src` is delivered, from which rank, and whether contributions of all
         // ranks are combined.
-        let (source, at, sum) = match self {
-            Coll::AllReduce | Coll::Reduce => (cell("src", from, "i"), Expr::var("q"), Some(everyone)),
-            Coll::ReduceScatter => (cell("src", from, "r"), Expr::var("q"), Some(everyone)),
-            Coll::AllGather | Coll::Gather => (cell("src", from, "b"), Expr::var("b"), None),
-            Coll::AllToAll => (cell("src", from, "r"), Expr::var("b"), None),
-            Coll::Broadcast => (cell("src", from, "i"), at_root(), None),
-            Coll::Scatter | Coll::Free(_) => (cell("src", from, "r"), at_root(), None),
+        let (before, after) = kind.change()?;
+        let delivered = match (before, after) {
+            (Holding::Split, _) => "b",
+            (_, Holding::Split) => "r",
+            _ => "i",
         };
-        let start_if = if matches!(self, Coll::Broadcast | Coll::Scatter) { is_root() } else { None };
-        let end_if = if matches!(self, Coll::Reduce | Coll::Gather) { is_root() } else { None };
+        let (at, sum) = match before {
+            Holding::Partial => (Expr::var("q"), Some(everyone)),
+            Holding::Split | Holding::SplitFrom => (Expr::var("b"), None),
+            Holding::Root => (at_root(), None),
+            Holding::Whole => (Expr::var("r"), None),
+        };
+        let source = cell("src", from, delivered);
+        let start_if = if before == Holding::Root { is_root() } else { None };
+        let end_if = if after == Holding::Root { is_root() } else { None };
         let named = |name: &str, blocks| PromiseBuffer { name: Name::from(name), blocks };
         p.buffers = vec![named("src", from), named("dst", to)];
         p.clauses = vec![

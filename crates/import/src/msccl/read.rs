@@ -194,7 +194,7 @@ impl Reader {
         self.known(&e, &[&ALGO[..], &ALGO_MORE[..]].concat());
         let name = self.text(&e, "name").map(str::to_owned);
         let proto = self.word(&e, "proto", Proto::parse, &["Simple", "LL", "LL128"]);
-        let names = Coll::NAMES.map(|c| c.0);
+        let names: Vec<&str> = Coll::names().map(|c| c.0).collect();
         let coll = self.word(&e, "coll", Coll::parse, &names);
         let declared = self.number(&e, "nchannels", 0, MOST_CHANNELS as i64);
         let chunks = self.number(&e, "nchunksperloop", 1, MOST_CHUNKS as i64);

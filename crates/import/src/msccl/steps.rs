@@ -1,7 +1,7 @@
 //! Relations between steps: the dependencies that each step really has, whether its places exist,
 //! and what loaders reject.
 
-use super::{Algo, Buf, Coll, Dep, Op, Place, Step, StepName};
+use super::{Algo, Buf, Dep, Op, Place, Step, StepName};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 /// Table sizes of microsoft/msccl: steps of a thread block, thread blocks of a rank, and a bound on
@@ -101,10 +101,7 @@ pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
 /// Checks that the places that a step uses exist.
 fn places(algo: &Algo, out: &mut Diagnostics) {
     let (n, k) = (algo.ranks(), algo.chunks);
-    let blocks = matches!(
-        algo.coll,
-        Coll::AllGather | Coll::ReduceScatter | Coll::AllToAll | Coll::Gather | Coll::Scatter
-    );
+    let blocks = algo.coll.kind().is_some_and(|k| k.blocked());
     if blocks && !k.is_multiple_of(n) {
         out.push(
             Diagnostic::error("E383", format!("{k} chunks cannot be divided into one block per rank ({n} ranks)"))

@@ -13,7 +13,7 @@ mod pending;
 pub use meeting::{Meeting, meetings, signature};
 pub use pending::pending;
 
-use crate::graph::{CollKind, Collective, DataSource, Expect, Graph, Input, Op, OpId, OpKind};
+use crate::graph::{CollKind, Collective, DataSource, Expect, Graph, Holding, Input, Op, OpId, OpKind};
 use crate::name::Name;
 use crate::parts::Parts;
 use crate::types::{Cut, CutRule, Dim, Mesh, TensorType};
@@ -138,18 +138,20 @@ pub fn result_sizes(c: &Collective, p: u64, places: &[u64], sizes: &[u64]) -> Re
         }
         false => Err(format!("dimension {d} has {} elements, which {p} ranks cannot share evenly", out[d])),
     };
-    match c.kind {
-        CollKind::AllReduce | CollKind::Broadcast | CollKind::Barrier => {}
-        CollKind::AllGather => gather(&mut out, dimension(c.dim)?)?,
-        CollKind::ReduceScatter => scatter(&mut out, dimension(c.dim)?)?,
-        CollKind::AllToAll => match &c.counts {
-            Some(counts) => out[dimension(Some(0))?] = exchanged(counts, p, places, sizes[0])?,
-            None => {
-                let (from, to) = (dimension(c.from_dim)?, dimension(c.dim)?);
-                scatter(&mut out, to)?;
-                gather(&mut out, from)?;
-            }
-        },
+    if let Some(counts) = c.counts.as_ref().filter(|_| c.kind.takes(Holding::SplitFrom)) {
+        out[dimension(Some(0))?] = exchanged(counts, p, places, sizes[0])?;
+        return Ok(out);
+    }
+    use Holding::{Partial, Root, Split, SplitFrom, Whole};
+    match (c.kind.change(), c.kind) {
+        (None, CollKind::Barrier) | (Some((Partial | Root, Whole)), _) => {}
+        (Some((Partial, Split)), _) => scatter(&mut out, dimension(c.dim)?)?,
+        (Some((Split, Whole)), _) => gather(&mut out, dimension(c.dim)?)?,
+        (Some((SplitFrom, Split)), _) => {
+            let (from, to) = (dimension(c.from_dim)?, dimension(c.dim)?);
+            scatter(&mut out, to)?;
+            gather(&mut out, from)?;
+        }
         _ => {
             return Err(
                 "its result differs between the ranks of a group, and one type cannot describe that".into()
@@ -216,26 +218,28 @@ pub fn lifted(
     };
     let partial = |ty: &TensorType| TensorType { partial: c.red.map(|op| (op, axes.to_vec())), ..ty.clone() };
     let dim = c.dim.unwrap_or(0);
-    match (c.kind, &c.counts) {
-        (CollKind::AllReduce, _) => (partial(from), to.clone()),
-        (CollKind::ReduceScatter, _) => (partial(from), all(to, dim)),
-        (CollKind::AllGather, _) => (all(from, dim), to.clone()),
-        (CollKind::AllToAll, Some(counts)) => {
-            let rows = |m: &Parts| {
-                let sums = m.totals();
-                let total = sums.iter().fold(0u64, |n, s| n.saturating_add(*s));
-                (Parts::row(&sums).map_or(CutRule::Even, CutRule::Lengths), total)
-            };
-            let (sent, n) = rows(counts);
-            let (received, m) = counts.transposed().as_ref().map_or((CutRule::Even, n), rows);
-            (split(from, 0, sent, n), split(to, 0, received, m))
+    if let Some(counts) = c.counts.as_ref().filter(|_| c.kind.takes(Holding::SplitFrom)) {
+        let rows = |m: &Parts| {
+            let sums = m.totals();
+            let total = sums.iter().fold(0u64, |n, s| n.saturating_add(*s));
+            (Parts::row(&sums).map_or(CutRule::Even, CutRule::Lengths), total)
+        };
+        let (sent, n) = rows(counts);
+        let (received, m) = counts.transposed().as_ref().map_or((CutRule::Even, n), rows);
+        return (split(from, 0, sent, n), split(to, 0, received, m));
+    }
+    let state = |holding: Holding, ty: &TensorType| match holding {
+        Holding::Partial => partial(ty),
+        Holding::Split => all(ty, dim),
+        Holding::SplitFrom => all(ty, c.from_dim.unwrap_or(0)),
+        Holding::Root if axes.len() == 1 => {
+            TensorType { only: Some((c.root.unwrap_or(0), axes[0].clone())), ..ty.clone() }
         }
-        (CollKind::AllToAll, None) => (all(from, c.from_dim.unwrap_or(0)), all(to, dim)),
-        (CollKind::Broadcast, _) if axes.len() == 1 => {
-            let only = Some((c.root.unwrap_or(0), axes[0].clone()));
-            (TensorType { only, ..from.clone() }, to.clone())
-        }
-        _ => (from.clone(), to.clone()),
+        Holding::Root | Holding::Whole => ty.clone(),
+    };
+    match c.kind.change() {
+        Some((before, after)) => (state(before, from), state(after, to)),
+        None => (from.clone(), to.clone()),
     }
 }
 

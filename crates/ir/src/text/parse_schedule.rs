@@ -1,4 +1,4 @@
-//! Parsing of schedules: declarations, regions, contracts and roles. [`super::parse_ops`] reads
+//! Parsing of schedules: declarations, regions, contracts and roles. [`super::ops`] reads
 //! operations.
 
 use super::cursor::Cur;
@@ -6,8 +6,8 @@ use super::expr::{atom, expr};
 use super::kernels::KernelTable;
 use super::lex::{Node, R, Tok};
 use super::names::{Names, unknown};
+use super::ops::body;
 use super::parse::{head, keep, leaf};
-use super::parse_ops::body;
 use super::types::{combiner, dtype, memory, rule, tensor_type};
 use crate::expr::Expr;
 use crate::graph::CollKind;

@@ -10,17 +10,17 @@ use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise};
 use crate::promise_std::standard;
 use crate::schedule::*;
-use crate::types::CutRule;
 
-struct Printer<'a> {
-    s: &'a Schedule,
-    kernels: Kernels,
-    buffers: Vec<String>,
-    windows: Vec<String>,
-    signals: Vec<String>,
-    queues: Vec<String>,
-    regions: Vec<String>,
-    operands: Vec<String>,
+/// Printer of one schedule: its text so far, and the printed names.
+pub(super) struct Printer<'a> {
+    pub(super) s: &'a Schedule,
+    pub(super) kernels: Kernels,
+    pub(super) buffers: Vec<String>,
+    pub(super) windows: Vec<String>,
+    pub(super) signals: Vec<String>,
+    pub(super) queues: Vec<String>,
+    pub(super) regions: Vec<String>,
+    pub(super) operands: Vec<String>,
     locs: bool,
     out: &'a mut String,
 }
@@ -102,7 +102,7 @@ fn used<'a>(list: &'a [SStmt], out: &mut Vec<Used<'a>>) {
     }
 }
 
-fn exprs(list: &[Expr]) -> String {
+pub(super) fn exprs(list: &[Expr]) -> String {
     list.iter().map(|e| show(e, 0)).collect::<Vec<_>>().join(", ")
 }
 
@@ -116,7 +116,7 @@ fn offset(at: Option<u64>) -> String {
 
 /// Returns the printed name of an id. An id without a declaration gets a name that no declaration
 /// has.
-fn name_of(sigil: char, names: &[String], id: u32) -> String {
+pub(super) fn name_of(sigil: char, names: &[String], id: u32) -> String {
     match names.get(id as usize) {
         Some(n) => format!("{sigil}{n}"),
         None => format!("{sigil}`?{id}`"),
@@ -311,133 +311,6 @@ impl Printer<'_> {
                     self.texts(other, out);
                 }
                 SStmt::Op(op, _) => out.push(self.operation(op)),
-            }
-        }
-    }
-
-    fn reference(&self, r: &Ref) -> String {
-        match r {
-            Ref::Chunk { operand, path } => {
-                let mut out = match self.operands.get(operand.0 as usize) {
-                    Some(n) => n.clone(),
-                    None => format!("`?{}`", operand.0),
-                };
-                for d in path {
-                    let len =
-                        if d.len == Expr::Int(1) { String::new() } else { format!("; {}", show(&d.len, 0)) };
-                    out += &format!("[{}{len} of {}]", show(&d.index, 0), show(&d.of, 0));
-                }
-                out
-            }
-            Ref::Slot { window, slot } => {
-                format!("{}[{}]", name_of('@', &self.windows, window.0), show(slot, 0))
-            }
-        }
-    }
-
-    fn operation(&self, op: &SOp) -> String {
-        let r = |x: &Ref| self.reference(x);
-        let signal = |g: &SignalId, i: &Expr| format!("{}[{}]", name_of('@', &self.signals, g.0), show(i, 0));
-        let queue = |peer: &Peer, q: &QueueId, i: &Expr| {
-            format!("({}) : {}[{}]", exprs(peer), name_of('@', &self.queues, q.0), show(i, 0))
-        };
-        match op {
-            SOp::Send { src, peer, queue: q, index } => {
-                format!("send {} -> {}", r(src), queue(peer, q, index))
-            }
-            SOp::Recv { dst, peer, queue: q, index } => {
-                format!("recv {} <- {}", r(dst), queue(peer, q, index))
-            }
-            SOp::Room { peer, queue: q, index } => format!("room {}", queue(peer, q, index)),
-            SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
-            SOp::Reduce { op, dst, src } => format!("reduce {op} {}, {}", r(dst), r(src)),
-            SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),
-            SOp::Get { dst, peer, src } => format!("get {} <- ({}) : {}", r(dst), exprs(peer), r(src)),
-            SOp::Notify { peer, signal: g, index } => {
-                format!("notify ({}) : {}", exprs(peer), signal(g, index))
-            }
-            SOp::Wait { signal: g, index, value } => {
-                let form = self.s.signals.get(g.0 as usize).map_or(Form::Epoch, |s| s.form);
-                format!("wait {} {} {}", signal(g, index), form.asks(), show(value, 0))
-            }
-            SOp::FenceRelease => "fence.release".into(),
-            SOp::FenceAcquire => "fence.acquire".into(),
-            SOp::FenceComplete => "fence.complete".into(),
-            SOp::Record(e) => format!("record {}", quoted(e)),
-            SOp::Await(e) => format!("await {}", quoted(e)),
-            SOp::Local(l) => self.local(l),
-            SOp::Launch(r) => format!("launch {}", name_of('@', &self.regions, r.0)),
-            SOp::HostWait(r) => format!("host.wait {}", name_of('@', &self.regions, r.0)),
-            SOp::HostRead(b) => format!("host.read {}", name_of('%', &self.buffers, b.0)),
-            SOp::HostWrite { dst, src } => {
-                let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
-                format!("host.write {} = {}", b(dst), b(src))
-            }
-            SOp::Drain => "drain".into(),
-            SOp::Mark { point, peer, window, slot } => {
-                let w = name_of('@', &self.windows, window.0);
-                format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))
-            }
-        }
-    }
-
-    fn local(&self, op: &LocalOp) -> String {
-        let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
-        let part = |dim: &u32, parts: &u64, r: &CutRule, at: &Option<Expr>| {
-            let at = at.as_ref().map(|e| format!(" at {}", show(e, 0))).unwrap_or_default();
-            format!("dim {dim} parts {parts}{}{at}", show_rule(r))
-        };
-        match op {
-            LocalOp::Compute { func, dst, args } => {
-                let args: Vec<String> = args.iter().map(b).collect();
-                format!("compute {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
-            }
-            LocalOp::Tiles { kernel, dst, args } => {
-                let args: Vec<String> = args.iter().map(b).collect();
-                format!("tiles {} = {}({})", b(dst), self.kernels.tiles_label(kernel), args.join(", "))
-            }
-            LocalOp::Matmul { dst, a, b: right } => format!("matmul {} = {}, {}", b(dst), b(a), b(right)),
-            LocalOp::ReduceDim { op, mean, dst, src, dim } => {
-                let mean = mean.map(|n| format!(" mean {n}")).unwrap_or_default();
-                format!("reduce_dim {} = {op} {} dim {dim}{mean}", b(dst), b(src))
-            }
-            LocalOp::Cast { dst, src } => format!("cast {} = {}", b(dst), b(src)),
-            LocalOp::Copy { dst, src } => format!("copy {} = {}", b(dst), b(src)),
-            LocalOp::Pack { dst, src, dim, parts, rule, at } => {
-                format!("pack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
-            }
-            LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
-                format!("unpack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
-            }
-            LocalOp::Transpose { dst, src, perm } => {
-                format!("transpose {} = {} perm {perm:?}", b(dst), b(src))
-            }
-            LocalOp::Embedding { dst, table, ids, first } => {
-                format!("embedding {} = {}, {} from {}", b(dst), b(table), b(ids), show(first, 0))
-            }
-            LocalOp::Grouped { dst, x, w, runs, places, at } => {
-                let places: Vec<String> = places.iter().map(|(r, m)| format!("[{r}, {m}]")).collect();
-                let places = places.join(", ");
-                format!(
-                    "grouped {} = {}, {} runs {runs} places [{places}] at {}",
-                    b(dst),
-                    b(x),
-                    b(w),
-                    show(at, 0)
-                )
-            }
-            LocalOp::Fill { dst, with: Filling::Number(v) } => format!("fill {} = number {v:?}", b(dst)),
-            LocalOp::Fill { dst, with: Filling::Place { dim, first } } => {
-                format!("fill {} = place dim {dim} from {}", b(dst), show(first, 0))
-            }
-            LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
-                format!(
-                    "slice {} = {} dim {dim} part {} of {of}{}",
-                    b(dst),
-                    b(src),
-                    show(index, 0),
-                    show_rule(r)
-                )
             }
         }
     }

@@ -128,27 +128,28 @@ impl<'a> Bodies<'a, '_> {
                 self.pair(dst, src, "get", span);
                 true
             }
-            SOp::Send { src: x, peer, queue, index } | SOp::Recv { dst: x, peer, queue, index } => {
+            SOp::Send { src: x, peer, queue: Channel { queue, index } }
+            | SOp::Recv { dst: x, peer, queue: Channel { queue, index } } => {
                 self.peer(peer, span);
                 self.message(x, *queue, index, span);
                 true
             }
-            SOp::Room { peer, queue, index } => {
+            SOp::Room { peer, queue: Channel { queue, index } } => {
                 self.peer(peer, span);
                 self.queue(*queue, index, span);
                 true
             }
-            SOp::Notify { peer, signal, index } => {
+            SOp::Notify { peer, counter: Counter { signal, index } } => {
                 self.peer(peer, span);
                 self.counter(*signal, index, span);
                 true
             }
-            SOp::Wait { signal, index, value } => {
+            SOp::Wait { counter: Counter { signal, index }, value } => {
                 self.counter(*signal, index, span);
                 self.expr(value, span);
                 true
             }
-            SOp::Mark { peer, window, slot, point: _ } => {
+            SOp::Mark(Mark { peer, window, slot, point: _ }) => {
                 self.peer(peer, span);
                 self.expr(slot, span);
                 if window.0 as usize >= self.s.windows.len() {
@@ -167,11 +168,7 @@ impl<'a> Bodies<'a, '_> {
             SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete | SOp::Record(_) | SOp::Await(_) => {
                 false
             }
-            SOp::Launch(_)
-            | SOp::HostWait(_)
-            | SOp::HostRead(_)
-            | SOp::HostWrite { dst: _, src: _ }
-            | SOp::Drain => {
+            SOp::HostRead(_) | SOp::Host(_) => {
                 self.out.push(V21, crate::host::unspelled(span));
                 false
             }
@@ -455,25 +452,30 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
                         });
                     }
                     SOp::Await(e) => awaits.push((e, &st.name, span)),
-                    SOp::Send { queue, src: _, peer: _, index: _ } => note(&mut sent, queue.0, span),
-                    SOp::Recv { queue, dst: _, peer: _, index: _ } => note(&mut received, queue.0, span),
-                    SOp::Notify { signal, peer: _, index: _ } => note(&mut notified, signal.0, span),
-                    SOp::Wait { signal, index: _, value: _ } => note(&mut waited, signal.0, span),
+                    SOp::Send { queue: Channel { queue, index: _ }, src: _, peer: _ } => {
+                        note(&mut sent, queue.0, span)
+                    }
+                    SOp::Recv { queue: Channel { queue, index: _ }, dst: _, peer: _ } => {
+                        note(&mut received, queue.0, span)
+                    }
+                    SOp::Notify { counter: Counter { signal, index: _ }, peer: _ } => {
+                        note(&mut notified, signal.0, span)
+                    }
+                    SOp::Wait { counter: Counter { signal, index: _ }, value: _ } => {
+                        note(&mut waited, signal.0, span)
+                    }
                     SOp::Copy { dst: _, src: _ }
                     | SOp::Reduce { op: _, dst: _, src: _ }
                     | SOp::Put { src: _, peer: _, dst: _ }
                     | SOp::Get { dst: _, peer: _, src: _ }
-                    | SOp::Room { peer: _, queue: _, index: _ }
+                    | SOp::Room { peer: _, queue: _ }
                     | SOp::FenceRelease
                     | SOp::FenceAcquire
                     | SOp::FenceComplete
                     | SOp::Local(_)
-                    | SOp::Mark { point: _, peer: _, window: _, slot: _ }
-                    | SOp::Launch(_)
-                    | SOp::HostWait(_)
+                    | SOp::Mark(_)
                     | SOp::HostRead(_)
-                    | SOp::HostWrite { dst: _, src: _ }
-                    | SOp::Drain => {}
+                    | SOp::Host(_) => {}
                 });
             }
         }
@@ -566,7 +568,7 @@ pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
     }
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
         each(&st.body, false, &mut |op, span, _| {
-            if let SOp::Mark { point, peer: _, window: _, slot: _ } = op {
+            if let SOp::Mark(Mark { point, peer: _, window: _, slot: _ }) = op {
                 let text = format!(
                     "calls are claimed to be safe, but this `{}` has not been replaced by a signal yet",
                     point.name()

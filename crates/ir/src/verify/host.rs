@@ -133,8 +133,23 @@ impl Checker<'_, '_> {
     }
 
     fn operation(&mut self, op: &SOp, span: Span, way: &mut Way) {
-        match op {
-            SOp::Launch(r) => {
+        let command = match op {
+            SOp::Host(command) => command,
+            SOp::HostRead(b) => {
+                if self.holds(*b, span, way) {
+                    way.read.insert(b.0);
+                }
+                return;
+            }
+            _ => {
+                let help =
+                    "the host can only launch, read, write and wait; put other operations into regions";
+                let text = "this operation is not allowed in the host section".to_string();
+                return self.fail(text, span, "here", None, help);
+            }
+        };
+        match command {
+            HostCommand::Launch(r) => {
                 let Some(r) = self.region(*r, span) else { return };
                 match way.launched.get(&r).copied() {
                     Some(before) => {
@@ -148,7 +163,7 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            SOp::HostWait(r) => {
+            HostCommand::Wait(r) => {
                 let Some(r) = self.region(*r, span) else { return };
                 if !way.launched.contains_key(&r) {
                     let text = format!("region {} is waited for before it is launched", self.name(r));
@@ -156,34 +171,8 @@ impl Checker<'_, '_> {
                 }
                 way.open.remove(&r);
             }
-            SOp::Drain => way.open.clear(),
-            SOp::HostRead(b) => {
-                if self.holds(*b, span, way) {
-                    way.read.insert(b.0);
-                }
-            }
-            SOp::HostWrite { dst, src } => self.write(*dst, *src, span, way),
-            SOp::Copy { dst: _, src: _ }
-            | SOp::Reduce { op: _, dst: _, src: _ }
-            | SOp::Put { src: _, peer: _, dst: _ }
-            | SOp::Get { dst: _, peer: _, src: _ }
-            | SOp::Send { src: _, peer: _, queue: _, index: _ }
-            | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
-            | SOp::Room { peer: _, queue: _, index: _ }
-            | SOp::Notify { peer: _, signal: _, index: _ }
-            | SOp::Wait { signal: _, index: _, value: _ }
-            | SOp::FenceRelease
-            | SOp::FenceAcquire
-            | SOp::FenceComplete
-            | SOp::Record(_)
-            | SOp::Await(_)
-            | SOp::Local(_)
-            | SOp::Mark { point: _, peer: _, window: _, slot: _ } => {
-                let help =
-                    "the host can only launch, read, write and wait; put other operations into regions";
-                let text = "this operation is not allowed in the host section".to_string();
-                self.fail(text, span, "here", None, help);
-            }
+            HostCommand::Drain => way.open.clear(),
+            HostCommand::Write { dst, src } => self.write(*dst, *src, span, way),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rules for types on a mesh and for placements of collectives: V5, V7. [`super`] lists all rules.
 
 use super::{Report, V5, V7};
-use crate::graph::{CollKind, Collective};
+use crate::graph::{CollKind, Collective, Holding};
 use crate::name::Name;
 use crate::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
@@ -98,33 +98,26 @@ pub(super) fn collective(
     span: Span,
     out: &mut Report,
 ) {
-    use CollKind::*;
     let kind = c.name();
     let mut fail = |text: String| out.fail(V7, text, span, "here");
     let Some(axis) = mesh.axis(&c.axis) else {
         return fail(format!("{kind} runs over `{}`, which is not an axis of the mesh", c.axis));
     };
-    let has_dim = !matches!(c.kind, AllReduce | Broadcast | Reduce | Barrier);
+    let by_contract = c.kind == CollKind::ByContract;
+    let has_dim = by_contract || c.kind.change().is_some() && c.kind.blocked();
+    let two_dims = c.kind.takes(Holding::SplitFrom);
     let wrong = |have: bool, want: bool, what: &str| match (have, want) {
         (true, false) => Some(format!("{kind} has no {what}")),
         (false, true) => Some(format!("{kind} needs a {what}")),
         _ => None,
     };
     let faults = [
-        wrong(
-            c.red.is_some(),
-            if c.kind == ByContract { c.red.is_some() } else { c.kind.reduces() },
-            "combiner",
-        ),
-        wrong(c.dim.is_some(), has_dim && (c.dim.is_some() || c.kind != ByContract), "dimension"),
-        wrong(c.from_dim.is_some(), c.kind == AllToAll, "second dimension (`from`)"),
-        wrong(
-            c.root.is_some(),
-            if c.kind == ByContract { c.root.is_some() } else { c.kind.rooted() },
-            "root",
-        ),
-        wrong(c.own.is_some(), c.kind == ByContract, "promise"),
-        wrong(c.counts.is_some(), c.counts.is_some() && c.kind == AllToAll, "matrix of counts"),
+        wrong(c.red.is_some(), if by_contract { c.red.is_some() } else { c.kind.reduces() }, "combiner"),
+        wrong(c.dim.is_some(), has_dim && (c.dim.is_some() || !by_contract), "dimension"),
+        wrong(c.from_dim.is_some(), two_dims, "second dimension (`from`)"),
+        wrong(c.root.is_some(), if by_contract { c.root.is_some() } else { c.kind.rooted() }, "root"),
+        wrong(c.own.is_some(), by_contract, "promise"),
+        wrong(c.counts.is_some(), c.counts.is_some() && two_dims, "matrix of counts"),
     ];
     let bad = faults.iter().any(Option::is_some);
     faults.into_iter().flatten().for_each(&mut fail);
@@ -132,24 +125,23 @@ pub(super) fn collective(
         return fail(format!("the root of {kind} is outside axis {}, which has {}", c.axis, axis.size));
     }
     // The dimension of a user-defined collective is the split one, which `infer` finds.
-    if bad || c.kind == ByContract && c.dim.is_none() {
+    if bad || by_contract && c.dim.is_none() {
         return;
     }
     let (dim, root) = (c.dim.unwrap_or(0), c.root.unwrap_or(0));
     let red = c.red.unwrap_or(ReduceOp::Sum);
-    let (before, after) = match c.kind {
-        AllReduce => (Holds::Partial(red), Holds::Replicated),
-        ReduceScatter => (Holds::Partial(red), Holds::Split(dim)),
-        AllGather => (Holds::Split(dim), Holds::Replicated),
-        AllToAll => (Holds::Split(c.from_dim.unwrap_or(0)), Holds::Split(dim)),
-        Broadcast => (Holds::Only(root), Holds::Replicated),
-        Reduce => (Holds::Partial(red), Holds::Only(root)),
-        Gather => (Holds::Split(dim), Holds::Only(root)),
-        Scatter => (Holds::Only(root), Holds::Split(dim)),
-        Slice => (Holds::Replicated, Holds::Split(dim)),
-        ByContract => (Holds::Split(dim), Holds::Split(dim)),
+    let state = |holding: Holding| match holding {
+        Holding::Partial => Holds::Partial(red),
+        Holding::Whole => Holds::Replicated,
+        Holding::Root => Holds::Only(root),
+        Holding::Split => Holds::Split(dim),
+        Holding::SplitFrom => Holds::Split(c.from_dim.unwrap_or(0)),
+    };
+    let (before, after) = match c.kind.change() {
+        Some((before, after)) => (state(before), state(after)),
+        None if by_contract => (Holds::Split(dim), Holds::Split(dim)),
         // The value keeps its placement.
-        Barrier => return,
+        None => return,
     };
     if let Some(m) = &c.counts {
         if m.rows() != axis.size || m.of() != axis.size || dim != 0 || c.from_dim != Some(0) {

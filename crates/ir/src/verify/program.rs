@@ -3,7 +3,7 @@
 
 use super::graph::graph;
 use super::{Report, V7, V22};
-use crate::graph::{CollKind, Collective, Op};
+use crate::graph::{Collective, Holding, Op};
 use crate::local::{Groups, Local, meetings, pending, result_sizes};
 use crate::module::{Module, Props};
 use crate::types::TensorType;
@@ -80,8 +80,9 @@ pub(super) fn collective(
         );
     };
     let p = groups.list.first().map_or(1, |g| g.len() as u64);
-    let combines = matches!(c.kind, CollKind::AllReduce | CollKind::ReduceScatter);
-    if c.own.is_some() || c.red.is_some() != combines || c.root.is_some() != (c.kind == CollKind::Broadcast) {
+    let combines = c.kind.reduces() && !c.kind.gives(Holding::Root);
+    let rooted = c.kind.takes(Holding::Root) && c.kind.gives(Holding::Whole);
+    if c.own.is_some() || c.red.is_some() != combines || c.root.is_some() != rooted {
         return out.fail(
             V7,
             format!("the combiner or the root of {name} is missing or superfluous"),

@@ -5,41 +5,41 @@ use super::Fault;
 use crate::expr::{EvalError, Expr};
 use crate::host;
 use crate::name::Name;
+use crate::op::{Repr, Symbolic, Translate};
 use crate::resolved::{self, Resolved, Unknown, resolve};
 use crate::schedule::*;
-use crate::types::{CutRule, Mesh};
+use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Span};
+use std::convert::Infallible;
 
-/// A reference to a run of elements. The levels of a chunk's address are `[index, len, of]`.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the forms of `Ref`")]
-pub enum CRef {
-    Chunk { operand: u32, path: Vec<[Resolved; 3]> },
-    Slot { window: u32, slot: Resolved },
+/// Representation in a compiled schedule: resolved expressions, and numbers of events.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Compiled {}
+
+impl Repr for Compiled {
+    type Near = CRef;
+    type Far = CRef;
+    type Peer = Vec<Resolved>;
+    type Counter = Counter<Resolved>;
+    type Value = Resolved;
+    type Queue = Channel<Resolved>;
+    type Event = u32;
+    type Local = LocalOp;
+    type Mark = ();
+    type Host = Infallible;
 }
 
-/// An operation.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the forms of `SOp`")]
-pub enum COp {
-    Copy { dst: CRef, src: CRef },
-    Reduce { op: crate::types::ReduceOp, dst: CRef, src: CRef },
-    Put { src: CRef, peer: Vec<Resolved>, dst: CRef },
-    Get { dst: CRef, peer: Vec<Resolved>, src: CRef },
-    Send { src: CRef, peer: Vec<Resolved>, queue: u32, index: Resolved },
-    Recv { dst: CRef, peer: Vec<Resolved>, queue: u32, index: Resolved },
-    Room { peer: Vec<Resolved>, queue: u32, index: Resolved },
-    Notify { peer: Vec<Resolved>, signal: u32, index: Resolved },
-    Wait { signal: u32, index: Resolved, value: Resolved },
-    FenceRelease,
-    FenceAcquire,
-    FenceComplete,
-    Record(u32),
-    Await(u32),
-    Local(LocalOp),
-    HostRead(BufferId),
-    Mark,
-}
+/// A reference with resolved expressions.
+pub type CRef = Ref<Resolved>;
+
+/// A level of a chunk's address with resolved expressions.
+pub type CPart = Part<Resolved>;
+
+/// A line with resolved expressions.
+pub type CLine = Line<Resolved>;
+
+/// An operation with resolved expressions.
+pub type COp = Op<Compiled>;
 
 /// A statement. An operation has its source location and its number in the schedule.
 #[derive(Clone, Debug)]
@@ -48,17 +48,6 @@ pub enum CStmt {
     For { slot: u32, lo: Resolved, hi: Resolved, body: Vec<CStmt> },
     If { cond: Resolved, then: Vec<CStmt>, other: Vec<CStmt> },
     Op(COp, Span, u32),
-}
-
-/// A line with resolved expressions.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields of `Line`")]
-pub struct CLine {
-    pub parts: u64,
-    pub extent: Resolved,
-    pub unit: Resolved,
-    pub rule: CutRule,
-    pub row: Resolved,
 }
 
 /// A role.
@@ -151,10 +140,6 @@ impl Scope<'_> {
         })
     }
 
-    fn exprs(&self, list: &[Expr], span: Span) -> Result<Vec<Resolved>, Diagnostic> {
-        list.iter().map(|e| self.expr(e, span)).collect()
-    }
-
     fn bind(&mut self, name: &Name) -> u32 {
         let slot = self.names.len() as u32;
         self.names.push((name.clone(), slot));
@@ -195,8 +180,11 @@ impl<'s> Program<'s> {
             scope.bind(&a.name);
         }
         let mesh_slots = scope.names.len();
-        let dims =
-            schedule.buffers.iter().map(|b| scope.exprs(&b.dims, b.span)).collect::<Result<Vec<_>, _>>()?;
+        let dims = schedule
+            .buffers
+            .iter()
+            .map(|b| b.dims.iter().map(|e| scope.expr(e, b.span)).collect())
+            .collect::<Result<Vec<Vec<_>>, _>>()?;
         let mut shared = Shared { events: vec![], streams: vec![MAIN.into()], ops: 0 };
         let mut regions = vec![];
         for r in &schedule.regions {
@@ -407,7 +395,7 @@ fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> R
             let l = &o.line;
             let (extent, unit) = (scope.expr(&l.extent, r.span)?, scope.expr(&l.unit, r.span)?);
             let row = scope.expr(&l.row, r.span)?;
-            Ok((o.buffer.0, CLine { parts: l.parts, extent, unit, rule: l.rule.clone(), row }))
+            Ok((o.buffer.0, Line { parts: l.parts, extent, unit, rule: l.rule.clone(), row }))
         })
         .collect::<Result<Vec<_>, Diagnostic>>()?;
     let coords: Vec<(u32, u64)> = r.coords.iter().map(|(n, size)| (scope.bind(n), *size)).collect();
@@ -448,66 +436,103 @@ fn body(list: &[SStmt], scope: &mut Scope, shared: &mut Shared) -> Result<Vec<CS
             SStmt::Op(op, span) => {
                 let number = shared.ops;
                 shared.ops += 1;
-                CStmt::Op(operation(op, *span, scope, shared)?, *span, number)
+                let mut resolving = Resolving { scope: &*scope, shared: &mut *shared, span: *span };
+                CStmt::Op(op.translate(&mut resolving)?, *span, number)
             }
         });
     }
     Ok(out)
 }
 
-fn reference(r: &Ref, span: Span, scope: &Scope) -> Result<CRef, Diagnostic> {
-    Ok(match r {
-        Ref::Chunk { operand, path } => CRef::Chunk {
-            operand: operand.0,
-            path: path
-                .iter()
-                .map(|p| {
-                    Ok([scope.expr(&p.index, span)?, scope.expr(&p.len, span)?, scope.expr(&p.of, span)?])
-                })
-                .collect::<Result<Vec<_>, Diagnostic>>()?,
-        },
-        Ref::Slot { window, slot } => CRef::Slot { window: window.0, slot: scope.expr(slot, span)? },
-    })
+/// Translation of operations into resolved form.
+struct Resolving<'a, 't> {
+    scope: &'a Scope<'t>,
+    shared: &'a mut Shared,
+    span: Span,
 }
 
-fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result<COp, Diagnostic> {
-    let r = |x: &Ref| reference(x, span, scope);
-    Ok(match op {
-        SOp::Copy { dst, src } => COp::Copy { dst: r(dst)?, src: r(src)? },
-        SOp::Reduce { op, dst, src } => COp::Reduce { op: *op, dst: r(dst)?, src: r(src)? },
-        SOp::Put { src, peer, dst } => {
-            COp::Put { src: r(src)?, peer: scope.exprs(peer, span)?, dst: r(dst)? }
-        }
-        SOp::Get { dst, peer, src } => {
-            COp::Get { dst: r(dst)?, peer: scope.exprs(peer, span)?, src: r(src)? }
-        }
-        SOp::Send { src, peer, queue, index } => {
-            let (peer, index) = (scope.exprs(peer, span)?, scope.expr(index, span)?);
-            COp::Send { src: r(src)?, peer, queue: queue.0, index }
-        }
-        SOp::Recv { dst, peer, queue, index } => {
-            let (peer, index) = (scope.exprs(peer, span)?, scope.expr(index, span)?);
-            COp::Recv { dst: r(dst)?, peer, queue: queue.0, index }
-        }
-        SOp::Room { peer, queue, index } => {
-            COp::Room { peer: scope.exprs(peer, span)?, queue: queue.0, index: scope.expr(index, span)? }
-        }
-        SOp::Notify { peer, signal, index } => {
-            COp::Notify { peer: scope.exprs(peer, span)?, signal: signal.0, index: scope.expr(index, span)? }
-        }
-        SOp::Wait { signal, index, value } => {
-            COp::Wait { signal: signal.0, index: scope.expr(index, span)?, value: scope.expr(value, span)? }
-        }
-        SOp::FenceRelease => COp::FenceRelease,
-        SOp::FenceAcquire => COp::FenceAcquire,
-        SOp::FenceComplete => COp::FenceComplete,
-        SOp::Record(e) => COp::Record(intern(&mut shared.events, e)),
-        SOp::Await(e) => COp::Await(intern(&mut shared.events, e)),
-        SOp::Local(l) => COp::Local(l.clone()),
-        SOp::Mark { point: _, peer: _, window: _, slot: _ } => COp::Mark,
-        SOp::HostRead(b) => COp::HostRead(*b),
-        SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { dst: _, src: _ } | SOp::Drain => {
-            return Err(host::unspelled(span));
-        }
-    })
+impl Resolving<'_, '_> {
+    fn expr(&self, e: &Expr) -> Result<Resolved, Diagnostic> {
+        self.scope.expr(e, self.span)
+    }
+
+    fn reference(&self, r: &Ref) -> Result<CRef, Diagnostic> {
+        r.try_map(|e| self.expr(e))
+    }
+
+    fn peer(&self, peer: &Peer) -> Result<Vec<Resolved>, Diagnostic> {
+        peer.iter().map(|e| self.expr(e)).collect()
+    }
+
+    fn counter(&self, c: &Counter) -> Result<Counter<Resolved>, Diagnostic> {
+        Ok(Counter { signal: c.signal, index: self.expr(&c.index)? })
+    }
+
+    fn queue(&self, q: &Channel) -> Result<Channel<Resolved>, Diagnostic> {
+        Ok(Channel { queue: q.queue, index: self.expr(&q.index)? })
+    }
+}
+
+impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
+    type Error = Diagnostic;
+
+    fn both(&mut self, dst: &Ref, src: &Ref) -> Result<(CRef, CRef), Diagnostic> {
+        Ok((self.reference(dst)?, self.reference(src)?))
+    }
+
+    fn transfer(
+        &mut self,
+        _: Side,
+        near: &Ref,
+        peer: &Peer,
+        far: &Ref,
+    ) -> Result<(CRef, Vec<Resolved>, CRef), Diagnostic> {
+        Ok((self.reference(near)?, self.peer(peer)?, self.reference(far)?))
+    }
+
+    fn message(
+        &mut self,
+        _: Side,
+        near: &Ref,
+        peer: &Peer,
+        queue: &Channel,
+    ) -> Result<(CRef, Vec<Resolved>, Channel<Resolved>), Diagnostic> {
+        Ok((self.reference(near)?, self.peer(peer)?, self.queue(queue)?))
+    }
+
+    fn room(
+        &mut self,
+        peer: &Peer,
+        queue: &Channel,
+    ) -> Result<(Vec<Resolved>, Channel<Resolved>), Diagnostic> {
+        Ok((self.peer(peer)?, self.queue(queue)?))
+    }
+
+    fn notify(
+        &mut self,
+        peer: &Peer,
+        counter: &Counter,
+    ) -> Result<(Vec<Resolved>, Counter<Resolved>), Diagnostic> {
+        Ok((self.peer(peer)?, self.counter(counter)?))
+    }
+
+    fn wait(&mut self, counter: &Counter, value: &Expr) -> Result<(Counter<Resolved>, Resolved), Diagnostic> {
+        Ok((self.counter(counter)?, self.expr(value)?))
+    }
+
+    fn event(&mut self, event: &Name) -> Result<u32, Diagnostic> {
+        Ok(intern(&mut self.shared.events, event))
+    }
+
+    fn local(&mut self, local: &LocalOp) -> Result<LocalOp, Diagnostic> {
+        Ok(local.clone())
+    }
+
+    fn mark(&mut self, _: &Mark) -> Result<(), Diagnostic> {
+        Ok(())
+    }
+
+    fn host(&mut self, _: &HostCommand) -> Result<Infallible, Diagnostic> {
+        Err(host::unspelled(self.span))
+    }
 }

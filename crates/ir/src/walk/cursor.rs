@@ -1,12 +1,16 @@
 //! Cursor: walks one stream of one rank through all regions of one call.
 
-use super::compile::{CLine, COp, CRanks, CRef, CRegion, CStmt, Program};
-use super::{Access, Act, Fault, Mem};
+use super::compile::{CLine, COp, CPart, CRanks, CRef, CRegion, CStmt, Compiled, Program};
+use super::{Access, Act, Concrete, Fault, Mem};
 use crate::cut::Sized;
+use crate::op::Translate;
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, OperandId, RegionId};
+use crate::schedule::{
+    BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RegionId, Side, SignalId,
+};
 use crate::types::CutRule;
 use kbc_diag::Span;
+use std::convert::Infallible;
 
 /// Most turns of loops between two operations. A schedule with more is rejected.
 pub(super) const MOST_IDLE: u32 = 1 << 22;
@@ -202,9 +206,9 @@ impl<'p> Cursor<'p> {
     }
 
     /// Returns a chunk of an operand on rank `on` (this rank or the peer).
-    fn chunk(&self, operand: u32, path: &[[Resolved; 3]], on: u64, span: Span) -> Result<Access, Fault> {
+    fn chunk(&self, operand: OperandId, path: &[CPart], on: u64, span: Span) -> Result<Access, Fault> {
         let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
-        for (i, [index, len, of]) in path.iter().enumerate() {
+        for (i, Part { index, len, of }) in path.iter().enumerate() {
             let (index, len, of) = (self.value(index, span)?, self.value(len, span)?, self.value(of, span)?);
             let last = i + 1 == path.len();
             if of < 1
@@ -219,7 +223,7 @@ impl<'p> Cursor<'p> {
             num = num * of + index;
             cnt = len;
         }
-        let (buffer, line) = &self.program.regions[self.region].operands[operand as usize];
+        let (buffer, line) = &self.program.regions[self.region].operands[operand.0 as usize];
         let lo = self.program.boundary(line, on, num, den).map_err(|t| self.fail("E302", t, span))?;
         let hi = self.program.boundary(line, on, num + cnt, den).map_err(|t| self.fail("E302", t, span))?;
         let have = self.program.elements(BufferId(*buffer), on)?;
@@ -230,15 +234,15 @@ impl<'p> Cursor<'p> {
                 span,
             ));
         }
-        Ok(Access { mem: Mem::Buffer(*buffer), start: lo, len: hi - lo, num, cnt, den, operand })
+        Ok(Access { mem: Mem::Buffer(*buffer), start: lo, len: hi - lo, num, cnt, den, operand: operand.0 })
     }
 
     /// Returns the two sides of a transfer: `a` on rank `on_a`, and `b` on rank `on_b`. A slot
     /// takes its length from the other side.
     fn pair(&self, a: &CRef, on_a: u64, b: &CRef, on_b: u64, span: Span) -> Result<(Access, Access), Fault> {
         let side = |r: &CRef, on| match r {
-            CRef::Chunk { operand, path } => self.chunk(*operand, path, on, span).map(Some),
-            CRef::Slot { .. } => Ok(None),
+            Ref::Chunk { operand, path } => self.chunk(*operand, path, on, span).map(Some),
+            Ref::Slot { .. } => Ok(None),
         };
         let (ca, cb) = (side(a, on_a)?, side(b, on_b)?);
         let Some(model) = ca.or(cb) else {
@@ -249,8 +253,8 @@ impl<'p> Cursor<'p> {
             ));
         };
         let slot = |r: &CRef| -> Result<Access, Fault> {
-            let CRef::Slot { window, slot } = r else { return Ok(model) };
-            let w = &self.program.schedule.windows[*window as usize];
+            let Ref::Slot { window, slot } = r else { return Ok(model) };
+            let w = self.program.schedule.window(*window);
             let s = self.value(slot, span)?;
             if s < 0 || s as u64 >= w.slots {
                 return Err(self.fail(
@@ -269,7 +273,7 @@ impl<'p> Cursor<'p> {
                     span,
                 ));
             }
-            Ok(Access { mem: Mem::Slot(*window, s as u64), start: 0, operand: u32::MAX, ..model })
+            Ok(Access { mem: Mem::Slot(window.0, s as u64), start: 0, operand: u32::MAX, ..model })
         };
         let a = match ca {
             Some(c) => c,
@@ -301,9 +305,9 @@ impl<'p> Cursor<'p> {
         Err(self.fail("E338", text, span))
     }
 
-    fn counter(&self, signal: u32, index: &Resolved, span: Span) -> Result<u32, Fault> {
+    fn counter(&self, signal: SignalId, index: &Resolved, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
-        let s = &self.program.schedule.signals[signal as usize];
+        let s = self.program.schedule.signal(signal);
         if i < 0 || i as u64 >= s.count {
             return Err(self.fail(
                 "E304",
@@ -311,12 +315,12 @@ impl<'p> Cursor<'p> {
                 span,
             ));
         }
-        Ok(self.program.counter_base[signal as usize] + i as u32)
+        Ok(self.program.counter_base[signal.0 as usize] + i as u32)
     }
 
     /// Returns the value that a wait asks for, if the form of the counter allows it.
-    fn wanted(&self, signal: u32, value: i64, span: Span) -> Result<i64, Fault> {
-        let s = &self.program.schedule.signals[signal as usize];
+    fn wanted(&self, signal: SignalId, value: i64, span: Span) -> Result<i64, Fault> {
+        let s = self.program.schedule.signal(signal);
         if s.form.allows(value) {
             return Ok(value);
         }
@@ -329,19 +333,19 @@ impl<'p> Cursor<'p> {
         Err(self.fail("E302", text, span))
     }
 
-    fn queue(&self, queue: u32, index: &Resolved, span: Span) -> Result<u32, Fault> {
+    fn queue(&self, queue: QueueId, index: &Resolved, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
-        let q = &self.program.schedule.queues[queue as usize];
+        let q = self.program.schedule.queue(queue);
         if i < 0 || i as u64 >= q.count {
             let text = format!("number {i} of queue {} does not exist; there are {}", q.name, q.count);
             return Err(self.fail("E304", text, span));
         }
-        Ok(self.program.queue_base[queue as usize] + i as u32)
+        Ok(self.program.queue_base[queue.0 as usize] + i as u32)
     }
 
     /// Returns the memory side of a `send` or `recv`.
-    fn message(&self, side: &CRef, queue: u32, span: Span) -> Result<Access, Fault> {
-        let CRef::Chunk { operand, path } = side else {
+    fn message(&self, side: &CRef, queue: QueueId, span: Span) -> Result<Access, Fault> {
+        let Ref::Chunk { operand, path } = side else {
             return Err(self.fail(
                 "E304",
                 "a queue transfer must name a chunk, which defines its size".into(),
@@ -349,7 +353,7 @@ impl<'p> Cursor<'p> {
             ));
         };
         let a = self.chunk(*operand, path, self.rank, span)?;
-        let q = &self.program.schedule.queues[queue as usize];
+        let q = self.program.schedule.queue(queue);
         if a.len > q.capacity {
             let text = format!(
                 "{} elements do not fit in a slot of queue {}, which holds {}",
@@ -361,55 +365,90 @@ impl<'p> Cursor<'p> {
     }
 
     pub(super) fn resolve(&self, op: &'p COp, span: Span) -> Result<Act<'p>, Fault> {
-        let me = self.rank;
-        Ok(match op {
-            COp::Copy { dst, src } => {
-                let (dst, src) = self.pair(dst, me, src, me, span)?;
-                self.apart(&dst, &src, span)?;
-                Act::Copy { dst, src }
-            }
-            COp::Reduce { op, dst, src } => {
-                let (dst, src) = self.pair(dst, me, src, me, span)?;
-                self.apart(&dst, &src, span)?;
-                Act::Reduce { op: *op, dst, src }
-            }
-            COp::Put { src, peer, dst } => {
-                let peer = self.peer(peer, span)?;
-                let (src, dst) = self.pair(src, me, dst, peer, span)?;
-                Act::Put { src, peer, dst }
-            }
-            COp::Get { dst, peer, src } => {
-                let peer = self.peer(peer, span)?;
-                let (dst, src) = self.pair(dst, me, src, peer, span)?;
-                Act::Get { dst, peer, src }
-            }
-            COp::Send { src, peer, queue, index } => {
-                let (peer, src) = (self.peer(peer, span)?, self.message(src, *queue, span)?);
-                Act::Send { src, peer, queue: self.queue(*queue, index, span)? }
-            }
-            COp::Recv { dst, peer, queue, index } => {
-                let (peer, dst) = (self.peer(peer, span)?, self.message(dst, *queue, span)?);
-                Act::Recv { dst, peer, queue: self.queue(*queue, index, span)? }
-            }
-            COp::Room { peer, queue, index } => {
-                Act::Room { peer: self.peer(peer, span)?, queue: self.queue(*queue, index, span)? }
-            }
-            COp::Notify { peer, signal, index } => {
-                Act::Notify { peer: self.peer(peer, span)?, counter: self.counter(*signal, index, span)? }
-            }
-            COp::Wait { signal, index, value } => {
-                let value = self.wanted(*signal, self.value(value, span)?, span)?;
-                Act::Wait { counter: self.counter(*signal, index, span)?, value }
-            }
-            COp::FenceRelease => Act::FenceRelease,
-            COp::FenceAcquire => Act::FenceAcquire,
-            COp::FenceComplete => Act::FenceComplete,
-            COp::Record(e) => Act::Record(*e),
-            COp::Await(e) => Act::Await(*e),
-            COp::Local(l) => Act::Local(l),
-            COp::HostRead(b) => Act::HostRead(*b),
-            COp::Mark => Act::Mark,
-        })
+        op.translate(&mut At { cursor: self, span })
+    }
+}
+
+/// Translation of operations at the position of a cursor into concrete ones.
+struct At<'c, 'p> {
+    cursor: &'c Cursor<'p>,
+    span: Span,
+}
+
+impl<'p> Translate<'p, Compiled, Concrete<'p>> for At<'_, 'p> {
+    type Error = Fault;
+
+    #[inline]
+    fn both(&mut self, dst: &CRef, src: &CRef) -> Result<(Access, Access), Fault> {
+        let me = self.cursor.rank;
+        let (dst, src) = self.cursor.pair(dst, me, src, me, self.span)?;
+        self.cursor.apart(&dst, &src, self.span)?;
+        Ok((dst, src))
+    }
+
+    #[inline]
+    fn transfer(
+        &mut self,
+        _: Side,
+        near: &CRef,
+        peer: &Vec<Resolved>,
+        far: &CRef,
+    ) -> Result<(Access, u64, Access), Fault> {
+        let peer = self.cursor.peer(peer, self.span)?;
+        let (near, far) = self.cursor.pair(near, self.cursor.rank, far, peer, self.span)?;
+        Ok((near, peer, far))
+    }
+
+    #[inline]
+    fn message(
+        &mut self,
+        _: Side,
+        near: &CRef,
+        peer: &Vec<Resolved>,
+        queue: &Channel<Resolved>,
+    ) -> Result<(Access, u64, u32), Fault> {
+        let peer = self.cursor.peer(peer, self.span)?;
+        let near = self.cursor.message(near, queue.queue, self.span)?;
+        Ok((near, peer, self.cursor.queue(queue.queue, &queue.index, self.span)?))
+    }
+
+    #[inline]
+    fn room(&mut self, peer: &Vec<Resolved>, queue: &Channel<Resolved>) -> Result<(u64, u32), Fault> {
+        let peer = self.cursor.peer(peer, self.span)?;
+        Ok((peer, self.cursor.queue(queue.queue, &queue.index, self.span)?))
+    }
+
+    #[inline]
+    fn notify(&mut self, peer: &Vec<Resolved>, counter: &Counter<Resolved>) -> Result<(u64, u32), Fault> {
+        let peer = self.cursor.peer(peer, self.span)?;
+        Ok((peer, self.cursor.counter(counter.signal, &counter.index, self.span)?))
+    }
+
+    #[inline]
+    fn wait(&mut self, counter: &Counter<Resolved>, value: &Resolved) -> Result<(u32, i64), Fault> {
+        let value = self.cursor.value(value, self.span)?;
+        let value = self.cursor.wanted(counter.signal, value, self.span)?;
+        Ok((self.cursor.counter(counter.signal, &counter.index, self.span)?, value))
+    }
+
+    #[inline]
+    fn event(&mut self, event: &u32) -> Result<u32, Fault> {
+        Ok(*event)
+    }
+
+    #[inline]
+    fn local(&mut self, local: &'p LocalOp) -> Result<&'p LocalOp, Fault> {
+        Ok(local)
+    }
+
+    #[inline]
+    fn mark(&mut self, (): &()) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    #[inline]
+    fn host(&mut self, host: &Infallible) -> Result<Infallible, Fault> {
+        Ok(*host)
     }
 }
 

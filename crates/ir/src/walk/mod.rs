@@ -14,17 +14,19 @@ mod timed;
 pub use compile::{CLine, Program};
 pub use cursor::{Cursor, Step};
 pub use outline::Outline;
-pub use timed::{Brief, Walks};
+pub use timed::{Brief, Timed, TimedOp, Walks};
 
 /// Resolved form of bodies, for code that compiles them instead of walking them.
 pub mod code {
-    pub use super::compile::{CLine, COp, CRef, CRegion, CRole, CStmt};
+    pub use super::compile::{CLine, COp, CPart, CRef, CRegion, CRole, CStmt};
 }
 
 use crate::name::Name;
-use crate::schedule::{BufferId, LocalOp};
-use crate::types::ReduceOp;
+use crate::op::{Op, Repr};
+use crate::schedule::LocalOp;
 use kbc_diag::{Diagnostic, Span};
+use std::convert::Infallible;
+use std::marker::PhantomData;
 
 /// A memory area of one rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,101 +58,27 @@ pub struct Access {
     pub operand: u32,
 }
 
-/// A concrete operation.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Act<'p> {
-    /// `dst = src`.
-    Copy {
-        /// Destination.
-        dst: Access,
-        /// Source.
-        src: Access,
-    },
-    /// `dst = dst op src`.
-    Reduce {
-        /// Combiner.
-        op: ReduceOp,
-        /// Destination, which is also read.
-        dst: Access,
-        /// Source.
-        src: Access,
-    },
-    /// Writes `src` of this rank to `dst` of the peer.
-    Put {
-        /// Source, in this rank's memory.
-        src: Access,
-        /// Peer.
-        peer: u64,
-        /// Destination, in the peer's memory.
-        dst: Access,
-    },
-    /// Reads `src` of the peer into `dst` of this rank.
-    Get {
-        /// Destination, in this rank's memory.
-        dst: Access,
-        /// Peer.
-        peer: u64,
-        /// Source, in the peer's memory.
-        src: Access,
-    },
-    /// Sends `src` through the queue to the peer, once it has a free slot. Queues are numbered over
-    /// all arrays.
-    Send {
-        /// Source, in this rank's memory.
-        src: Access,
-        /// Peer.
-        peer: u64,
-        /// Queue.
-        queue: u32,
-    },
-    /// Receives the oldest message of the queue from the peer into `dst`, once there is one.
-    Recv {
-        /// Destination, in this rank's memory.
-        dst: Access,
-        /// Peer.
-        peer: u64,
-        /// Queue.
-        queue: u32,
-    },
-    /// Waits until the queue to the peer has a free slot.
-    Room {
-        /// Peer.
-        peer: u64,
-        /// Queue.
-        queue: u32,
-    },
-    /// Adds 1 to a counter of the peer. Counters are numbered over all signal arrays.
-    Notify {
-        /// Peer.
-        peer: u64,
-        /// Counter.
-        counter: u32,
-    },
-    /// Waits until a counter of this rank meets the condition of its form for a value.
-    Wait {
-        /// Counter.
-        counter: u32,
-        /// Value.
-        value: i64,
-    },
-    /// `fence.release`.
-    FenceRelease,
-    /// `fence.acquire`.
-    FenceAcquire,
-    /// `fence.complete`.
-    FenceComplete,
-    /// `record`, with the number of the event.
-    Record(u32),
-    /// `await`, with the number of the event.
-    Await(u32),
-    /// A local operation.
-    Local(&'p LocalOp),
-    /// The host takes all elements of a buffer as they are now. It occurs only on the host's
-    /// stream.
-    HostRead(BufferId),
-    /// A point of a message that is not synchronized yet; it does nothing.
-    Mark,
+/// Representation of the concrete operations of one rank: evaluated addresses, peers, counters,
+/// queues and values. Counters are numbered over all signal arrays, and queues over all queue
+/// arrays.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Concrete<'p>(PhantomData<&'p LocalOp>);
+
+impl<'p> Repr for Concrete<'p> {
+    type Near = Access;
+    type Far = Access;
+    type Peer = u64;
+    type Counter = u32;
+    type Value = i64;
+    type Queue = u32;
+    type Event = u32;
+    type Local = &'p LocalOp;
+    type Mark = ();
+    type Host = Infallible;
 }
+
+/// A concrete operation.
+pub type Act<'p> = Op<Concrete<'p>>;
 
 /// Reason why an operation has no meaning on a rank: an expression without a value, a peer outside
 /// the group, a chunk or slot outside its space, or sizes that differ.

@@ -6,14 +6,16 @@
 //! fault: chunks and slots exist, and sizes agree. It keeps every other operation whole, to be
 //! resolved as by [`super::Cursor`].
 
-use super::compile::{COp, CRef, CRegion, CStmt, Program};
+use super::compile::{COp, CRef, CRegion, CStmt, Compiled, Program};
 use super::range::{Range, range};
-use super::timed::Brief;
 use crate::expr::BinOp;
+use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, LocalOp, WindowId};
+use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref, Side};
 use crate::types::CutRule;
 use kbc_diag::Span;
+use std::convert::Infallible;
+use std::marker::PhantomData;
 
 /// Most registers of one body for values that do not change within it. Further values are computed
 /// each time.
@@ -96,30 +98,38 @@ pub(super) enum Size {
     },
 }
 
-/// Kind of an operation, with what its brief form needs.
+/// A counter: its index in the signal array, the number of counters of the array, and its first
+/// counter.
 #[derive(Clone, Debug)]
-pub(super) enum Kind<'p> {
-    /// Resolved by a cursor each time.
-    Whole,
-    Put(Who, Size),
-    /// Peer, and bytes received.
-    Get(Who, Size),
-    /// Peer, index in the signal array, number of counters of the array, and its first counter.
-    Notify(Who, Value, u64, u32),
-    /// Index in the signal array, number of counters of the array, its first counter, and the
-    /// value.
-    Wait(Value, u64, u32, Value),
-    Copy(Size, Size),
-    Reduce(Size, Size),
-    Local(&'p LocalOp),
-    /// An operation whose brief form is always the same.
-    Brief(Brief<'p>),
+pub(super) struct Indexed {
+    pub(super) index: Value,
+    pub(super) count: u64,
+    pub(super) base: u32,
+}
+
+/// Representation of what the brief form of an operation needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlined<'p>(PhantomData<&'p LocalOp>);
+
+impl<'p> Repr for Outlined<'p> {
+    type Near = Size;
+    type Far = ();
+    type Peer = Who;
+    type Counter = Indexed;
+    type Value = Value;
+    /// Operations on queues are kept whole.
+    type Queue = Infallible;
+    type Event = u32;
+    type Local = &'p LocalOp;
+    type Mark = ();
+    type Host = Infallible;
 }
 
 /// An operation.
 #[derive(Clone, Debug)]
-pub(super) struct Op<'p> {
-    pub(super) kind: Kind<'p>,
+pub(super) struct Outlines<'p> {
+    /// What its brief form needs. Without it, a cursor resolves the operation each time.
+    pub(super) quick: Option<Op<Outlined<'p>>>,
     pub(super) whole: &'p COp,
     pub(super) span: Span,
     pub(super) number: u32,
@@ -148,7 +158,7 @@ pub(super) enum Ins<'p> {
         past: u32,
     },
     Go(u32),
-    Op(Op<'p>),
+    Op(Outlines<'p>),
     Leave,
 }
 
@@ -322,56 +332,11 @@ impl<'p> Writer<'_, 'p> {
                     self.code[past] = Ins::Go(self.code.len() as u32);
                 }
                 CStmt::Op(op, span, number) => {
-                    let kind = self.kind(op).unwrap_or(Kind::Whole);
-                    self.code.push(Ins::Op(Op { kind, whole: op, span: *span, number: *number }));
+                    let quick = op.translate(self).ok();
+                    self.code.push(Ins::Op(Outlines { quick, whole: op, span: *span, number: *number }));
                 }
             }
         }
-    }
-
-    /// Returns an operation with its brief form. Returns `None` if what that leaves out could cause
-    /// a fault.
-    fn kind(&mut self, op: &'p COp) -> Option<Kind<'p>> {
-        let signals = &self.program.schedule.signals;
-        let array = |signal: u32| {
-            let base = self.program.counter_base[signal as usize];
-            (signals[signal as usize].count, base)
-        };
-        Some(match op {
-            COp::Put { src, peer, dst } => {
-                let (from, _) = self.pair(src, dst)?;
-                Kind::Put(self.who(peer)?, from)
-            }
-            COp::Get { dst, peer, src } => {
-                let (to, _) = self.pair(dst, src)?;
-                Kind::Get(self.who(peer)?, to)
-            }
-            COp::Send { .. } | COp::Recv { .. } | COp::Room { .. } => return None,
-            COp::Notify { peer, signal, index } => {
-                let (count, base) = array(*signal);
-                Kind::Notify(self.who(peer)?, self.value(index), count, base)
-            }
-            COp::Wait { signal, index, value } => {
-                let (count, base) = array(*signal);
-                Kind::Wait(self.value(index), count, base, self.value(value))
-            }
-            COp::Copy { dst, src } => {
-                let (to, from) = self.pair(dst, src)?;
-                Kind::Copy(to, from)
-            }
-            COp::Reduce { dst, src, .. } => {
-                let (to, from) = self.pair(dst, src)?;
-                Kind::Reduce(to, from)
-            }
-            COp::FenceRelease => Kind::Brief(Brief::FenceRelease),
-            COp::FenceAcquire => Kind::Brief(Brief::FenceAcquire),
-            COp::FenceComplete => Kind::Brief(Brief::FenceComplete),
-            COp::Record(e) => Kind::Brief(Brief::Record(*e)),
-            COp::Await(e) => Kind::Brief(Brief::Await(*e)),
-            COp::Local(l) => Kind::Local(l),
-            COp::HostRead(b) => Kind::Brief(Brief::HostRead(*b)),
-            COp::Mark => Kind::Brief(Brief::Mark),
-        })
     }
 
     fn range(&self, e: &Resolved) -> Option<Range> {
@@ -383,13 +348,14 @@ impl<'p> Writer<'_, 'p> {
         if let Some(i) = self.known.iter().position(|k| *k == c) {
             return Some(self.fixed.iter().filter(|f| matches!(f.1, Fixed::Value(_))).nth(i)?.0);
         }
-        let register = self.room()?;
+        let register = self.register()?;
         self.known.push(c.clone());
         self.fixed.push((register, Fixed::Value(c)));
         Some(register)
     }
 
-    fn room(&self) -> Option<u32> {
+    /// Returns the next free register.
+    fn register(&self) -> Option<u32> {
         (self.fixed.len() < MOST_FIXED).then_some(())?;
         self.first.checked_add(self.fixed.len() as u32)
     }
@@ -475,7 +441,7 @@ impl<'p> Writer<'_, 'p> {
         if let Some((register, _)) = there {
             return Some(Who::Register(*register));
         }
-        let register = self.room()?;
+        let register = self.register()?;
         self.fixed.push((register, Fixed::Peer(peer.to_vec())));
         Some(Who::Register(register))
     }
@@ -485,8 +451,8 @@ impl<'p> Writer<'_, 'p> {
         let (ra, rb) = (self.run(a)?, self.run(b)?);
         let s = self.program.schedule;
         let fits = |r: &CRef, run: &Run| {
-            let CRef::Slot { window, slot } = r else { return Some(None) };
-            let w = s.window(WindowId(*window));
+            let Ref::Slot { window, slot } = r else { return Some(None) };
+            let w = s.window(*window);
             let (lo, hi) = self.range(slot)?;
             let there = lo >= 0 && (hi as u64) < w.slots && run.most() <= w.capacity;
             there.then_some(Some(w.dtype.bytes()))
@@ -511,8 +477,8 @@ impl<'p> Writer<'_, 'p> {
 
     /// Returns the buffer of a chunk.
     fn buffer(&self, r: &CRef) -> Option<u32> {
-        let CRef::Chunk { operand, .. } = r else { return None };
-        Some(self.program.regions[self.region].operands[*operand as usize].0)
+        let Ref::Chunk { operand, .. } = r else { return None };
+        Some(self.program.regions[self.region].operands[operand.0 as usize].0)
     }
 
     fn size(&mut self, run: &Run, unit: u64) -> Size {
@@ -527,8 +493,8 @@ impl<'p> Writer<'_, 'p> {
     /// Returns the run of a chunk that exists on every rank, of a line that is the same on every
     /// rank; `Some(None)` for a slot.
     fn run(&self, r: &CRef) -> Option<Option<Run>> {
-        let CRef::Chunk { operand, path } = r else { return Some(None) };
-        let (buffer, line) = &self.program.regions[self.region].operands[*operand as usize];
+        let Ref::Chunk { operand, path } = r else { return Some(None) };
+        let (buffer, line) = &self.program.regions[self.region].operands[operand.0 as usize];
         let (Resolved::Int(extent), Resolved::Int(unit)) = (&line.extent, &line.unit) else { return None };
         if matches!(line.rule, CutRule::Lengths(_)) {
             return None;
@@ -540,7 +506,7 @@ impl<'p> Writer<'_, 'p> {
             return None;
         }
         let (mut num, mut cnt, mut den) = (Resolved::Int(0), 1i64, 1i64);
-        for (i, [index, len, of]) in path.iter().enumerate() {
+        for (i, Part { index, len, of }) in path.iter().enumerate() {
             let (Resolved::Int(len), Resolved::Int(of)) = (len, of) else { return None };
             let (lo, hi) = self.range(index)?;
             let last = i + 1 == path.len();
@@ -575,6 +541,73 @@ impl<'p> Writer<'_, 'p> {
             return None;
         };
         Some(Some(Run { num, cnt, den, length, unit: buffer.dtype.bytes(), same }))
+    }
+}
+
+/// An operation that the brief form cannot represent without risking that a fault is missed.
+struct Whole;
+
+impl Writer<'_, '_> {
+    fn counter(&mut self, c: &Counter<Resolved>) -> Indexed {
+        let base = self.program.counter_base[c.signal.0 as usize];
+        Indexed { index: self.value(&c.index), count: self.program.schedule.signal(c.signal).count, base }
+    }
+}
+
+impl<'p> Translate<'p, Compiled, Outlined<'p>> for Writer<'_, 'p> {
+    type Error = Whole;
+
+    fn both(&mut self, dst: &CRef, src: &CRef) -> Result<(Size, Size), Whole> {
+        self.pair(dst, src).ok_or(Whole)
+    }
+
+    fn transfer(
+        &mut self,
+        _: Side,
+        near: &CRef,
+        peer: &Vec<Resolved>,
+        far: &CRef,
+    ) -> Result<(Size, Who, ()), Whole> {
+        let (near, _) = self.pair(near, far).ok_or(Whole)?;
+        Ok((near, self.who(peer).ok_or(Whole)?, ()))
+    }
+
+    fn message(
+        &mut self,
+        _: Side,
+        _: &CRef,
+        _: &Vec<Resolved>,
+        _: &Channel<Resolved>,
+    ) -> Result<(Size, Who, Infallible), Whole> {
+        Err(Whole)
+    }
+
+    fn room(&mut self, _: &Vec<Resolved>, _: &Channel<Resolved>) -> Result<(Who, Infallible), Whole> {
+        Err(Whole)
+    }
+
+    fn notify(&mut self, peer: &Vec<Resolved>, counter: &Counter<Resolved>) -> Result<(Who, Indexed), Whole> {
+        Ok((self.who(peer).ok_or(Whole)?, self.counter(counter)))
+    }
+
+    fn wait(&mut self, counter: &Counter<Resolved>, value: &Resolved) -> Result<(Indexed, Value), Whole> {
+        Ok((self.counter(counter), self.value(value)))
+    }
+
+    fn event(&mut self, event: &u32) -> Result<u32, Whole> {
+        Ok(*event)
+    }
+
+    fn local(&mut self, local: &'p LocalOp) -> Result<&'p LocalOp, Whole> {
+        Ok(local)
+    }
+
+    fn mark(&mut self, (): &()) -> Result<(), Whole> {
+        Ok(())
+    }
+
+    fn host(&mut self, host: &Infallible) -> Result<Infallible, Whole> {
+        Ok(*host)
     }
 }
 

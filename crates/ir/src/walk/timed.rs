@@ -1,19 +1,44 @@
 //! Timed walk: the same operations as those of [`super::Cursor`], reduced to what the computation
 //! of time needs.
 //!
-//! It keeps the positions of many streams in flat arrays. [`Brief::of`] defines the brief form of
-//! an operation, and [`super::outline`] computes in advance what can be computed. A cursor resolves
+//! It keeps the positions of many streams in flat arrays. [`Timed`] is the brief form of an
+//! operation, and [`super::outline`] computes in advance what can be computed. A cursor resolves
 //! the operation if the outline keeps it whole, or if one of its expressions has no value; all
 //! faults are therefore those of the cursor.
 
 use super::compile::Program;
 use super::cursor::{Cursor, MOST_IDLE};
-use super::outline::{Fixed, Ins, Kind, Op, Outline, Size, Value, Who};
-use super::{Access, Act, Fault, Mem};
+use super::outline::{Fixed, Indexed, Ins, Outline, Outlined, Size, Value, Who};
+use super::{Access, Act, Concrete, Fault, Mem};
+use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, LocalOp, RegionId, WindowId};
+use crate::schedule::{BufferId, LocalOp, RegionId, Side, WindowId};
 use crate::types::CutRule;
 use kbc_diag::Span;
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+/// Representation of operations for time: bytes instead of addresses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Timed<'p>(PhantomData<&'p LocalOp>);
+
+impl<'p> Repr for Timed<'p> {
+    /// Bytes.
+    type Near = u64;
+    /// The other side of a transfer has the same bytes.
+    type Far = ();
+    type Peer = u64;
+    type Counter = u32;
+    type Value = i64;
+    type Queue = u32;
+    type Event = u32;
+    type Local = &'p LocalOp;
+    type Mark = ();
+    type Host = Infallible;
+}
+
+/// An operation in brief form.
+pub type TimedOp<'p> = Op<Timed<'p>>;
 
 /// Next step of a stream, in brief form.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,120 +49,87 @@ pub enum Brief<'p> {
     Leave(RegionId),
     /// The call is over.
     Over,
-    /// A put to a rank.
-    Put {
-        /// Peer.
-        peer: u64,
-        /// Bytes sent.
-        bytes: u64,
-    },
-    /// A get from a rank.
-    Get {
-        /// Peer.
-        peer: u64,
-        /// Bytes received.
-        bytes: u64,
-    },
-    /// A send into the queue to a rank.
-    Send {
-        /// Peer.
-        peer: u64,
-        /// Queue.
-        queue: u32,
-        /// Bytes sent.
-        bytes: u64,
-    },
-    /// A receive from the queue from a rank.
-    Recv {
-        /// Peer.
-        peer: u64,
-        /// Queue.
-        queue: u32,
-        /// Bytes received.
-        bytes: u64,
-    },
-    /// A wait for a free slot of the queue to a rank.
-    Room {
-        /// Peer.
-        peer: u64,
-        /// Queue.
-        queue: u32,
-    },
-    /// Adds 1 to a counter of the peer.
-    Notify {
-        /// Peer.
-        peer: u64,
-        /// Counter.
-        counter: u32,
-    },
-    /// Waits until a counter of this rank meets the condition of its form for a value.
-    Wait {
-        /// Counter.
-        counter: u32,
-        /// Value.
-        value: i64,
-    },
-    /// `fence.release`.
-    FenceRelease,
-    /// `fence.acquire`.
-    FenceAcquire,
-    /// `fence.complete`.
-    FenceComplete,
-    /// `record`, with the number of the event.
-    Record(u32),
-    /// `await`, with the number of the event.
-    Await(u32),
-    /// A copy.
-    Copy {
-        /// Bytes written.
-        to: u64,
-        /// Bytes read.
-        from: u64,
-    },
-    /// A reduction.
-    Reduce {
-        /// Bytes of the destination, which are read and written.
-        to: u64,
-        /// Bytes of the source.
-        from: u64,
-    },
-    /// A local operation.
-    Local(&'p LocalOp),
-    /// The host reads a buffer.
-    HostRead(BufferId),
-    /// A point of a message that is not synchronized yet.
-    Mark,
+    /// An operation.
+    Op(TimedOp<'p>),
+}
+
+// The engine keeps one step per stream, so its size matters.
+const _: () = assert!(size_of::<Brief<'_>>() == 24);
+
+/// Translation of concrete operations into their brief form.
+struct Briefly<'a, 's>(&'a Program<'s>);
+
+impl Briefly<'_, '_> {
+    fn bytes(&self, a: &Access) -> u64 {
+        let dtype = match a.mem {
+            Mem::Buffer(b) => self.0.schedule.buffer(BufferId(b)).dtype,
+            Mem::Slot(w, _) => self.0.schedule.window(WindowId(w)).dtype,
+        };
+        a.len.saturating_mul(dtype.bytes())
+    }
+}
+
+impl<'p> Translate<'_, Concrete<'p>, Timed<'p>> for Briefly<'_, '_> {
+    type Error = Infallible;
+
+    fn both(&mut self, dst: &Access, src: &Access) -> Result<(u64, u64), Infallible> {
+        Ok((self.bytes(dst), self.bytes(src)))
+    }
+
+    fn transfer(
+        &mut self,
+        _: Side,
+        near: &Access,
+        peer: &u64,
+        _: &Access,
+    ) -> Result<(u64, u64, ()), Infallible> {
+        Ok((self.bytes(near), *peer, ()))
+    }
+
+    fn message(
+        &mut self,
+        _: Side,
+        near: &Access,
+        peer: &u64,
+        queue: &u32,
+    ) -> Result<(u64, u64, u32), Infallible> {
+        Ok((self.bytes(near), *peer, *queue))
+    }
+
+    fn room(&mut self, peer: &u64, queue: &u32) -> Result<(u64, u32), Infallible> {
+        Ok((*peer, *queue))
+    }
+
+    fn notify(&mut self, peer: &u64, counter: &u32) -> Result<(u64, u32), Infallible> {
+        Ok((*peer, *counter))
+    }
+
+    fn wait(&mut self, counter: &u32, value: &i64) -> Result<(u32, i64), Infallible> {
+        Ok((*counter, *value))
+    }
+
+    fn event(&mut self, event: &u32) -> Result<u32, Infallible> {
+        Ok(*event)
+    }
+
+    fn local(&mut self, local: &&'p LocalOp) -> Result<&'p LocalOp, Infallible> {
+        Ok(local)
+    }
+
+    fn mark(&mut self, (): &()) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn host(&mut self, host: &Infallible) -> Result<Infallible, Infallible> {
+        Ok(*host)
+    }
 }
 
 impl<'p> Brief<'p> {
     /// Returns the brief form of an operation.
-    pub fn of(program: &Program<'p>, act: &Act<'p>) -> Brief<'p> {
-        let bytes = |a: &Access| {
-            let dtype = match a.mem {
-                Mem::Buffer(b) => program.schedule.buffer(BufferId(b)).dtype,
-                Mem::Slot(w, _) => program.schedule.window(WindowId(w)).dtype,
-            };
-            a.len.saturating_mul(dtype.bytes())
-        };
-        match act {
-            Act::Copy { dst, src } => Brief::Copy { to: bytes(dst), from: bytes(src) },
-            Act::Reduce { dst, src, .. } => Brief::Reduce { to: bytes(dst), from: bytes(src) },
-            Act::Put { src, peer, .. } => Brief::Put { peer: *peer, bytes: bytes(src) },
-            Act::Get { dst, peer, .. } => Brief::Get { peer: *peer, bytes: bytes(dst) },
-            Act::Send { src, peer, queue } => Brief::Send { peer: *peer, queue: *queue, bytes: bytes(src) },
-            Act::Recv { dst, peer, queue } => Brief::Recv { peer: *peer, queue: *queue, bytes: bytes(dst) },
-            Act::Room { peer, queue } => Brief::Room { peer: *peer, queue: *queue },
-            Act::Notify { peer, counter } => Brief::Notify { peer: *peer, counter: *counter },
-            Act::Wait { counter, value } => Brief::Wait { counter: *counter, value: *value },
-            Act::FenceRelease => Brief::FenceRelease,
-            Act::FenceAcquire => Brief::FenceAcquire,
-            Act::FenceComplete => Brief::FenceComplete,
-            Act::Record(e) => Brief::Record(*e),
-            Act::Await(e) => Brief::Await(*e),
-            Act::Local(l) => Brief::Local(l),
-            Act::HostRead(b) => Brief::HostRead(*b),
-            Act::Mark => Brief::Mark,
-        }
+    pub fn of(program: &Program<'_>, act: &Act<'p>) -> Brief<'p> {
+        let Ok(op) = act.translate(&mut Briefly(program));
+        Brief::Op(op)
     }
 }
 
@@ -172,9 +164,9 @@ impl Outline<'_> {
     pub fn with_moves(mut self) -> Self {
         for ins in &mut self.code {
             if let Ins::Op(op) = ins
-                && matches!(op.kind, Kind::Put(..) | Kind::Get(..))
+                && matches!(op.quick, Some(Op::Put { .. } | Op::Get { .. }))
             {
-                op.kind = Kind::Whole;
+                op.quick = None;
             }
         }
         self
@@ -242,13 +234,17 @@ impl Walks {
             match &outline.code[here as usize] {
                 Ins::Op(op) => {
                     out.1 = op.number;
-                    if !quick(outline, at, registers, op, &mut out.0) {
-                        let act = cursor(outline, at, registers).resolve(op.whole, op.span)?;
-                        if let Act::Put { src, dst, .. } | Act::Get { src, dst, .. } = &act {
-                            self.moved = Some([*src, *dst]);
-                        }
-                        out.0 = Brief::of(program, &act);
+                    if let Some(quick) = &op.quick
+                        && let Ok(op) = quick.translate(&mut Quick { outline, at, registers })
+                    {
+                        out.0 = Brief::Op(op);
+                        return Ok(());
                     }
+                    let act = cursor(outline, at, registers).resolve(op.whole, op.span)?;
+                    if let Act::Put { src, dst, .. } | Act::Get { src, dst, .. } = &act {
+                        self.moved = Some([*src, *dst]);
+                    }
+                    out.0 = Brief::of(program, &act);
                     return Ok(());
                 }
                 Ins::Next { slot, end, body } => {
@@ -365,51 +361,100 @@ fn size(outline: &Outline<'_>, registers: &[i64], s: &Size) -> Option<u64> {
     }
 }
 
-fn counter(outline: &Outline<'_>, registers: &[i64], index: &Value, count: u64, base: u32) -> Option<u32> {
-    let i = u64::try_from(index.get(outline.program, registers)?).ok().filter(|i| *i < count)?;
-    Some(base + i as u32)
+/// Translation of outlined operations into their brief form, from registers. It has no result if a
+/// cursor must resolve the operation.
+struct Quick<'a, 'p> {
+    outline: &'a Outline<'p>,
+    at: &'a At,
+    registers: &'a [i64],
 }
 
-/// Computes the brief form of an operation from registers. Returns false if a cursor must resolve
-/// the operation.
-#[inline]
-fn quick<'p>(outline: &Outline<'p>, at: &At, registers: &[i64], op: &Op<'p>, out: &mut Brief<'p>) -> bool {
-    let who = |w| who(outline, at, registers, w);
-    let size = |s| size(outline, registers, s);
-    match &op.kind {
-        Kind::Put(to, n) => {
-            let (Some(peer), Some(bytes)) = (who(to), size(n)) else { return false };
-            *out = Brief::Put { peer, bytes };
-        }
-        Kind::Get(from, n) => {
-            let (Some(peer), Some(bytes)) = (who(from), size(n)) else { return false };
-            *out = Brief::Get { peer, bytes };
-        }
-        Kind::Notify(to, index, count, base) => {
-            let counter = counter(outline, registers, index, *count, *base);
-            let (Some(peer), Some(counter)) = (who(to), counter) else { return false };
-            *out = Brief::Notify { peer, counter };
-        }
-        Kind::Wait(index, count, base, value) => {
-            let counter = counter(outline, registers, index, *count, *base);
-            let value = value.get(outline.program, registers);
-            let (Some(counter), Some(value)) = (counter, value) else { return false };
-            if !outline.program.form(counter).allows(value) {
-                return false;
-            }
-            *out = Brief::Wait { counter, value };
-        }
-        Kind::Copy(to, from) => {
-            let (Some(to), Some(from)) = (size(to), size(from)) else { return false };
-            *out = Brief::Copy { to, from };
-        }
-        Kind::Reduce(to, from) => {
-            let (Some(to), Some(from)) = (size(to), size(from)) else { return false };
-            *out = Brief::Reduce { to, from };
-        }
-        Kind::Local(l) => *out = Brief::Local(l),
-        Kind::Brief(b) => *out = *b,
-        Kind::Whole => return false,
+/// A part that a cursor must resolve.
+struct Unknown;
+
+impl Quick<'_, '_> {
+    #[inline]
+    fn who(&self, w: &Who) -> Result<u64, Unknown> {
+        who(self.outline, self.at, self.registers, w).ok_or(Unknown)
     }
-    true
+
+    #[inline]
+    fn size(&self, s: &Size) -> Result<u64, Unknown> {
+        size(self.outline, self.registers, s).ok_or(Unknown)
+    }
+
+    #[inline]
+    fn value(&self, v: &Value) -> Result<i64, Unknown> {
+        v.get(self.outline.program, self.registers).ok_or(Unknown)
+    }
+
+    #[inline]
+    fn counter(&self, c: &Indexed) -> Result<u32, Unknown> {
+        let i = u64::try_from(self.value(&c.index)?).ok().filter(|i| *i < c.count).ok_or(Unknown)?;
+        Ok(c.base + i as u32)
+    }
+}
+
+impl<'p> Translate<'_, Outlined<'p>, Timed<'p>> for Quick<'_, 'p> {
+    type Error = Unknown;
+
+    #[inline]
+    fn both(&mut self, dst: &Size, src: &Size) -> Result<(u64, u64), Unknown> {
+        Ok((self.size(dst)?, self.size(src)?))
+    }
+
+    #[inline]
+    fn transfer(&mut self, _: Side, near: &Size, peer: &Who, (): &()) -> Result<(u64, u64, ()), Unknown> {
+        Ok((self.size(near)?, self.who(peer)?, ()))
+    }
+
+    #[inline]
+    fn message(
+        &mut self,
+        _: Side,
+        _: &Size,
+        _: &Who,
+        queue: &Infallible,
+    ) -> Result<(u64, u64, u32), Unknown> {
+        match *queue {}
+    }
+
+    #[inline]
+    fn room(&mut self, _: &Who, queue: &Infallible) -> Result<(u64, u32), Unknown> {
+        match *queue {}
+    }
+
+    #[inline]
+    fn notify(&mut self, peer: &Who, counter: &Indexed) -> Result<(u64, u32), Unknown> {
+        Ok((self.who(peer)?, self.counter(counter)?))
+    }
+
+    #[inline]
+    fn wait(&mut self, counter: &Indexed, value: &Value) -> Result<(u32, i64), Unknown> {
+        let (counter, value) = (self.counter(counter)?, self.value(value)?);
+        if !self.outline.program.form(counter).allows(value) {
+            return Err(Unknown);
+        }
+        Ok((counter, value))
+    }
+
+    #[inline]
+    fn event(&mut self, event: &u32) -> Result<u32, Unknown> {
+        Ok(*event)
+    }
+
+    #[inline]
+    fn local(&mut self, local: &&'p LocalOp) -> Result<&'p LocalOp, Unknown> {
+        Ok(local)
+    }
+
+    #[inline]
+    fn mark(&mut self, (): &()) -> Result<(), Unknown> {
+        Ok(())
+    }
+
+    #[inline]
+    fn host(&mut self, host: &Infallible) -> Result<Infallible, Unknown> {
+        Ok(*host)
+    }
 }

@@ -4,72 +4,31 @@
 //! any algorithm must send over a cut. Of the machine it uses only the number and names of devices.
 
 use kbc_diag::Diagnostic;
+use kbc_ir::collective::CollKind;
+use kbc_ir::collective::Holding::{self, Partial, Root, Split, SplitFrom, Whole};
 use kbc_ir::types::CutRule;
 
 use crate::topology::{DeviceId, Topology};
 
-/// The kind of a collective, as far as bounds depend on it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CollKind {
-    /// Every rank gets the sum of all ranks' vectors.
-    AllReduce,
-    /// Every rank gets the blocks of all ranks.
-    AllGather,
-    /// Rank b gets the sum of all ranks' blocks b.
-    ReduceScatter,
-    /// Rank b gets block b of every rank.
-    AllToAll,
-    /// Every rank gets the root's vector.
-    Broadcast,
-    /// The root gets the sum of all ranks' vectors.
-    Reduce,
-    /// The root gets the blocks of all ranks.
-    Gather,
-    /// Rank b gets the root's block b.
-    Scatter,
+/// Returns the kinds of collectives that bounds cover: those that move data, with a contract of
+/// their own.
+pub fn bounded() -> impl Iterator<Item = CollKind> {
+    CollKind::ALL.into_iter().filter(|k| k.movement().is_some())
 }
 
-impl CollKind {
-    /// All kinds with the names of their collectives in `.kb`.
-    pub const ALL: [(&'static str, CollKind); 8] = [
-        ("all_reduce", CollKind::AllReduce),
-        ("all_gather", CollKind::AllGather),
-        ("reduce_scatter", CollKind::ReduceScatter),
-        ("all_to_all", CollKind::AllToAll),
-        ("broadcast", CollKind::Broadcast),
-        ("reduce", CollKind::Reduce),
-        ("gather", CollKind::Gather),
-        ("scatter", CollKind::Scatter),
-    ];
+/// Returns what the ranks hold before and after a collective. A collective that bounds do not cover
+/// moves nothing.
+pub(super) fn movement(kind: CollKind) -> (Holding, Holding) {
+    kind.movement().unwrap_or((Whole, Whole))
+}
 
-    /// Returns the kind of a collective of the library. None if bounds do not cover it.
-    pub fn from_name(name: &str) -> Option<CollKind> {
-        CollKind::ALL.iter().find(|k| k.0 == name).map(|k| k.1)
-    }
-
-    /// Returns the name in `.kb`.
-    pub fn name(self) -> &'static str {
-        CollKind::ALL.iter().find(|k| k.1 == self).map_or("", |k| k.0)
-    }
-
-    /// Checks whether the collective has a root.
-    pub fn rooted(self) -> bool {
-        matches!(self, CollKind::Broadcast | CollKind::Reduce | CollKind::Gather | CollKind::Scatter)
-    }
-
-    /// Checks whether the vector consists of one block per rank.
-    pub fn blocked(self) -> bool {
-        !matches!(self, CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce)
-    }
-
-    /// Returns busbw / algbw on p ranks, as nccl-tests defines it.
-    pub fn bus_factor(self, p: usize) -> f64 {
-        let share = if p == 0 { 0.0 } else { (p - 1) as f64 / p as f64 };
-        match self {
-            CollKind::AllReduce => 2.0 * share,
-            CollKind::Broadcast | CollKind::Reduce => 1.0,
-            _ => share,
-        }
+/// Returns busbw / algbw of a collective on p ranks, as nccl-tests defines it.
+pub fn bus_factor(kind: CollKind, p: usize) -> f64 {
+    let share = if p == 0 { 0.0 } else { (p - 1) as f64 / p as f64 };
+    match movement(kind) {
+        (Partial, Whole) => 2.0 * share,
+        _ if kind.blocked() => share,
+        _ => 1.0,
     }
 }
 
@@ -162,6 +121,9 @@ impl Problem {
         if let Some(w) = sorted.windows(2).find(|w| w[0] == w[1]) {
             return fault(format!("device {} occurs twice in the group", topo.name(w[0])));
         }
+        if self.kind.movement().is_none() {
+            return fault(format!("{} moves no data by itself", self.kind.name()));
+        }
         match (self.kind.rooted(), self.root) {
             (true, Some(r)) if r < p => {}
             (false, None) => {}
@@ -182,7 +144,7 @@ impl Problem {
                 }
                 fault(format!("the blocks add up to {sum} bytes, and the vector has {}", self.bytes))
             }
-            Sizes::Pairs(_) if self.kind != CollKind::AllToAll => {
+            Sizes::Pairs(_) if !self.kind.takes(SplitFrom) => {
                 fault(format!("{} takes no byte counts for pairs of ranks", self.kind.name()))
             }
             Sizes::Pairs(m) if m.len() != p * p => {
@@ -272,16 +234,23 @@ impl<'p> Demand<'p> {
             return 0.0;
         }
         let n = self.problem.bytes as f64;
-        let when = |condition: bool, bytes: f64| if condition { bytes } else { 0.0 };
-        match self.problem.kind {
-            CollKind::AllReduce => n,
-            CollKind::AllGather => side.weight as f64 * self.unit,
-            CollKind::ReduceScatter => rest.weight as f64 * self.unit,
-            CollKind::AllToAll => side.ranks as f64 * rest.weight as f64 * self.unit,
-            CollKind::Broadcast => when(side.root, n),
-            CollKind::Reduce => when(rest.root, n),
-            CollKind::Gather => when(rest.root, side.weight as f64 * self.unit),
-            CollKind::Scatter => when(side.root, rest.weight as f64 * self.unit),
+        let (before, after) = movement(self.problem.kind);
+        // How many ranks of the side have what the rest lacks, of each element that it wants.
+        let copies = match before {
+            Whole => 0,
+            Partial | Split => 1,
+            SplitFrom => side.ranks,
+            Root => usize::from(side.root),
+        };
+        let wanted = match after {
+            Root => usize::from(rest.root),
+            Whole | Split | SplitFrom | Partial => 1,
+        };
+        let times = (copies * wanted) as f64;
+        match (before, after) {
+            (Split, _) => times * side.weight as f64 * self.unit,
+            (_, Split) => times * rest.weight as f64 * self.unit,
+            _ => times * n,
         }
     }
 
@@ -291,14 +260,18 @@ impl<'p> Demand<'p> {
         let all = || (0..self.ranks()).collect::<Vec<_>>();
         let filled = || all().into_iter().filter(|&r| self.weights[r] > 0).collect::<Vec<_>>();
         let root = || self.problem.root.into_iter().collect::<Vec<_>>();
-        match self.problem.kind {
-            CollKind::AllReduce => (all(), all()),
-            CollKind::AllGather => (filled(), all()),
-            CollKind::ReduceScatter | CollKind::AllToAll => (all(), filled()),
-            CollKind::Broadcast => (root(), all()),
-            CollKind::Reduce => (all(), root()),
-            CollKind::Gather => (filled(), root()),
-            CollKind::Scatter => (root(), filled()),
-        }
+        let (before, after) = movement(self.problem.kind);
+        let from = match before {
+            Whole => vec![],
+            Partial | SplitFrom => all(),
+            Split => filled(),
+            Root => root(),
+        };
+        let to = match after {
+            Whole | Partial | SplitFrom => all(),
+            Split => filled(),
+            Root => root(),
+        };
+        (from, to)
     }
 }

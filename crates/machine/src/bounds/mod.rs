@@ -22,12 +22,14 @@ mod words;
 
 use fixedbitset::FixedBitSet;
 use kbc_diag::Diagnostic;
+use kbc_ir::collective::Holding;
 
 use crate::topology::{DeviceId, Topology};
 use cuts::{Best, Capacity, Cut, Inside};
 use demand::Demand;
 
-pub use demand::{CollKind, Problem, Sizes};
+pub use demand::{Problem, Sizes, bounded, bus_factor};
+pub use kbc_ir::collective::CollKind;
 pub use latency::{Distances, distances};
 pub use together::together;
 
@@ -108,7 +110,7 @@ pub fn algbw(bytes: u64, ns: f64) -> f64 {
 /// Returns busbw in GB/s on p ranks. It is comparable with the bandwidth of a link only on a flat
 /// fabric.
 pub fn busbw(kind: CollKind, p: usize, bytes: u64, ns: f64) -> f64 {
-    algbw(bytes, ns) * kind.bus_factor(p)
+    algbw(bytes, ns) * bus_factor(kind, p)
 }
 
 /// The cut or partition behind a bandwidth row.
@@ -216,11 +218,9 @@ fn reduction(topo: &Topology, problem: &Problem) -> f64 {
         None => p,
         Some(_) => problem.group.iter().map(|&d| 1.0 / topo.pace(d).slower[2]).sum(),
     };
-    match problem.kind {
-        CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => {
-            (p - 1.0) / ranks * problem.bytes as f64 / topo.settings().vector() * 1e9
-        }
-        _ => 0.0,
+    match problem.kind.reduces() {
+        true => (p - 1.0) / ranks * problem.bytes as f64 / topo.settings().vector() * 1e9,
+        false => 0.0,
     }
 }
 
@@ -313,9 +313,10 @@ fn ceiling(topo: &Topology, demand: &Demand) -> f64 {
     let lightest = (0..demand.ranks()).map(|r| demand.weight(r)).min().unwrap_or(0);
     let own = problem.root.map_or(lightest, |r| demand.weight(r));
     let bytes = match problem.kind {
-        CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce => problem.bytes as f64,
-        CollKind::AllToAll if problem.sizes == Sizes::Even => return 0.0,
-        CollKind::AllToAll => return f64::INFINITY,
+        kind if !kind.blocked() => problem.bytes as f64,
+        kind if kind.takes(Holding::SplitFrom) => {
+            return if problem.sizes == Sizes::Even { 0.0 } else { f64::INFINITY };
+        }
         _ => (demand.total - own) as f64 * demand.unit,
     };
     // The first device is a corner of a mesh. On other generators all devices are equivalent.
@@ -372,7 +373,8 @@ mod tests {
             "full(6)",
         ] {
             let topo = Topology::parse(text, FileId(0)).unwrap();
-            for (name, kind) in CollKind::ALL {
+            for kind in bounded() {
+                let name = kind.name();
                 let p = topo.device_count();
                 for root in if kind.rooted() { (0..p).map(Some).collect() } else { vec![None] } {
                     let problem = Problem { root, ..Problem::new(kind, 1 << 20, topo.devices()) };

@@ -13,9 +13,10 @@
 use fixedbitset::FixedBitSet;
 
 use super::cuts::{Best, Inside};
-use super::demand::{CollKind, Demand, Side};
+use super::demand::{Demand, Side, movement};
 use super::flow::{Flow, Net};
 use crate::topology::{DeviceId, Topology};
+use kbc_ir::collective::Holding::{Partial, Root, Split, SplitFrom, Whole};
 
 /// Number of nodes up to which flows are computed. It also limits the depth of a path.
 const MAX_NODES: usize = 1024;
@@ -37,9 +38,10 @@ pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
 pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
     let p = demand.ranks();
     let root = demand.problem.root.unwrap_or(0);
-    let flows = match demand.problem.kind {
-        CollKind::Gather | CollKind::Scatter => 1,
-        CollKind::AllReduce => 2 * p,
+    let change = movement(demand.problem.kind);
+    let flows = match change {
+        (Split, Root) | (Root, Split) => 1,
+        (Partial, Whole) => 2 * p,
         _ => p,
     };
     if !affordable(topo, flows) {
@@ -47,18 +49,20 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
     }
     let net = Net::of(topo);
     let back = net.reversed();
-    match demand.problem.kind {
-        CollKind::AllGather => (0..p).for_each(|v| blocks(&net, demand, v, false, best)),
-        CollKind::ReduceScatter => (0..p).for_each(|v| blocks(&back, demand, v, true, best)),
-        CollKind::Gather => blocks(&net, demand, root, false, best),
-        CollKind::Scatter => blocks(&back, demand, root, true, best),
-        CollKind::Broadcast => vector(topo, demand, root, false, best),
-        CollKind::Reduce => vector(topo, demand, root, true, best),
-        CollKind::AllReduce => {
+    match change {
+        (Split, Whole) => (0..p).for_each(|v| blocks(&net, demand, v, false, best)),
+        (Partial, Split) => (0..p).for_each(|v| blocks(&back, demand, v, true, best)),
+        (Split, Root) => blocks(&net, demand, root, false, best),
+        (Root, Split) => blocks(&back, demand, root, true, best),
+        (Root, Whole) => vector(topo, demand, root, false, best),
+        (Partial, Root) => vector(topo, demand, root, true, best),
+        (Partial, Whole) => {
             vector(topo, demand, 0, false, best);
             vector(topo, demand, 0, true, best);
         }
-        CollKind::AllToAll => return every(topo, &net, demand, best),
+        (SplitFrom, Split) => return every(topo, &net, demand, best),
+        // No collective has such a change.
+        _ => return false,
     }
     true
 }

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::demand::{CollKind, Demand, Problem, Sizes};
+use super::CollKind;
+use super::demand::{Demand, Problem, Sizes};
 use super::search::must_leave;
 use super::{Bound, MAX_EVALUATED, leaving, occupied, ranks_of};
 use crate::topology::{DeviceId, Topology};

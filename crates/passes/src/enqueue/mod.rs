@@ -259,7 +259,7 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
         let mut order = vec![];
         for stream in region.roles.iter().flat_map(|r| &r.streams) {
             each(&stream.body, &mut |op, span| {
-                let SOp::Mark { point, peer, window, .. } = op else { return };
+                let SOp::Mark(Mark { point, peer, window, .. }) = op else { return };
                 let site = found.entry(*window).or_insert_with(|| {
                     order.push(*window);
                     (None, vec![], span)

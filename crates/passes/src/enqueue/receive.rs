@@ -80,7 +80,7 @@ impl Body<'_> {
                     let (then, other) = (self.list(then, land)?, self.list(other, land)?);
                     out.push(SStmt::If { cond: cond.clone(), then, other });
                 }
-                SStmt::Op(SOp::Mark { point, peer, window, .. }, span) => {
+                SStmt::Op(SOp::Mark(Mark { point, peer, window, .. }), span) => {
                     let (Point::Expect, Some(lane)) = (point, self.lane(*window)) else { continue };
                     let landings = list[at..].iter().take_while(|st| reads(st, *window)).count();
                     let landings = &list[at..at + landings];
@@ -97,7 +97,10 @@ impl Body<'_> {
                         continue;
                     };
                     let (src, peer, queue) = (src.clone(), peer.clone(), lane.queue);
-                    out.push(SStmt::Op(SOp::Send { src, peer, queue, index: index(lane) }, *span));
+                    out.push(SStmt::Op(
+                        SOp::Send { src, peer, queue: Channel { queue, index: index(lane) } },
+                        *span,
+                    ));
                 }
                 SStmt::Op(op, span) => {
                     if self.sends && slots(op).into_iter().any(|w| self.lane(w).is_some()) {
@@ -257,7 +260,11 @@ fn received(
         None => main.dst.clone(),
         Some(_) => registers.like(main.dst),
     };
-    let recv = SOp::Recv { dst: place.clone(), peer: peer.clone(), queue: lane.queue, index: index(lane) };
+    let recv = SOp::Recv {
+        dst: place.clone(),
+        peer: peer.clone(),
+        queue: Channel { queue: lane.queue, index: index(lane) },
+    };
     let mut ops = vec![SStmt::Op(recv, main.span)];
     if let Some(op) = main.adds {
         let (dst, src) = (main.dst.clone(), place.clone());

@@ -8,7 +8,7 @@ use super::lower::Lower;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::{HostOp, Op, OpId};
 use kbc_ir::host::{Host, writes};
-use kbc_ir::schedule::{BufferId, BufferRole, RegionId, SOp, SStmt};
+use kbc_ir::schedule::{BufferId, BufferRole, HostCommand, RegionId, SOp, SStmt};
 
 impl Lower<'_> {
     /// Lowers a statement of the host, and returns the buffer of its value.
@@ -32,11 +32,11 @@ impl Lower<'_> {
         let mut push = |what: SOp| host.body.push(SStmt::Op(what, op.span));
         match what {
             HostOp::Read => push(SOp::HostRead(first)),
-            HostOp::Wait => makers.into_iter().for_each(|r| push(SOp::HostWait(r))),
-            HostOp::Drain => push(SOp::Drain),
+            HostOp::Wait => makers.into_iter().for_each(|r| push(SOp::Host(HostCommand::Wait(r)))),
+            HostOp::Drain => push(SOp::Host(HostCommand::Drain)),
             HostOp::Write => {
                 let src = self.values.get(&operands[1]).copied().filter(|src| *src != buffer);
-                src.into_iter().for_each(|src| push(SOp::HostWrite { dst: buffer, src }));
+                src.into_iter().for_each(|src| push(SOp::Host(HostCommand::Write { dst: buffer, src })));
             }
         }
         Ok(buffer)
@@ -48,7 +48,7 @@ impl Lower<'_> {
         let regions = &self.out.regions;
         let Some(host) = &mut self.host else { return };
         for (i, r) in regions.iter().enumerate().skip(host.launched) {
-            host.body.push(SStmt::Op(SOp::Launch(RegionId(i as u32)), r.span));
+            host.body.push(SStmt::Op(SOp::Host(HostCommand::Launch(RegionId(i as u32))), r.span));
         }
         host.launched = regions.len();
     }
@@ -90,7 +90,7 @@ impl Lower<'_> {
         for (_, b) in results {
             host.body.push(SStmt::Op(SOp::HostRead(b), self.out.buffer(b).span));
         }
-        host.body.push(SStmt::Op(SOp::Drain, host.span));
+        host.body.push(SStmt::Op(SOp::Host(HostCommand::Drain), host.span));
         self.out.host = Some(Host { body: host.body, span: host.span });
     }
 }

@@ -12,7 +12,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::fill::With;
-use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, UsingArg};
+use kbc_ir::graph::{CollKind, Collective, Graph, Holding, Op, OpId, OpKind, UsingArg};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, CutRule, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_rounds::library::Library;
@@ -406,20 +406,21 @@ impl Lower<'_> {
         };
         match c.kind {
             CollKind::ByContract => return self.own(op, c, &axis, (src, from_ty), ty),
-            CollKind::AllToAll if c.counts.is_some() => {
+            _ if c.counts.is_some() => {
                 return self.counted(op, c, (&axis, me), src, (&full(from_ty), &full(ty)), ty);
             }
             CollKind::Barrier => return self.barrier(op, c, &axis, (src, from_ty)),
             _ => {}
         }
         let mut after: Vec<(LocalOp, Option<Expr>)> = vec![];
-        let (operands, result) = match c.kind {
-            CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce => {
+        let (from_root, to_root) = (c.kind.takes(Holding::Root), c.kind.gives(Holding::Root));
+        let (operands, result) = match c.kind.change() {
+            Some((Holding::Partial | Holding::Root | Holding::Whole, to)) if !to.is_split() => {
                 let v = self.value(&format!("{}_v", op.name), &full(from_ty), span);
-                let cond = (c.kind == CollKind::Broadcast).then(|| at_root.clone());
+                let cond = from_root.then(|| at_root.clone());
                 self.pending.push((LocalOp::Copy { dst: v, src }, cond, span));
                 let line = Line::vector(self.unit(v, None));
-                let result = if c.kind == CollKind::Reduce {
+                let result = if to_root {
                     let dst = self.value(&op.name, ty, span);
                     after.push((LocalOp::Copy { dst, src: v }, Some(at_root)));
                     dst
@@ -428,10 +429,10 @@ impl Lower<'_> {
                 };
                 (vec![(v, line)], result)
             }
-            CollKind::ReduceScatter | CollKind::Scatter => {
+            Some((Holding::Partial | Holding::Root | Holding::Whole, _)) => {
                 let rule = rule_of(ty, dim);
                 let v = self.value(&format!("{}_v", op.name), &full(from_ty), span);
-                let cond = (c.kind == CollKind::Scatter).then(|| at_root.clone());
+                let cond = from_root.then(|| at_root.clone());
                 let pack =
                     LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule: rule.clone(), at: None };
                 self.pending.push((pack, cond, span));
@@ -454,7 +455,7 @@ impl Lower<'_> {
                     dst,
                 )
             }
-            CollKind::AllGather | CollKind::Gather => {
+            Some((Holding::Split, _)) => {
                 let rule = rule_of(from_ty, dim);
                 let v = self.value(&format!("{}_v", op.name), &full(ty), span);
                 let pack = LocalOp::Pack {
@@ -469,7 +470,7 @@ impl Lower<'_> {
                 let dst = self.value(&op.name, ty, span);
                 let unpack =
                     LocalOp::Unpack { dst, src: v, dim: dim as u32, parts: p, rule: rule.clone(), at: None };
-                after.push((unpack, (c.kind == CollKind::Gather).then_some(at_root)));
+                after.push((unpack, to_root.then_some(at_root)));
                 let extent = self.out.buffer(v).dims[dim].clone();
                 (
                     vec![(
@@ -479,7 +480,7 @@ impl Lower<'_> {
                     dst,
                 )
             }
-            CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::ByContract => {
+            Some((Holding::SplitFrom, _)) | None => {
                 let from_dim = c.from_dim.unwrap_or(0);
                 let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(from_ty, from_dim));
                 let s = self.value(&format!("{}_src", op.name), &full(from_ty), span);

@@ -129,7 +129,8 @@ fn count(list: &[SStmt], queue: QueueId, index: i64, sends: bool) -> Option<i64>
             SStmt::Op(op, _) => match op {
                 SOp::Send { .. } if !sends => 0,
                 SOp::Recv { .. } if sends => 0,
-                SOp::Send { queue: q, index: i, .. } | SOp::Recv { queue: q, index: i, .. } => {
+                SOp::Send { queue: Channel { queue: q, index: i }, .. }
+                | SOp::Recv { queue: Channel { queue: q, index: i }, .. } => {
                     i64::from(*q == queue && i.as_int() == Some(index))
                 }
                 _ => 0,

@@ -205,8 +205,7 @@ fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
     let slot = Ref::Slot { window: place.window, slot };
     let (arrived, free) = (place.arrived, place.free);
     let wait_free = SOp::Wait {
-        signal: free,
-        index: Expr::Int(m.credit),
+        counter: Counter { signal: free, index: Expr::Int(m.credit) },
         value: (m.number.clone() + Expr::Int(1 - place.depth)).simplify(),
     };
     match op {
@@ -214,18 +213,20 @@ fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
             wait_free,
             SOp::Put { src: src.clone(), peer: peer.clone(), dst: slot },
             SOp::FenceRelease,
-            SOp::Notify { peer: peer.clone(), signal: arrived, index: Expr::Int(m.ring) },
+            SOp::Notify {
+                peer: peer.clone(),
+                counter: Counter { signal: arrived, index: Expr::Int(m.ring) },
+            },
         ],
         SOp::Recv { dst, peer, .. } => vec![
             SOp::Wait {
-                signal: arrived,
-                index: Expr::Int(m.ring),
+                counter: Counter { signal: arrived, index: Expr::Int(m.ring) },
                 value: (m.number.clone() + Expr::Int(1)).simplify(),
             },
             SOp::FenceAcquire,
             SOp::Copy { dst: dst.clone(), src: slot },
             SOp::FenceRelease,
-            SOp::Notify { peer: peer.clone(), signal: free, index: Expr::Int(m.credit) },
+            SOp::Notify { peer: peer.clone(), counter: Counter { signal: free, index: Expr::Int(m.credit) } },
         ],
         SOp::Room { .. } => vec![wait_free],
         op => vec![op.clone()],
@@ -240,9 +241,9 @@ fn over_calls(each: i64, k: Expr) -> Expr {
 /// Returns the peer, queue and index of an operation on a queue.
 fn about(op: &SOp) -> Option<(&Peer, QueueId, &Expr)> {
     match op {
-        SOp::Send { peer, queue, index, .. }
-        | SOp::Recv { peer, queue, index, .. }
-        | SOp::Room { peer, queue, index } => Some((peer, *queue, index)),
+        SOp::Send { peer, queue: Channel { queue, index }, .. }
+        | SOp::Recv { peer, queue: Channel { queue, index }, .. }
+        | SOp::Room { peer, queue: Channel { queue, index } } => Some((peer, *queue, index)),
         _ => None,
     }
 }

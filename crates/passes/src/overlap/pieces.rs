@@ -5,7 +5,7 @@
 //! and no axis splits it. So every element is computed by the same sum as before.
 
 use crate::fresh::Fresh;
-use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, Using, UsingArg};
+use kbc_ir::graph::{Collective, Graph, Holding, Op, OpId, OpKind, Using, UsingArg};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{Cut, CutRule, Dim, Mesh, TensorType};
 
@@ -59,9 +59,9 @@ impl Site {
     /// Returns a text that states why they cannot be cut.
     pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<Site, &'static str> {
         let OpKind::Collective(c) = &graph.op(coll).kind else { return Err("this is not a collective") };
-        match c.kind {
-            CollKind::AllReduce | CollKind::ReduceScatter => Site::made(graph, c, coll),
-            CollKind::AllGather => Site::used(graph, mesh, c, coll),
+        match c.kind.change() {
+            Some((Holding::Partial, Holding::Whole | Holding::Split)) => Site::made(graph, c, coll),
+            Some((Holding::Split, Holding::Whole)) => Site::used(graph, mesh, c, coll),
             _ => Err(
                 "only an all_reduce, a reduce_scatter or an all_gather can be split together with a matmul",
             ),
@@ -79,7 +79,7 @@ impl Site {
         let [Some(made), Some(result)] = [&graph.op(product).ty, &graph.op(coll).ty] else {
             return Err("it has no type yet");
         };
-        let moved = if c.kind == CollKind::AllReduce { None } else { c.dim };
+        let moved = c.dim.filter(|_| c.kind.gives(Holding::Split));
         let operands: Vec<&TensorType> =
             graph.operands(product).iter().filter_map(|o| graph.op(*o).ty.as_ref()).collect();
         let [a, b] = operands[..] else { return Err("it has no type yet") };

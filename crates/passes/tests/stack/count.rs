@@ -83,8 +83,7 @@ fn ticked(s: &Schedule) -> Schedule {
         out
     }
     let mut out = s.clone();
-    let arrival =
-        |op: &SOp| matches!(op, SOp::Wait { signal, .. } if s.signal(*signal).usage == SignalUse::Arrival);
+    let arrival = |op: &SOp| matches!(op, SOp::Wait { counter: Counter { signal, .. }, .. } if s.signal(*signal).usage == SignalUse::Arrival);
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
         stream.body = list(&stream.body, &arrival);
     }

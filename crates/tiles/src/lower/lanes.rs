@@ -11,7 +11,7 @@ use crate::tile::{Area, Signals, Stmt};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{RankSet, Ref, Region, Role, SOp, SStmt, Schedule, SignalId, WindowId};
+use kbc_ir::schedule::{Counter, RankSet, Ref, Region, Role, SOp, SStmt, Schedule, SignalId, WindowId};
 use std::cell::RefCell;
 
 /// Name of this core's number while names of the schedule are still in use. No name of a schedule
@@ -169,7 +169,9 @@ impl Shape {
                 SStmt::Op(op, _) => {
                     let mut op = op.map_exprs(&|e| expr(e, names));
                     op = op.map_windows(&|w| WindowId(place(&self.windows, w)));
-                    if let SOp::Notify { signal, .. } | SOp::Wait { signal, .. } = &mut op {
+                    if let SOp::Notify { counter: Counter { signal, .. }, .. }
+                    | SOp::Wait { counter: Counter { signal, .. }, .. } = &mut op
+                    {
                         *signal = SignalId(place(&self.signals, *signal));
                     }
                     SStmt::Op(op, Span::NONE)
@@ -228,7 +230,8 @@ fn unified(schedule: &Schedule, lanes: &[&[SStmt]]) -> Option<Merged> {
     let body = rewritten(lanes[0], &replaced);
     let lane = |count: u64| mul(&Expr::var(THIS), &Expr::Int(count as i64));
     let body = offset(&body, &|op| match op {
-        SOp::Notify { signal: s, index, .. } | SOp::Wait { signal: s, index, .. } => {
+        SOp::Notify { counter: Counter { signal: s, index }, .. }
+        | SOp::Wait { counter: Counter { signal: s, index }, .. } => {
             *index = add(&lane(signal(s.0).count), index);
         }
         SOp::Copy { dst, src }

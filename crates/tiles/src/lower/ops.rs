@@ -9,7 +9,7 @@ use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::form::Form;
-use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
+use kbc_ir::schedule::{BufferId, Counter, HostCommand, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
 use kbc_ir::types::DType;
 
 /// A run of elements in memory.
@@ -27,17 +27,9 @@ fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
     let word = match op {
         LocalOp::Compute { func, .. } => func.name.as_str(),
         LocalOp::Tiles { kernel, .. } => kernel.name.as_str(),
-        LocalOp::Matmul { .. } => "matmul",
         LocalOp::ReduceDim { op, .. } => op.name(),
-        LocalOp::Cast { .. } => "cast",
-        LocalOp::Copy { .. } => "copy",
-        LocalOp::Pack { .. } => "pack",
-        LocalOp::Unpack { .. } => "unpack",
-        LocalOp::Transpose { .. } => "transpose",
-        LocalOp::Embedding { .. } => "embedding",
         LocalOp::Grouped { .. } => "grouped_matmul",
-        LocalOp::Fill { .. } => "fill",
-        LocalOp::Slice { .. } => "slice",
+        other => other.word(),
     };
     format!("{} = {word}({from})", name(op.dst()))
 }
@@ -65,12 +57,14 @@ impl Lower<'_, '_> {
                 self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
             SOp::Reduce { .. } => unreachable!("a reduction is one of the arrivals"),
-            SOp::Notify { peer, signal, index } => {
+            SOp::Notify { peer, counter: Counter { signal, index } } => {
                 let peer = self.peer(region, peer);
                 let (signals, index) = (self.signals(*signal), self.expr(index));
                 self.build.push(Stmt::Op(Op::Notify { peer, signals, index }));
             }
-            SOp::Wait { signal, .. } if self.schedule.signal(*signal).form != Form::Epoch => {
+            SOp::Wait { counter: Counter { signal, .. }, .. }
+                if self.schedule.signal(*signal).form != Form::Epoch =>
+            {
                 return Err(refuse(
                     span,
                     "a counter that is not an epoch counter",
@@ -78,7 +72,7 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Wait { signal, index, value } => {
+            SOp::Wait { counter: Counter { signal, index }, value } => {
                 let (signals, index, value) = (self.signals(*signal), self.expr(index), self.expr(value));
                 self.build.push(Stmt::Op(Op::Wait { signals, index, value }));
             }
@@ -93,7 +87,7 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Mark { .. } => {
+            SOp::Mark(_) => {
                 return Err(
                     refuse(span, "a message without signals", "run the passes up to `synchronize`").into()
                 );
@@ -106,7 +100,11 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
+            SOp::Host(HostCommand::Launch(_))
+            | SOp::Host(HostCommand::Wait(_))
+            | SOp::HostRead(_)
+            | SOp::Host(HostCommand::Write { .. })
+            | SOp::Host(HostCommand::Drain) => {
                 return Err(refuse(span, "a host operation", "remove the `host` section").into());
             }
             SOp::Local(l) => {

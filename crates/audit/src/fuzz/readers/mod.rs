@@ -55,6 +55,9 @@ pub enum Reader {
     Replay,
 }
 
+// `Replay` is the last one.
+const _: () = assert!(Reader::ALL.len() == Reader::Replay as usize + 1);
+
 impl Reader {
     /// All readers.
     pub const ALL: [Reader; 13] = [
@@ -73,39 +76,37 @@ impl Reader {
         Reader::Replay,
     ];
 
-    /// Returns the extension of its files.
-    pub fn ending(self) -> &'static str {
+    /// Returns the endings of its files; the first is that of the files that are made.
+    fn endings(self) -> &'static [&'static str] {
         match self {
-            Reader::Kb | Reader::Replay => "kb",
-            Reader::Kir => "kir",
-            Reader::Tile => "tile",
-            Reader::Yaml => "yaml",
-            Reader::Shape | Reader::Printed => "txt",
-            Reader::Xml => "xml",
-            Reader::Json => "json",
-            Reader::Archive => "pt2",
-            Reader::Npy => "npy",
-            Reader::Npz => "npz",
-            Reader::Safetensors => "safetensors",
+            Reader::Kb => &["kb"],
+            Reader::Kir => &["kir"],
+            Reader::Tile => &["tile"],
+            Reader::Yaml => &["yaml", "yml"],
+            Reader::Xml => &["xml"],
+            Reader::Json => &["json"],
+            Reader::Printed => &["txt", "py"],
+            Reader::Archive => &["pt2"],
+            Reader::Npy => &["npy"],
+            Reader::Npz => &["npz"],
+            Reader::Safetensors => &["safetensors"],
+            // Their texts are in no file of their own.
+            Reader::Shape | Reader::Replay => &[],
         }
     }
 
-    /// Returns the reader of files with an extension.
+    /// Returns the ending of files that are made for it.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Reader::Shape => "txt",
+            Reader::Replay => "kb",
+            other => other.endings().first().copied().unwrap_or("txt"),
+        }
+    }
+
+    /// Returns the reader of files with that ending.
     pub fn of(ending: &str) -> Option<Reader> {
-        Some(match ending {
-            "kb" => Reader::Kb,
-            "kir" => Reader::Kir,
-            "tile" => Reader::Tile,
-            "yaml" | "yml" => Reader::Yaml,
-            "xml" => Reader::Xml,
-            "json" => Reader::Json,
-            "txt" | "py" => Reader::Printed,
-            "pt2" => Reader::Archive,
-            "npy" => Reader::Npy,
-            "npz" => Reader::Npz,
-            "safetensors" => Reader::Safetensors,
-            _ => return None,
-        })
+        Reader::ALL.into_iter().find(|r| r.endings().contains(&ending))
     }
 
     /// Checks whether it reads binary files.

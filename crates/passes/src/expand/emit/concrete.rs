@@ -401,11 +401,13 @@ impl Roles<'_> {
             let peer = peer_of(list[at]);
             let end = list[at..].iter().position(|&i| peer_of(i) != peer).map_or(list.len(), |n| at + n);
             let slot = |i: usize| Expr::Int(self.slot[i]);
-            let mark = |point| SOp::Mark {
-                point,
-                peer: (self.place)(peer),
-                window: self.window,
-                slot: Expr::Int(self.message[list[at]]),
+            let mark = |point| {
+                SOp::Mark(Mark {
+                    point,
+                    peer: (self.place)(peer),
+                    window: self.window,
+                    slot: Expr::Int(self.message[list[at]]),
+                })
             };
             let span = self.pieces[list[at]].span;
             let (before, after) =

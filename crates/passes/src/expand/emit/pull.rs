@@ -14,7 +14,7 @@ use crate::expand::interpret::{Gen, Res};
 use crate::expand::messages::{Candidates, End, Message, Numbers, at_owner};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{Point, Ref, SOp, SStmt, WindowId};
+use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, WindowId};
 
 impl Emitter<'_, '_> {
     /// Emits a message of a round as a fetch. `alone` states that it is the only message of the
@@ -50,7 +50,7 @@ impl Emitter<'_, '_> {
         let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
         let mark = |me: &Self, point, end: &End| {
             let slot = at_owner(&message, &end.owner, me.b);
-            SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
+            SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone(), window, slot }), t.span)
         };
         let place = |me: &Self, end: &End| Ref::Slot { window, slot: at_owner(&slot, &end.owner, me.b) };
         let reserve = self.marks.reuse.then(|| mark(self, Point::Reserve, sender));

@@ -10,7 +10,7 @@ use crate::expand::messages::{End, Form, Landing, Message, Numbers, at_owner, ti
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
-use kbc_ir::schedule::{OperandId, Point, Ref, SOp, SStmt, WindowId};
+use kbc_ir::schedule::{Mark, OperandId, Point, Ref, SOp, SStmt, WindowId};
 
 impl Emitter<'_, '_> {
     pub(in crate::expand) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
@@ -208,7 +208,7 @@ impl Emitter<'_, '_> {
         let see = |e: &Expr, end: &End| at_owner(e, &end.owner, self.b);
         let mark = |point, end: &End| {
             let slot = see(&message, end);
-            SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
+            SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone(), window, slot }), t.span)
         };
         let mut send = vec![];
         if self.marks.reuse {

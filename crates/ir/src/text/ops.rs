@@ -1,16 +1,19 @@
-//! Parsing of bodies of schedules: loops, conditions and operations.
+//! Text of operations of schedules: parsing of bodies (loops, conditions and operations) and
+//! printing of operations.
 
 use super::cursor::Cur;
-use super::expr::expr;
+use super::expr::{expr, show};
 use super::lex::{Node, R, Tok};
-use super::names::unknown;
+use super::names::{quoted, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::{Scope, end_of};
-use super::types::{combiner, pairs, rule, runs};
+use super::print_schedule::{Printer, exprs, name_of};
+use super::types::{combiner, pairs, rule, runs, show_rule};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::schedule::*;
+use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Diagnostics};
 
 /// Reads the lines below a stream, a loop or a condition.
@@ -190,42 +193,42 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
             let src = reference(c, scope)?;
             c.expect("->")?;
             let (peer, queue, index) = queue(c, scope)?;
-            SOp::Send { src, peer, queue, index }
+            SOp::Send { src, peer, queue: Channel { queue, index } }
         }
         "recv" => {
             let dst = reference(c, scope)?;
             from_sign(c)?;
             let (peer, queue, index) = queue(c, scope)?;
-            SOp::Recv { dst, peer, queue, index }
+            SOp::Recv { dst, peer, queue: Channel { queue, index } }
         }
         "room" => {
             let (peer, queue, index) = queue(c, scope)?;
-            SOp::Room { peer, queue, index }
+            SOp::Room { peer, queue: Channel { queue, index } }
         }
         "notify" => {
             let peer = peer(c)?;
             c.expect(":")?;
             let (signal, index) = counter(c, scope)?;
-            SOp::Notify { peer, signal, index }
+            SOp::Notify { peer, counter: Counter { signal, index } }
         }
         "wait" => {
             let (signal, index) = counter(c, scope)?;
             let form = scope.forms.get(signal.0 as usize).copied().unwrap_or(Form::Epoch);
             asked(c, form)?;
-            SOp::Wait { signal, index, value: expr(c)? }
+            SOp::Wait { counter: Counter { signal, index }, value: expr(c)? }
         }
         "fence.release" => SOp::FenceRelease,
         "fence.acquire" => SOp::FenceAcquire,
         "fence.complete" => SOp::FenceComplete,
-        "launch" => SOp::Launch(region(c, scope)?),
-        "host.wait" => SOp::HostWait(region(c, scope)?),
+        "launch" => SOp::Host(HostCommand::Launch(region(c, scope)?)),
+        "host.wait" => SOp::Host(HostCommand::Wait(region(c, scope)?)),
         "host.read" => SOp::HostRead(buffer(c, scope)?),
         "host.write" => {
             let dst = buffer(c, scope)?;
             c.expect("=")?;
-            SOp::HostWrite { dst, src: buffer(c, scope)? }
+            SOp::Host(HostCommand::Write { dst, src: buffer(c, scope)? })
         }
-        "drain" => SOp::Drain,
+        "drain" => SOp::Host(HostCommand::Drain),
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
         "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
@@ -237,7 +240,7 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
             c.expect("[")?;
             let slot = expr(c)?;
             c.expect("]")?;
-            SOp::Mark { point, peer, window, slot }
+            SOp::Mark(Mark { point, peer, window, slot })
         }
         _ => {
             let text = if word.is_empty() { "this" } else { word };
@@ -328,4 +331,135 @@ fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
             }
         }
     })
+}
+
+impl Printer<'_> {
+    fn reference(&self, r: &Ref) -> String {
+        match r {
+            Ref::Chunk { operand, path } => {
+                let mut out = match self.operands.get(operand.0 as usize) {
+                    Some(n) => n.clone(),
+                    None => format!("`?{}`", operand.0),
+                };
+                for d in path {
+                    let len =
+                        if d.len == Expr::Int(1) { String::new() } else { format!("; {}", show(&d.len, 0)) };
+                    out += &format!("[{}{len} of {}]", show(&d.index, 0), show(&d.of, 0));
+                }
+                out
+            }
+            Ref::Slot { window, slot } => {
+                format!("{}[{}]", name_of('@', &self.windows, window.0), show(slot, 0))
+            }
+        }
+    }
+
+    pub(super) fn operation(&self, op: &SOp) -> String {
+        let r = |x: &Ref| self.reference(x);
+        let signal = |g: &SignalId, i: &Expr| format!("{}[{}]", name_of('@', &self.signals, g.0), show(i, 0));
+        let queue = |peer: &Peer, q: &QueueId, i: &Expr| {
+            format!("({}) : {}[{}]", exprs(peer), name_of('@', &self.queues, q.0), show(i, 0))
+        };
+        match op {
+            SOp::Send { src, peer, queue: Channel { queue: q, index } } => {
+                format!("send {} -> {}", r(src), queue(peer, q, index))
+            }
+            SOp::Recv { dst, peer, queue: Channel { queue: q, index } } => {
+                format!("recv {} <- {}", r(dst), queue(peer, q, index))
+            }
+            SOp::Room { peer, queue: Channel { queue: q, index } } => {
+                format!("room {}", queue(peer, q, index))
+            }
+            SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
+            SOp::Reduce { op, dst, src } => format!("reduce {op} {}, {}", r(dst), r(src)),
+            SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),
+            SOp::Get { dst, peer, src } => format!("get {} <- ({}) : {}", r(dst), exprs(peer), r(src)),
+            SOp::Notify { peer, counter: Counter { signal: g, index } } => {
+                format!("notify ({}) : {}", exprs(peer), signal(g, index))
+            }
+            SOp::Wait { counter: Counter { signal: g, index }, value } => {
+                let form = self.s.signals.get(g.0 as usize).map_or(Form::Epoch, |s| s.form);
+                format!("wait {} {} {}", signal(g, index), form.asks(), show(value, 0))
+            }
+            SOp::FenceRelease => "fence.release".into(),
+            SOp::FenceAcquire => "fence.acquire".into(),
+            SOp::FenceComplete => "fence.complete".into(),
+            SOp::Record(e) => format!("record {}", quoted(e)),
+            SOp::Await(e) => format!("await {}", quoted(e)),
+            SOp::Local(l) => self.local(l),
+            SOp::Host(HostCommand::Launch(r)) => format!("launch {}", name_of('@', &self.regions, r.0)),
+            SOp::Host(HostCommand::Wait(r)) => format!("host.wait {}", name_of('@', &self.regions, r.0)),
+            SOp::HostRead(b) => format!("host.read {}", name_of('%', &self.buffers, b.0)),
+            SOp::Host(HostCommand::Write { dst, src }) => {
+                let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
+                format!("host.write {} = {}", b(dst), b(src))
+            }
+            SOp::Host(HostCommand::Drain) => "drain".into(),
+            SOp::Mark(Mark { point, peer, window, slot }) => {
+                let w = name_of('@', &self.windows, window.0);
+                format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))
+            }
+        }
+    }
+
+    fn local(&self, op: &LocalOp) -> String {
+        let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
+        let part = |dim: &u32, parts: &u64, r: &CutRule, at: &Option<Expr>| {
+            let at = at.as_ref().map(|e| format!(" at {}", show(e, 0))).unwrap_or_default();
+            format!("dim {dim} parts {parts}{}{at}", show_rule(r))
+        };
+        match op {
+            LocalOp::Compute { func, dst, args } => {
+                let args: Vec<String> = args.iter().map(b).collect();
+                format!("compute {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
+            }
+            LocalOp::Tiles { kernel, dst, args } => {
+                let args: Vec<String> = args.iter().map(b).collect();
+                format!("tiles {} = {}({})", b(dst), self.kernels.tiles_label(kernel), args.join(", "))
+            }
+            LocalOp::Matmul { dst, a, b: right } => format!("matmul {} = {}, {}", b(dst), b(a), b(right)),
+            LocalOp::ReduceDim { op, mean, dst, src, dim } => {
+                let mean = mean.map(|n| format!(" mean {n}")).unwrap_or_default();
+                format!("reduce_dim {} = {op} {} dim {dim}{mean}", b(dst), b(src))
+            }
+            LocalOp::Cast { dst, src } => format!("cast {} = {}", b(dst), b(src)),
+            LocalOp::Copy { dst, src } => format!("copy {} = {}", b(dst), b(src)),
+            LocalOp::Pack { dst, src, dim, parts, rule, at } => {
+                format!("pack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
+            }
+            LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
+                format!("unpack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
+            }
+            LocalOp::Transpose { dst, src, perm } => {
+                format!("transpose {} = {} perm {perm:?}", b(dst), b(src))
+            }
+            LocalOp::Embedding { dst, table, ids, first } => {
+                format!("embedding {} = {}, {} from {}", b(dst), b(table), b(ids), show(first, 0))
+            }
+            LocalOp::Grouped { dst, x, w, runs, places, at } => {
+                let places: Vec<String> = places.iter().map(|(r, m)| format!("[{r}, {m}]")).collect();
+                let places = places.join(", ");
+                format!(
+                    "grouped {} = {}, {} runs {runs} places [{places}] at {}",
+                    b(dst),
+                    b(x),
+                    b(w),
+                    show(at, 0)
+                )
+            }
+            LocalOp::Fill { dst, with: Filling::Number(v) } => format!("fill {} = number {v:?}", b(dst)),
+            LocalOp::Fill { dst, with: Filling::Place { dim, first } } => {
+                format!("fill {} = place dim {dim} from {}", b(dst), show(first, 0))
+            }
+            LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
+                format!(
+                    "slice {} = {} dim {dim} part {} of {of}{}",
+                    b(dst),
+                    b(src),
+                    show(index, 0),
+                    show_rule(r)
+                )
+            }
+        }
+    }
 }
