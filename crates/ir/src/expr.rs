@@ -182,6 +182,30 @@ pub fn apply_bin(op: BinOp, a: i64, b: i64) -> Result<i64, EvalError> {
 }
 
 impl BinOp {
+    /// All operations on two operands.
+    pub const ALL: [BinOp; 20] = [
+        BinOp::Add,
+        BinOp::Sub,
+        BinOp::Mul,
+        BinOp::Div,
+        BinOp::Mod,
+        BinOp::Min,
+        BinOp::Max,
+        BinOp::And,
+        BinOp::Or,
+        BinOp::BitAnd,
+        BinOp::BitOr,
+        BinOp::Xor,
+        BinOp::Shl,
+        BinOp::Shr,
+        BinOp::Eq,
+        BinOp::Ne,
+        BinOp::Lt,
+        BinOp::Le,
+        BinOp::Gt,
+        BinOp::Ge,
+    ];
+
     /// Returns the operator or function name in the text.
     pub fn symbol(self) -> &'static str {
         match self {
@@ -227,6 +251,10 @@ impl BinOp {
 }
 
 impl UnOp {
+    /// All operations on one operand.
+    pub const ALL: [UnOp; 7] =
+        [UnOp::Neg, UnOp::Not, UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign];
+
     /// Returns the operator or function name in the text: `-` and `!` are prefixes, the others are
     /// calls.
     pub fn symbol(self) -> &'static str {

@@ -9,6 +9,7 @@
 use super::compile::{COp, CRef, CRegion, CStmt, Program};
 use super::range::{Range, range};
 use super::timed::Brief;
+use crate::cut::Sized;
 use crate::expr::BinOp;
 use crate::resolved::Resolved;
 use crate::schedule::{BufferId, LocalOp, WindowId};
@@ -254,8 +255,8 @@ struct Run {
 impl Run {
     fn most(&self) -> u64 {
         self.same.unwrap_or_else(|| {
-            let most = (u128::from(self.length) * u128::from(self.cnt)).div_ceil(self.den.into());
-            u64::try_from(most).unwrap_or(u64::MAX)
+            let line = Sized { parts: 1, rule: &CutRule::Even, extent: self.length, unit: 1, row: 0 };
+            line.longest(self.cnt, self.den)
         })
     }
 
