@@ -164,6 +164,13 @@ impl Chunks<u64> {
         let fit = |v: u128| i64::try_from(v).map(i64::unsigned_abs).map_err(|_| NoChunks::TooMany);
         Ok(Chunks { num: fit(part.num)?, cnt: fit(part.cnt)?, den: fit(part.den)? })
     }
+
+    /// Returns the chunks of which these consist, of `of` chunks of the line; `None` if these are
+    /// not made of whole ones.
+    pub fn among(self, of: u64) -> Option<Chunks<u64>> {
+        let exact = |n: u64| n.checked_mul(of)?.checked_div(self.den).filter(|v| v * self.den == n * of);
+        Some(Chunks { num: exact(self.num)?, cnt: exact(self.cnt)?, den: of })
+    }
 }
 
 /// A line of elements on a rank: `parts` blocks, which cut `extent` by a rule, in units of `unit`

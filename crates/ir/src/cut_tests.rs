@@ -218,6 +218,16 @@ fn chunks_of_chunks_are_those_of_counting() {
         let want = [both.num, both.cnt, both.den, both.num + both.cnt].map(|v| int(v as i64));
         assert_eq!([at.num.clone(), at.cnt.clone(), at.den.clone(), at.end(&mut alg)], want);
     }
+    for (den, of) in (1..9).flat_map(|den| (1..25).map(move |of| (den, of))) {
+        for (num, cnt) in (0..=den).flat_map(|num| (0..=den - num).map(move |cnt| (num, cnt))) {
+            let inside = |i: u64| num * of <= i * den && (i + 1) * den <= (num + cnt) * of;
+            let made: Vec<u64> = (0..of).filter(|i| inside(*i)).collect();
+            let whole = (num * of).is_multiple_of(den) && (cnt * of).is_multiple_of(den);
+            let found = Chunks { num, cnt, den }.among(of);
+            let range = found.map(|c| (c.num..c.num + c.cnt).collect());
+            assert_eq!(range, whole.then_some(made), "{num} {cnt} {den} {of}");
+        }
+    }
     for wrong in [[0, 1, 0], [-1, 1, 2], [0, -1, 2], [1, 2, 2], [i64::MAX, 1, i64::MAX]] {
         assert_eq!(Chunks::WHOLE.cut(wrong), Err(NoChunks::Outside));
     }

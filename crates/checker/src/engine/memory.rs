@@ -12,6 +12,7 @@ use crate::filled::{By, HOST};
 use crate::meaning::At;
 use crate::order::{Acc, Who};
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::cut::Chunks;
 use kbc_ir::host::is_spelled;
 use kbc_ir::promise::Clause;
 use kbc_ir::schedule::{BufferId, LocalOp};
@@ -71,9 +72,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         if atoms == 0 {
             return plain();
         }
-        let den = a.den.max(1) as u64;
-        let (lo, n) = (a.num as u64 * atoms / den, a.cnt as u64 * atoms / den);
-        let mut parts: Vec<u64> = (lo..lo + n).map(|x| action.apply(&setup.group, by, x, atoms)).collect();
+        // Atoms are such that every chunk consists of whole ones.
+        let Some(Chunks { num, cnt, .. }) = a.chunks().among(atoms) else { return plain() };
+        let mut parts: Vec<u64> =
+            (num..num + cnt).map(|x| action.apply(&setup.group, by, x, atoms)).collect();
         parts.sort_unstable();
         let mut out: Vec<Run> = vec![];
         for x in parts {

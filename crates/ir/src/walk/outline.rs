@@ -9,7 +9,8 @@
 use super::compile::{COp, CRef, CRegion, CStmt, Program};
 use super::range::{Range, range};
 use super::timed::Brief;
-use crate::cut::Sized;
+use crate::algebra::{Algebra, Symbolic};
+use crate::cut::{Chunks, Sized};
 use crate::expr::BinOp;
 use crate::resolved::Resolved;
 use crate::schedule::{BufferId, LocalOp, WindowId};
@@ -540,26 +541,22 @@ impl<'p> Writer<'_, 'p> {
         if length > have? || length >> 62 != 0 {
             return None;
         }
-        let (mut num, mut cnt, mut den) = (Resolved::Int(0), 1i64, 1i64);
+        // Lines of given lengths are excluded above.
+        let mut alg = Symbolic::folded(|_, _, n, _| n.clone(), |_, _, n, _| n.clone());
+        let mut at = Chunks::whole(&mut alg);
         for (i, [index, len, of]) in path.iter().enumerate() {
-            let (Resolved::Int(len), Resolved::Int(of)) = (len, of) else { return None };
+            let (length, parts) = (len.as_int()?, of.as_int()?);
             let (lo, hi) = self.range(index)?;
             let last = i + 1 == path.len();
-            if *of < 1 || lo < 0 || *len < 0 || hi.checked_add(*len)? > *of || (!last && *len != 1) {
+            if parts < 1 || lo < 0 || length < 0 || hi.checked_add(length)? > parts || (!last && length != 1)
+            {
                 return None;
             }
-            den = den.checked_mul(*of).filter(|d| *d < 1 << 31)?;
-            cnt = *len;
-            num = match (num, index) {
-                (Resolved::Int(0), index) => index.clone(),
-                (Resolved::Int(n), Resolved::Int(i)) => Resolved::Int(n * of + i),
-                (num, index) => {
-                    let outer = Resolved::Bin(BinOp::Mul, Box::new(num), Box::new(Resolved::Int(*of)));
-                    Resolved::Bin(BinOp::Add, Box::new(outer), Box::new(index.clone()))
-                }
-            };
+            at = at.part(&mut alg, (index, len, of));
+            at.den.as_int().filter(|d| *d < 1 << 31)?;
         }
-        let (cnt, den) = (cnt as u64, den as u64);
+        let (cnt, den) = (alg.known(&at.cnt)?, alg.known(&at.den)?);
+        let num = at.num;
         let parts = line.parts;
         let even = |n: u64| n > 0 && length.is_multiple_of(n);
         let same = if cnt == 0 {
