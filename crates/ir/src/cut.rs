@@ -6,6 +6,7 @@
 use crate::algebra::{Algebra, Exact};
 use crate::name::Name;
 use crate::types::{CutRule, Dim, Mesh};
+use std::ops::Range;
 
 impl CutRule {
     /// Returns boundary `i` of `n` elements in `k` parts, for an `i` of at most `k`. `row` is the
@@ -68,6 +69,19 @@ impl CutRule {
             rule => rule.bound(&mut alg, &row.into(), &n.into(), &i.into(), &k.into()),
         };
         alg.result(at).unwrap_or(n).min(n)
+    }
+
+    /// Returns the elements of part i of n elements in k parts, `0 <= i < k`.
+    pub fn part(&self, n: u64, i: u64, k: u64) -> Range<u64> {
+        self.boundary(n, i, k)..self.boundary(n, i + 1, k)
+    }
+
+    /// Returns the elements of a line of `elements` elements that are block i of `k`, where every
+    /// element of the dimension that is cut has `unit` elements of the line.
+    pub fn block(&self, elements: u64, unit: u64, i: u64, k: u64) -> Range<u64> {
+        // Without elements, a line has only empty blocks.
+        let cut = self.part(elements.checked_div(unit).unwrap_or(0), i, k);
+        cut.start * unit..cut.end * unit
     }
 
     /// Checks whether all `k` parts of n elements are known to have the same length.

@@ -61,6 +61,12 @@ fn boundaries_are_those_of_counting_and_tile_the_whole() {
                 assert_eq!(bounds[i as usize], counted(&rule, n, i, k), "{rule:?} {n} {i} {k}");
             }
             let lengths: Vec<u64> = bounds.windows(2).map(|w| w[1] - w[0]).collect();
+            for i in 0..k {
+                let part = rule.part(n, i, k);
+                assert_eq!((part.start, part.end - part.start), (bounds[i as usize], lengths[i as usize]));
+                assert_eq!(rule.block(3 * n, 3, i, k), 3 * part.start..3 * part.end);
+                assert_eq!(rule.block(0, 0, i, k), 0..0);
+            }
             if rule.equal_parts(n, k) {
                 assert!(lengths.iter().all(|l| *l == n / k), "{rule:?} {n} {k}");
             }

@@ -72,7 +72,8 @@ impl Interval {
     pub fn counted(lo: Interval, hi: Interval) -> Interval {
         let last = hi.hi.map(|h| h.saturating_sub(1));
         match (lo.lo, last) {
-            (Some(lo), Some(hi)) => Interval::of(lo, hi),
+            // Without a value, any interval will do.
+            (Some(lo), Some(hi)) => Interval::of(lo, hi.max(lo)),
             (lo, hi) => Interval { lo, hi },
         }
     }

@@ -440,10 +440,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         let index = u64::try_from(program.local_value(at, rank).ok()?).ok().filter(|i| *i < parts)?;
         let dims = program.dims(tensor, rank).ok()?;
         let unit: u64 = dims.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
-        let n = program.elements(line, rank).ok()?.checked_div(unit)?;
-        let (lo, hi) = (rule.boundary(n, index, parts), rule.boundary(n, index + 1, parts));
-        let run = (lo * unit, hi * unit);
-        let (start, len) = (run.0, run.1.saturating_sub(run.0));
+        let elements = program.elements(line, rank).ok().filter(|_| unit > 0)?;
+        let block = rule.block(elements, unit, index, parts);
+        let (run, start, len) = ((block.start, block.end), block.start, block.end - block.start);
         let (num, den) = (index as i64, parts as i64);
         let a = Access { mem: Mem::Buffer(line.0), start, len, num, cnt: 1, den, operand: u32::MAX };
         // Places are parts of the line as regions cut it. If this operation cuts the line

@@ -7,7 +7,7 @@
 //! resolved as by [`super::Cursor`].
 
 use super::compile::{COp, CRef, CRegion, CStmt, Program};
-use super::range::{Range, range};
+use super::range::{Range, counted, range};
 use super::timed::Brief;
 use crate::algebra::{Algebra, Symbolic};
 use crate::cut::{Chunks, Sized};
@@ -299,7 +299,7 @@ impl<'p> Writer<'_, 'p> {
                     let tables = &self.program.schedule.tables;
                     let bounds = range(lo, &self.slots, tables).zip(range(hi, &self.slots, tables));
                     let old = self.slots[*slot as usize];
-                    self.slots[*slot as usize] = bounds.map(|(lo, hi)| (lo.0, (hi.1 - 1).max(lo.0)));
+                    self.slots[*slot as usize] = bounds.and_then(|(lo, hi)| counted(lo, hi));
                     let (at, end) = (self.code.len(), self.ends);
                     self.ends += 1;
                     self.code.push(Ins::Leave);

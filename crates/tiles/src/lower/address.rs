@@ -4,7 +4,7 @@
 //! The rules of cuts are those of [`kbc_ir::cut`]; here they give expressions. The module has no
 //! state.
 
-use kbc_ir::algebra::Symbolic;
+use kbc_ir::algebra::{Algebra, Symbolic};
 use kbc_ir::cut::{Chunks, Sized, inside};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Line, Part};
@@ -32,8 +32,7 @@ pub fn mul(a: &Expr, b: &Expr) -> Expr {
 
 /// Returns `a / b`, rounded up; neither may be negative.
 pub fn div_up(a: &Expr, b: &Expr) -> Expr {
-    let less = sub(b, &Expr::Int(1));
-    bin(BinOp::Div, &add(a, &less), b)
+    tables().div_up(a, b)
 }
 
 /// Returns the product of all expressions.
