@@ -1,4 +1,4 @@
-//! The command line of kbc: verbs and arguments, and what they need of the system.
+//! The command line of kbc: subcommands and arguments, and what they need from the system.
 //!
 //! [`kbc_compiler`] compiles, proves, executes, times and emits; [`kbc_views`] shows a run,
 //! [`kbc_evaluation`] compares many, and [`kbc_audit`] tests kbc itself. [`session`] is their

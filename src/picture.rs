@@ -8,10 +8,10 @@ use kbc_figures::{Fault, Figure, Theme};
 use kbc_views::picture::{Form, encode, fault};
 use std::path::Path;
 
-/// Checks what is asked for before anything is computed.
+/// Checks the arguments before anything is computed.
 ///
 /// # Errors
-/// E591 for an ending that is no form; E416 for a width of something without pixels.
+/// Returns E591 for an unknown extension, and E416 for a width of a format without pixels.
 pub fn check(picture: &Picture) -> Outcome {
     let form = Form::of(&picture.out).map_err(|d| Failure::Usage(d.into()))?;
     if form == Form::Svg && picture.width.is_some() {
@@ -31,7 +31,7 @@ impl From<ThemeChoice> for Theme {
     }
 }
 
-/// Writes a chart to its file, and says what it shows.
+/// Writes a chart to its file, and reports what it shows.
 ///
 /// # Errors
 /// Those of [`save`].
@@ -44,7 +44,7 @@ pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>)
 /// Writes a chart to its file.
 ///
 /// # Errors
-/// E590 for one that cannot be drawn; E410, E591.
+/// Returns E590 for a chart that cannot be drawn, E410 and E591.
 pub fn save(picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome<Figure> {
     let figure = drawn.map_err(|f| fault(&picture.out, &f))?;
     outdir::write_file(Path::new(&picture.out), &encode(&picture.out, &figure, picture.width)?)?;

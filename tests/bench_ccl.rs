@@ -167,7 +167,7 @@ fn every_key_has_an_effect_or_a_warning() {
 }
 
 const WRONG: &str = "\
-// One step short: every rank lacks the contribution of the next one.
+// One step short: every rank lacks the next one.
 algorithm short: all_reduce over (r mod p) {
     scratch pass[1]
     put [..] -> pass[..]
@@ -326,7 +326,7 @@ fn names_are_read_by_their_words() {
     }
     let (found, words) = run("ring_tree: {}", &[]);
     assert!(
-        found.is_empty() && words.contains("[E005] error: no all-reduce is called `ring_tree`"),
+        found.is_empty() && words.contains("[E005] error: there is no all-reduce `ring_tree`"),
         "{words}"
     );
     assert_eq!(run("RingAllReduceFast: {}", &["--using", "own.kb"]).0, "RingAllReduceFast");
@@ -427,7 +427,7 @@ fn what_cannot_run_is_said_of_the_files() {
             "E467",
             "2176 PEs take part",
         ),
-        ("--topology ring(6) --ccl ccl.yaml", "E464", "no SIPs"),
+        ("--topology ring(6) --ccl ccl.yaml", "E464", "needs a machine of SIPs"),
         ("--topology ccl.yaml --ccl ccl.yaml", "E464", "belongs to a file about collectives"),
         (
             "--topology top.yaml --ccl top.yaml",

@@ -8,7 +8,8 @@ use kbc_diag::{Diagnostic, Diagnostics};
 /// Measures and prints.
 ///
 /// # Errors
-/// E996: a choice is more than 5 % slower than the best; those of [`super::ccl`].
+/// Returns E996 if a choice is more than 5 % slower than the best, and the errors of
+/// [`super::ccl`].
 pub fn run(session: &mut Session, args: &Bench) -> Outcome {
     match &args.what {
         BenchWhat::Select(args) => select(session, args),

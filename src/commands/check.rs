@@ -11,10 +11,10 @@ use kbc_compiler::load::refuse;
 use kbc_compiler::report::ProgramReport;
 use kbc_diag::Diagnostic;
 
-/// Proves what the file says, or what the library says.
+/// Proves the content of the file, or the library.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns everything that is wrong.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     single(args)?;
     if args.sync {
@@ -55,7 +55,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     Err(d.into())
 }
 
-/// Refuses what is said of PyTorch programs alone.
+/// Rejects arguments that apply only to PyTorch programs.
 ///
 /// # Errors
 /// E416 for several files, and for flags that belong to programs per rank.

@@ -1,4 +1,5 @@
-//! `kbc compare A B`: two algorithms, machines or programs over sizes: who wins where, from where on, and why.
+//! `kbc compare A B`: two algorithms, machines or programs over sizes: which is faster where, the
+//! crossovers, and the reasons.
 
 use super::sweep::Rows;
 use crate::cli::{Compare, Picture, ReportFormat};
@@ -10,8 +11,8 @@ use kbc_evaluation::compare::{check, compare, draw, human, rows};
 /// Compares and prints.
 ///
 /// # Errors
-/// E588: two of different kinds, or nothing to compare them on; of reading and building; E585 for rows that are wrong or
-/// refused on both sides.
+/// Returns E588 for two items of different kinds or without a program, the errors of reading and
+/// building, and E585 for rows that are wrong or rejected on both sides.
 pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let sides = args.plain();
     if sides.are_rows() {

@@ -1,4 +1,4 @@
-//! `kbc explain`: what a code means, and why the compiler chose what it chose.
+//! `kbc explain`: error codes, choices of the compiler, and the parts of the time of a call.
 
 use super::compile::finish;
 use super::traffic;
@@ -17,7 +17,7 @@ const TOPICS: [&str; 9] =
 /// Prints a page or a table.
 ///
 /// # Errors
-/// E416: no such code or topic; those of compiling the file.
+/// Returns E416 for an unknown code or topic, and the errors of compiling the file.
 pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if TOPICS.contains(&args.topic.as_str()) {
         let Some(file) = &args.file else {
@@ -88,7 +88,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     }
 }
 
-/// Where the time of a call goes: its critical path, or its links.
+/// Prints the parts of the time of a call: its critical path, or its links.
 fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
     let part = if args.topic == "path" { Part::Path } else { Part::Links };
     let report = explain::time(session, &source.plain(), part)?;

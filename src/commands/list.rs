@@ -1,4 +1,5 @@
-//! `kbc list`: what there is to name in a program or on the command line, the library's and the user's side by side.
+//! `kbc list`: the names that a program or the command line can use, from the library and from
+//! files of the user.
 
 use crate::cli::{List, Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
@@ -11,7 +12,7 @@ use std::path::Path;
 /// Prints a table.
 ///
 /// # Errors
-/// E416: nothing of that name; of reading and parsing the files.
+/// Returns E416 for an unknown name, and the errors of reading and parsing files.
 pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
@@ -51,7 +52,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     Ok(())
 }
 
-/// `kbc list NAME`: the documentation of the algorithms of that name, and what they cost.
+/// Prints the documentation of the algorithms of a name and their costs (`kbc list NAME`).
 fn show(session: &Session, library: &kbc_rounds::Library, name: &str, args: &List) -> Outcome {
     let pages = pages(session, library, name, &args.define)?;
     session.result(&match args.report {

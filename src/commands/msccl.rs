@@ -18,10 +18,10 @@ use std::path::Path;
 
 pub use kbc_compiler::msccl::is_one;
 
-/// `--post` where no imported schedule is.
+/// Rejects `--post` without an imported schedule.
 ///
 /// # Errors
-/// E416 (wrong usage).
+/// Returns E416 (wrong usage).
 pub fn no_post(source: &Source) -> Outcome {
     match &source.post {
         Some(_) if source.file.is_empty() => {
@@ -60,7 +60,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// `kbc compile`
 ///
 /// # Errors
-/// Of any step; a comparison that fails is an error, too.
+/// Returns the error of any step; a comparison that fails is an error, too.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     kbc_compiler::emit::target(&args.target)?;
     if args.target != "sim" {
@@ -156,7 +156,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     finish(session, &it.report, args.report, !wanted.takes_output())
 }
 
-/// The end of a schedule that is wrong: its report, and the messages.
+/// Prints the report and the messages of a schedule that is wrong.
 fn reject(session: &Session, it: &mut Imported, format: ReportFormat) -> Outcome {
     if it.finding.accepted() {
         let notes = std::mem::take(&mut it.finding.errors);
@@ -180,7 +180,7 @@ struct Simulate<'a> {
     options: TimeOptions,
 }
 
-/// Executes with numbers and compares, and times; the inputs.
+/// Executes with numbers, compares and times. Returns the inputs.
 fn simulate(
     session: &mut Session,
     it: &mut Imported,

@@ -1,4 +1,4 @@
-//! `kbc mutate`: the checker's own error rate.
+//! `kbc mutate`: measures the error rate of the checker.
 
 use crate::cli::{Mutate, ReportFormat};
 use crate::session::{Failure, Outcome as Done, Session};
@@ -12,7 +12,8 @@ use std::ops::RangeInclusive;
 /// Measures and prints.
 ///
 /// # Errors
-/// Of reading and compiling the files; E994 if a mutant escapes or a right schedule is refused.
+/// Returns the errors of reading and compiling files, and E994 if a wrong mutant passes or a
+/// correct schedule is rejected.
 pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
     let mut all = Subjects::default();
@@ -71,7 +72,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
 }
 
-/// `2..9`: both ends count; or one number.
+/// Parses `2..9`, which includes both ends, or one number.
 fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
     let (lo, hi) = text.split_once("..").unwrap_or((text, text));
     match (lo.trim().parse::<u64>(), hi.trim().parse::<u64>()) {
@@ -81,5 +82,5 @@ fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
     }
 }
 
-/// Ranks above which there would be too many orders.
+/// Number of ranks above which there would be too many orders.
 const MOST_RANKS: u64 = 32;

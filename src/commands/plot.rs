@@ -1,4 +1,4 @@
-//! `kbc plot`: a machine as a picture, alone or with what a program makes of its links.
+//! `kbc plot`: a picture of a machine, alone or with the use of its links by a program.
 
 use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection};
 use crate::picture;

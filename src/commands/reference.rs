@@ -1,4 +1,4 @@
-//! `kbc compare-reference`: published figures beside ours.
+//! `kbc compare-reference`: published figures beside those of kbc.
 
 use crate::checkout;
 use crate::cli::{CompareReference, ReportFormat};
@@ -10,7 +10,8 @@ use std::path::Path;
 /// Measures and prints.
 ///
 /// # Errors
-/// Of reading a file and of compiling its programs; E997 if a figure is farther off than its file allows.
+/// Returns the errors of reading a file and of compiling its programs, and E997 if a figure
+/// deviates more than its file allows.
 pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     let mut all = vec![];
     let usual = [checkout::find("specs/reference")];
@@ -32,7 +33,7 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     Err(Failure::Program(Diagnostics::from(d)))
 }
 
-/// The files that are meant, folders replaced by the `.yaml` files in them.
+/// Returns the files, with folders replaced by the `.yaml` files in them.
 fn files(names: &[String]) -> Outcome<Vec<String>> {
     let mut out = vec![];
     for name in names {

@@ -1,4 +1,4 @@
-//! `kbc report`: a page about a program or a schedule, to be looked at in a browser.
+//! `kbc report`: an HTML page about a program or a schedule.
 
 use super::compile::finish;
 use crate::cli::{Data, MakePage, ReportFormat, Source};
@@ -12,11 +12,11 @@ use std::path::Path;
 /// Why files of other kinds have no page.
 pub const NEITHER: &str = "it is neither a program nor a .kir schedule";
 
-/// Proves, executes, compares and times, and writes what was found as a page.
+/// Proves, executes, compares and times, and writes the results as a page.
 ///
 /// # Errors
-/// Of any step; E594 for what has no page; E593 for one that would be too large; results that are not what they should be are
-/// an error, too, but the page is there to show them.
+/// Returns the error of any step, E594 for an input without a page, and E593 for a page that would
+/// be too large. Wrong results are an error, too, but the page is written to show them.
 pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     let source = Source { file: args.file.clone(), of: args.of.clone(), post: None };
     if source.file.ends_with(".tile") {
@@ -43,7 +43,7 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     finish(session, &report, ReportFormat::Human, false)
 }
 
-/// The command line that makes the page again, for a shell.
+/// Returns the command line that generates the page again, for a shell.
 fn command(args: &MakePage) -> String {
     let mut words = vec!["kbc".to_owned(), "report".to_owned(), args.file.clone()];
     let mut pair = |flag: &str, value: &String| words.extend([flag.to_owned(), value.clone()]);

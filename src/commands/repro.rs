@@ -1,4 +1,5 @@
-//! `kbc repro`: every figure and table of the documentation, made from sweeps and reference files, or held against them.
+//! `kbc repro`: generates every figure and table of the documentation from sweeps and reference
+//! files, or checks them.
 
 use super::sweep::Rows;
 use crate::checkout;
@@ -10,14 +11,14 @@ use kbc_evaluation::repro::Made;
 use kbc_evaluation::repro::make::{All, How, Page, make};
 use std::path::Path;
 
-/// Names in a message.
+/// Largest number of names in a message.
 const NAMED: usize = 12;
 
-/// Makes all files, and writes them or compares them with those that are there.
+/// Generates all files, and writes them or compares them with the existing ones.
 ///
 /// # Errors
-/// E589 of the list and of markers in pages, E585 for rows that fail, E590 for figures, and with `--check` E586 if anything
-/// is not what it should be.
+/// Returns E589 for the list and for markers in pages, E585 for rows that fail, E590 for figures,
+/// and with `--check` E586 if anything is out of date.
 pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     let list_file = args.file.clone().unwrap_or_else(|| checkout::find("docs/repro.yaml"));
     let rows = Rows::new(args.cache.as_deref(), args.no_cache);
@@ -59,7 +60,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     Ok(())
 }
 
-/// What differs, is missing, or is there and is not made.
+/// Returns the files that differ, are missing, or are not generated any more.
 fn drifted(out: &Path, folder: &[Made], pages: &[Page]) -> Vec<String> {
     let shown = |name: &str| out.join(name).to_string_lossy().into_owned();
     let mut off: Vec<String> = folder

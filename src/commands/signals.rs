@@ -9,7 +9,8 @@ use kbc_diag::Diagnostic;
 /// Counts and prints.
 ///
 /// # Errors
-/// Of reading; E416 where there is no algorithm; what is wrong with one, or with a schedule.
+/// Returns the errors of reading, E416 if there is no algorithm, and the errors of an algorithm or
+/// a schedule.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     let file = &source.file;

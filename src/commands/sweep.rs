@@ -1,4 +1,4 @@
-//! `kbc sweep`: the rows of a file of axes, executed side by side, as CSV, JSON lines and figures.
+//! `kbc sweep`: executes the rows of a grid in parallel, and writes CSV, JSON lines and figures.
 
 use crate::cache;
 use crate::cli::{ReportFormat, Sweep, ThemeChoice};
@@ -16,10 +16,11 @@ use kbc_evaluation::sweep::table::{self, Line};
 use kbc_evaluation::sweep::{Point, row};
 use std::path::{Path, PathBuf};
 
-/// Executes the rows of a sweep, or puts those of its shards together.
+/// Executes the rows of a sweep, or merges those of its shards.
 ///
 /// # Errors
-/// E583 of the file, E584 of what is merged, E585 if a row is wrong or refused; of reading and writing files.
+/// Returns E583 for the file, E584 for merging, E585 if a row is wrong or rejected, and the errors
+/// of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
     if let Some(out) = args.out.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
         kbc_compiler::load::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
@@ -66,7 +67,7 @@ impl Rows {
     }
 }
 
-/// Progress for people: on a terminal only.
+/// Creates a progress bar, on a terminal only.
 fn bar(session: &Session, rows: usize) -> ProgressBar {
     if session.is_quiet() {
         return ProgressBar::hidden();
@@ -78,7 +79,7 @@ fn bar(session: &Session, rows: usize) -> ProgressBar {
     }
 }
 
-/// Rows and the commands that are the same as each.
+/// Prints rows and the equivalent commands.
 fn listed(sweep: &str, points: &[&Point]) -> String {
     let one = |p: &&Point| {
         let words = row::command(sweep, p);
@@ -91,7 +92,7 @@ fn listed(sweep: &str, points: &[&Point]) -> String {
     points.iter().map(one).collect()
 }
 
-/// Writes rows where they are wanted.
+/// Writes rows to their destination.
 fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[Line], known: usize) -> Outcome {
     match args.out.as_deref() {
         Some(path) if path.ends_with(".csv") => outdir::write_file(Path::new(path), &table::csv(lines)?)?,

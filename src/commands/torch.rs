@@ -11,7 +11,7 @@ use kbc_diag::Diagnostic;
 use std::io::Write;
 use std::path::Path;
 
-/// Whether a path is a PyTorch program, or a folder (of them).
+/// Checks whether a path is a PyTorch program, or a folder (of them).
 pub fn is_one(path: &str) -> bool {
     is_named(path) || Path::new(path).is_dir()
 }

@@ -1,13 +1,14 @@
-//! `kbc explain traffic`: what a schedule moves, beside what it has to move and beside hand-written kernels.
+//! `kbc explain traffic`: the traffic of a schedule, beside what it must move and beside
+//! hand-written kernels.
 
 use crate::cli::{ReportFormat, Source};
 use crate::session::{Outcome, Session};
 use kbc_evaluation::traffic::table::{human, traffic};
 
-/// Counts and prints. `target` is whose hand-written kernels are named.
+/// Counts and prints. `target` selects the hand-written kernels.
 ///
 /// # Errors
-/// Of compiling or reading the file; E30x, E354 of counting.
+/// Returns the errors of compiling or reading the file, and E30x and E354 of counting.
 pub(super) fn run(
     session: &mut Session,
     source: &Source,

@@ -8,11 +8,12 @@
 
 use crate::elementwise;
 use kbc_diag::Diagnostic;
+use kbc_ir::interval::Interval;
 use kbc_ir::scalar::{CompareOp, ScalarFn};
 use kbc_ir::types::DType;
 use kbc_tiles::device::{Device, Limits};
 use kbc_tiles::lower::chain::Chain;
-use kbc_tiles::range::{self, Range};
+use kbc_tiles::range;
 use kbc_tiles::tile::{Barrier, Core, Dialect, LINE, Op, Rounding, Space, VecOp};
 
 /// The names of `.tile` text, and the names that the C++ text of a kernel uses itself.
@@ -203,8 +204,8 @@ pub const PROFILES: [Profile; 3] = [
     aiv("a5sim", "the simulator of Ascend A5, by what A5 has in common with A2 and A3", true),
 ];
 
-/// Returns the range of a name that every kernel has; [`Range::ANY`] for any other name.
-pub fn known(name: &str) -> Range {
+/// Returns the range of a name that every kernel has; [`Interval::ANY`] for any other name.
+pub fn known(name: &str) -> Interval {
     range::known(name, MAX_RANKS, MAX_CORES)
 }
 

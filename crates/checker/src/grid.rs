@@ -6,6 +6,7 @@
 //! memory, a run of bytes. The module owns both numberings.
 
 use kbc_diag::Diagnostic;
+use kbc_ir::cut::Chunks;
 use kbc_ir::expr::gcd;
 use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{BufferId, Operand, OperandId, Part, Ref, Region, RegionId, Schedule, each_op};
@@ -247,9 +248,9 @@ impl Grids {
                 let g = &self.buffers[b as usize];
                 match &g.cut {
                     Cut::Parts(n) => {
-                        let (n, den) = (*n as i64, a.den.max(1));
-                        let lo = (a.num * n / den) as usize;
-                        let hi = ((a.num + a.cnt) * n / den) as usize;
+                        // Every chunk consists of whole parts.
+                        let parts = a.chunks().among(*n).unwrap_or(Chunks { num: 0, cnt: *n, den: *n });
+                        let (lo, hi) = (parts.num as usize, (parts.num + parts.cnt) as usize);
                         g.base + lo..g.base + hi
                     }
                     Cut::Elements(cuts) => {

@@ -299,12 +299,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
     /// Returns the atoms of a chunk: first and number.
     fn atoms(&mut self, at: At, a: &Access) -> Result<(u64, usize), Trouble> {
         let all = self.held(at).operands[a.operand as usize].1;
-        let den = a.den.max(1) as u64;
-        let whole = |k: i64| (k as u64 * all).is_multiple_of(den);
-        if !whole(a.num) || !whole(a.cnt) {
-            return Err(self.unfit(at, a));
-        }
-        Ok((a.num as u64 * all / den, (a.cnt as u64 * all / den) as usize))
+        let atoms = a.chunks().among(all).ok_or_else(|| self.unfit(at, a))?;
+        Ok((atoms.num, atoms.cnt as usize))
     }
 
     fn name(&self, at: At, operand: u32) -> String {

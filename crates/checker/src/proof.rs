@@ -13,7 +13,10 @@ use super::group::{Digit, FRACTION, Group, Move};
 use super::moves::{Piece, Use, moves};
 use super::symmetry::{Reason, as_digit, axis_digits, coord_strides, disjoint};
 use super::typing::{Env, MOST_DIGITS, SAME, Ty, Tys, Val, divided, log2, lowered, modulo, xor};
+use kbc_ir::congruence::Congruence;
+use kbc_ir::cut::Chunks;
 use kbc_ir::expr::Expr;
+use kbc_ir::interval::Interval;
 use kbc_ir::name::Name;
 use kbc_ir::promise::{Cell, Clause, Promise};
 use kbc_ir::schedule::*;
@@ -73,7 +76,7 @@ impl<'a> Prover<'a> {
         for (ty, d) in tys.iter_mut().zip(&self.digits) {
             *ty = at.map_or(Ty::Any, |at| coordinate(d, at));
         }
-        Val::new(v, tys, Some((0, size as i64 - 1)), 1)
+        Val::new(v, tys, Interval::of(0, size as i64 - 1), Congruence::ANY)
     }
 
     /// Types everything that one rank does.
@@ -415,7 +418,7 @@ impl<'a> Prover<'a> {
         operand: Option<&Operand>,
         path: &[Part],
     ) -> Result<Chunk, Failed> {
-        let (mut num, mut cnt, mut den) = (0u64, 1u64, 1u64);
+        let mut chunks = Chunks::WHOLE;
         let mut moving: Vec<Option<Use>> = vec![None; self.digits.len()];
         let mut piece = Piece::WHOLE;
         let mut types = vec![];
@@ -430,12 +433,8 @@ impl<'a> Prover<'a> {
                     format!("the division of {} into chunks in region {} depends on the rank", name, r.name);
                 return Err((k, why));
             }
-            if of.v < 1 || len.v < 0 {
-                return Err(unknown());
-            }
-            den = den.checked_mul(of.v as u64).ok_or_else(unknown)?;
-            num = num.wrapping_mul(of.v as u64).wrapping_add(i.v.max(0) as u64);
-            cnt = len.v as u64;
+            chunks = chunks.cut([i.v, len.v, of.v]).map_err(|_| unknown())?;
+            let Chunks { num, den, .. } = chunks;
             if types.is_empty() && i.is_fixed() && len.v == 1 {
                 piece = Piece { at: num, of: den };
             }
@@ -474,6 +473,7 @@ impl<'a> Prover<'a> {
                 });
             }
         }
+        let Chunks { num, cnt, den } = chunks;
         let any = types.iter().any(|tys| *tys != SAME);
         let chunk = Chunk { operand: u32::MAX, num, cnt, den, varies: any.then_some(types) };
         if self.shape {

@@ -5,6 +5,7 @@ use super::expect::{Expected, Sets, expected};
 use super::grid::{Grids, Unable};
 use super::group::{Action, Group};
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::cut::Chunks;
 use kbc_ir::schedule::{Counter, OperandId, RegionId, SOp, Schedule, each_op};
 use kbc_ir::walk::{Access, Program};
 
@@ -204,10 +205,13 @@ impl<'p> Setup<'p> {
         if action.moves.is_empty() || atoms == 0 {
             return *a;
         }
-        let (den, n) = (a.den.max(1) as u64, a.cnt as u64 * atoms / a.den.max(1) as u64);
-        let lo = a.num as u64 * atoms / den;
-        let first = (lo..lo + n).map(|x| action.apply(&self.group, by, x, atoms)).min().unwrap_or(lo);
-        Access { num: (first * den / atoms) as i64, ..*a }
+        let chunks = a.chunks();
+        let moved = chunks.among(atoms).and_then(|c| {
+            let atom = |x| action.apply(&self.group, by, x, atoms);
+            Chunks { num: (c.num..c.num + c.cnt).map(atom).min().unwrap_or(c.num), ..c }.among(chunks.den)
+        });
+        // Atoms are such that every chunk consists of whole ones, before and after a move.
+        moved.map_or(*a, |c| Access { num: c.num as i64, ..*a })
     }
 
     /// Returns the number of entries of clocks and contents.

@@ -23,8 +23,8 @@ pub struct Resized {
     pub schedule: Schedule,
 }
 
-/// The same program at another size, with the algorithms already chosen. `line` is a topology of one axis
-/// that takes the place of the program's; `defines` come after those of the command line.
+/// The same program at another size, with the algorithms already chosen. `line` is a topology of
+/// one axis that takes the place of the program's; `defines` come after those of the command line.
 ///
 /// # Errors
 /// Of lowering or a pass: the program, or one of its algorithms, does not exist at that size.
@@ -56,7 +56,7 @@ pub fn again(
     // Its own passes, from the choice of algorithms on.
     let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
     let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
-    // Pieces for tasks are those that are asked for; streams are a choice for one size.
+    // Pieces for tasks are requested; streams are chosen for one size.
     let pieces = if whole.contains(TASKS) { TASKS } else { "" };
     let passes = format!("select,{pieces}expand,{after}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;

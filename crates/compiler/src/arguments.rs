@@ -17,7 +17,7 @@ use kbc_machine::topology::{OwnLink, Settings, Shape, Topology};
 /// `NAME=VALUE`
 ///
 /// # Errors
-/// E413: not of that form.
+/// Returns E413 for another form.
 pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
     let mut out = vec![];
     let mut found = Diagnostics::new();
@@ -44,7 +44,7 @@ pub enum Argument {
 /// Reads the file of an argument that ends like one.
 ///
 /// # Errors
-/// E412: it cannot be read.
+/// Returns E412 if it cannot be read.
 pub fn argument(workspace: &mut Workspace, name: &str, text: &str) -> Outcome<Argument> {
     if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
         let (file, text) = workspace.read(text)?;
@@ -56,10 +56,10 @@ pub fn argument(workspace: &mut Workspace, name: &str, text: &str) -> Outcome<Ar
     Ok(Argument::Text(text.to_owned(), workspace.add_text(name, text)))
 }
 
-/// What `--set` says.
+/// Parses `--set`.
 ///
 /// # Errors
-/// E444 to E446.
+/// Returns E444 to E446.
 pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
     let mut out = (Settings::default(), vec![]);
     for text in texts {
@@ -71,20 +71,20 @@ pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Setting
     Ok(out)
 }
 
-/// What `--perturb` says: a file, or the section's content in one line.
+/// Reads `--perturb`: a file, or the content of the section in one line.
 ///
 /// # Errors
-/// Those of [`machine::read_perturb`].
+/// Returns the errors of [`machine::read_perturb`].
 pub fn perturb(workspace: &mut Workspace, text: Option<&String>) -> Outcome<Option<Perturb>> {
     let Some(text) = text else { return Ok(None) };
     let (Argument::Text(text, file) | Argument::File(text, file)) = argument(workspace, "<--perturb>", text)?;
     Ok(Some(machine::read_perturb(&text, file)?))
 }
 
-/// What `--using` says.
+/// Parses `--using`.
 ///
 /// # Errors
-/// Of the form of an algorithm with its arguments.
+/// Returns the errors of the form of an algorithm with its arguments.
 pub(crate) fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<Using>> {
     let one = |text: &String| {
         let file = workspace.add_text("<--using>", text);
@@ -93,7 +93,8 @@ pub(crate) fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<
     texts.iter().map(one).collect()
 }
 
-/// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a machine file.
+/// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a
+/// machine file.
 pub type Asked = (Option<(String, FileId)>, Option<MachineFile>);
 
 /// What `--topology` says: a shape, or a machine file.

@@ -29,11 +29,11 @@ use kbc_passes::overlap::OverlapTable;
 use kbc_passes::pipeline::Pipeline;
 use kbc_passes::select::SelectTable;
 
-/// A program on its way through the pipeline.
+/// A program in the pipeline.
 pub struct Built {
     /// The module after the pipeline.
     pub module: Module,
-    /// What the checker says of its schedule, where it was asked on the way.
+    /// Verdict of the checker on its schedule, if it was requested.
     pub verdict: Option<Verdict>,
     /// The typed program before placement, which the reference evaluator runs.
     pub typed: Graph,
@@ -41,13 +41,15 @@ pub struct Built {
     pub placed: Graph,
     /// The same as it is lowered: in its issue order, with collectives in pieces.
     pub arranged: Graph,
-    /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and comes out.
+    /// For a local program, the program itself with types and algorithms; `typed` then has its
+    /// inputs and results.
     pub local: Option<Local>,
-    /// Its schedule with collectives whole and one after another, where `overlap` made another of it: what its bound is of.
+    /// Its schedule with collectives whole and one after another, where `overlap` made another of
+    /// it: what its bound is of.
     pub plain: Option<Schedule>,
     /// The machine.
     pub topology: Topology,
-    /// What perturbs it, as its file says.
+    /// Its perturbations, from the machine file.
     pub perturb: Option<Perturb>,
     /// How the cubes and PEs of a device share its tensors, as its file says.
     pub placements: Placements,
@@ -69,7 +71,7 @@ impl Built {
         self.params.iter().filter_map(|(n, v)| Some((n.as_str(), v.parse().ok()?)))
     }
 
-    /// Its schedule, and what that is one of.
+    /// Its schedule, and the program from which it was made.
     pub fn subject<'a>(&'a self, schedule: &'a Schedule) -> Subject<'a> {
         Subject { schedule, plain: self.plain.as_ref().unwrap_or(schedule) }
     }
@@ -80,7 +82,7 @@ impl Built {
     }
 }
 
-/// A program's text and what the command line says about it.
+/// The text of a program and the options of the command line.
 pub struct Origin {
     /// The files.
     pub loaded: Loaded,
@@ -104,11 +106,11 @@ pub fn build(
     if wrong.has_errors() { Err(wrong.into()) } else { Ok(built) }
 }
 
-/// As [`build`], but what its algorithms do not keep of their promises comes along: such a program can be executed, to see
-/// whose numbers are wrong.
+/// Builds like [`build`], and also returns the errors of algorithms that break their contract. Such
+/// a program can be executed, to see whose numbers are wrong.
 ///
 /// # Errors
-/// Of reading, of the program, or of a pass.
+/// Returns the errors of reading, of the program and of passes.
 pub fn assemble(
     workspace: &mut Workspace,
     source: &Source,
@@ -217,7 +219,7 @@ pub fn assemble(
     Ok((built, wrong))
 }
 
-/// Leaves out in how many pieces collectives are asked for.
+/// Removes the requested numbers of pieces of collectives.
 pub fn whole_collectives(graph: &mut Graph) {
     for id in graph.order().to_vec() {
         if let OpKind::Collective(c) = &mut graph.op_mut(id).kind
@@ -264,15 +266,15 @@ fn plain(
     }
 }
 
-/// The default pipeline of a machine: through its queues, where it has them.
+/// Returns the default pipeline of a machine, which uses queues if the machine has them.
 pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
     if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
 }
 
-/// Every algorithm that was asked for beside the program is one of some collective.
+/// Checks that every algorithm requested beside the program belongs to one of its collectives.
 ///
 /// # Errors
-/// E587: one that no collective has.
+/// Returns E587 otherwise.
 fn taken(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
     let Some((name, span)) = asked.iter().find(|a| select.entries.iter().all(|e| e.chosen != a.0)) else {
         return Ok(());

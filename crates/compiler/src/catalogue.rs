@@ -67,7 +67,7 @@ pub fn table(workspace: &mut Workspace, what: &str, files: &[String]) -> Outcome
     })
 }
 
-/// A row of a table: a name, what it is, where it comes from.
+/// A row of a table: a name, its description, and its source.
 #[derive(Serialize)]
 pub struct Entry {
     name: String,
@@ -97,7 +97,7 @@ fn count(bytes: u64) -> String {
     format!("{bytes} byte{}", if bytes == 1 { "" } else { "s" })
 }
 
-/// A generator: how it is called, and why it is refused, where it is.
+/// A generator: how it is called, and why it is not supported, if that is so.
 fn topology(name: &str) -> Entry {
     let why = match Topology::parse(shape_example(name), FileId::default()) {
         Ok(_) => String::new(),
@@ -120,7 +120,7 @@ fn first(doc: &str) -> &str {
     doc.lines().next().unwrap_or("").trim()
 }
 
-/// Collectives with the text that promises what they do.
+/// Returns collectives with the text of their contracts.
 fn collectives(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
     let library = library(workspace, files)?;
     let mut out: Vec<Entry> = library
@@ -135,7 +135,7 @@ fn collectives(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry
     Ok(out)
 }
 
-/// Functions with their parameters: what is built in, and what files declare.
+/// Returns functions with their parameters: built-in ones and those of files.
 fn functions(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
     let library = library(workspace, files)?;
     let mut out: Vec<Entry> = library
@@ -172,7 +172,7 @@ fn kernels(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
     Ok(out)
 }
 
-/// Programs with how they are called.
+/// Returns programs with the form of their calls.
 fn programs(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
     let loaded = everything(workspace, files)?;
     let mut out = vec![];
@@ -238,7 +238,8 @@ pub fn human_algorithms(rows: &[Row]) -> String {
     out
 }
 
-/// The summary of an algorithm, or of the first of its name in the same file: a family is described once.
+/// Returns the summary of an algorithm, or that of the first one of its name in the same file,
+/// because a family is described once.
 fn of_family(library: &Library, a: &AlgorithmDecl) -> String {
     let mut family = library
         .algorithms()

@@ -53,7 +53,7 @@ pub struct Page {
     costs: Vec<CostRow>,
 }
 
-/// What one call costs; bytes in units of the vector.
+/// Returns the costs of one call; bytes in units of the vector.
 #[derive(Serialize)]
 struct CostRow {
     call: String,
@@ -91,7 +91,7 @@ fn page(
     let value = |n: &str| given.iter().find(|g| g.0 == n).map(|g| g.1);
     let args: Vec<(String, Value)> =
         decl.params.iter().filter_map(|(p, _)| Some((p.node.clone(), Value::Int(value(&p.node)?)))).collect();
-    // Sizes that are given, the others as in these.
+    // Returns the given sizes, with the default for the others.
     let usual: &[&[i64]] = match decl.axes.len() {
         1 => &[&[2], &[8], &[9], &[16]],
         2 => &[&[2, 3], &[4, 4]],
@@ -117,7 +117,7 @@ fn page(
         let root = decl.root.is_some().then(|| vec![0; sizes.len()]);
         let call = Call { alg: id, sizes: sizes.clone(), root, args: args.clone() };
         let legal = kbc_rounds::group::is_legal(library, &call).map_err(|d| Diagnostics::from(*d))?;
-        // Where no size was asked for, shapes it is not made for are left out.
+        // If no size is requested, shapes for which the algorithm is not defined are omitted.
         if !legal && given.is_empty() {
             continue;
         }

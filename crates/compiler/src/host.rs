@@ -1,4 +1,4 @@
-//! What a run says beside its results: what hosts read, and which ranks failed.
+//! Host reads and failed ranks of a run, for the report.
 
 use crate::report::{FailureReport, HostReadReport};
 use kbc_backend_sim::failure::RankFailure;
@@ -36,7 +36,8 @@ pub fn reads(schedule: &Schedule, result: &RunResult) -> Vec<HostReadReport> {
         .collect()
 }
 
-/// Notes when the reads of the first call happened: `(rank, buffer, ns)`, for each rank in its order.
+/// Notes when the reads of the first call happened: `(rank, buffer, ns)`, for each rank in its
+/// order.
 pub fn times(schedule: &Schedule, reads: &mut [HostReadReport], at: &[(u64, BufferId, f64)]) {
     let mut left: Vec<(String, f64)> =
         at.iter().map(|(rank, _, ns)| (schedule.mesh.show(*rank), *ns)).collect();

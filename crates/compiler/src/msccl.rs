@@ -25,7 +25,7 @@ use kbc_numerics::generate;
 use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::Tensor;
 
-/// Whether a file is one: by its ending, or by the first character of standard input.
+/// Checks whether a file is one, by its extension or by the first character of standard input.
 pub fn is_one(workspace: &mut Workspace, path: &str) -> bool {
     if path != "-" {
         return path.ends_with(".xml");
@@ -47,7 +47,7 @@ pub struct Imported {
     pub report: Report,
 }
 
-/// What is said with `-D`.
+/// Parameters given with `-D`.
 struct Said {
     options: Options,
     /// Bytes of the largest user buffer.
@@ -209,7 +209,7 @@ fn facts(algo: &Algo, options: &Options, f: &Finding) -> ImportReport {
     }
 }
 
-/// The promise of the one collective that a `.kb` file declares.
+/// Returns the contract of the one collective that a `.kb` file declares.
 fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -> Outcome<Promise> {
     let loaded = load_file(workspace, path)?;
     let root = loaded.root.unwrap_or_default();
@@ -254,7 +254,7 @@ fn types(schedule: &Schedule) -> Outcome<[TensorType; 2]> {
     }
 }
 
-/// Every rank's own contribution: integers whose combination is exact, as far as there are some.
+/// Returns each rank's own contribution: integers whose combination is exact, as far as possible.
 ///
 /// # Errors
 /// E991: the schedule has no input or no result.
@@ -263,7 +263,8 @@ pub fn inputs(it: &Imported, seed: u64) -> Outcome<Tensor> {
     let mesh = &it.built.execute.mesh;
     let mut range = generate::exact_range(x.dtype, mesh.ranks(), 1, false);
     if it.options.op == ReduceOp::Prod && it.algo.coll.reduces() {
-        // A product of more than a few numbers above 1 leaves every type: of -1, 0 and 1 it does not.
+        // A product of more than a few numbers above 1 exceeds every type; a product of -1, 0 and 1
+        // does not.
         range = generate::ExactRange { modulus: 3, centred: true, exact: true };
     }
     Ok(generate::exact(&x, mesh, range, 0, seed as u32)?)
@@ -340,8 +341,8 @@ fn golden(promise: &Promise, inplace: bool, inputs: &Tensor, y: &TensorType, ran
     })
 }
 
-/// Values, and that each is to be hit exactly: inputs are integers whose combination the type holds. Where nothing is
-/// promised a rank has what it has.
+/// Returns values, with the demand that each is exact: the inputs are integers whose combination
+/// the type can represent. If the contract names no value, a rank keeps what it has.
 fn reference(golden: &Golden, y: &TensorType, parts: &[Part]) -> (Exact, Vec<f64>) {
     let own = parts.iter().flat_map(|p| p.tensor.data().to_f64());
     let flat = golden.values.iter().flatten().zip(own).map(|(v, own)| v.unwrap_or(own));

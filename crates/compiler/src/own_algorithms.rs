@@ -14,10 +14,11 @@ use kbc_rounds::{Call, Limits, Verifier};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Ranks up to which a user's algorithm is checked round by round, where a mistake is explained in its own terms.
+/// Ranks up to which a user's algorithm is checked round by round, where a mistake is explained in
+/// its own terms.
 const ROUNDS_RANKS: u64 = 64;
 
-/// The collectives of a program, in order: of every part, where it is a local one.
+/// Returns the collectives of a program in order; for a local program, those of every part.
 pub(crate) fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g Op, &'g Collective)> {
     let graphs = std::iter::once(graph).chain(local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
     let ops = graphs.flat_map(|g| g.order().iter().map(|id| g.op(*id)));
@@ -28,9 +29,10 @@ pub(crate) fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g O
     .collect()
 }
 
-/// Checks the user's own algorithms against their promises before their schedules are: the error is then in the
-/// innermost text that is wrong, with ranks, chunks and rounds. With more ranks than [`EVERY_RANK`] the schedule is
-/// proven first, and the rounds are looked at where that fails, for the words; the verdict then comes along.
+/// Checks the user's own algorithms against their promises before their schedules are: the error is
+/// then in the innermost text that is wrong, with ranks, chunks and rounds. With more ranks than
+/// [`EVERY_RANK`] the schedule is proven first, and the rounds are looked at where that fails, for
+/// the words; the verdict then comes along.
 pub(crate) fn right_algorithms(
     workspace: &Workspace,
     library: &kbc_rounds::Library,
@@ -89,7 +91,8 @@ pub(crate) fn right_algorithms(
     if found.has_errors() { Err(found) } else { Ok(verdict) }
 }
 
-/// Whether the schedule, if there is one, is right in all that it promises; asked once.
+/// Checks whether the schedule, if there is one, keeps all its contracts. The result is computed
+/// once.
 fn proven(workspace: &Workspace, module: &Module, verdict: &mut Option<Verdict>) -> bool {
     let Some(schedule) = module.schedule().filter(|s| s.calls != Calls::None) else { return false };
     workspace.stage(Stage::Check);

@@ -4,7 +4,8 @@
 //! and [`Symbolic`] builds expressions. The compilers of schedules have algebras whose numbers are
 //! values of emitted code.
 
-use crate::expr::{BinOp, Expr};
+use crate::expr::{BinOp, Tree};
+use crate::name::Name;
 use crate::parts::Parts;
 
 /// Arithmetic on numbers that are not negative.
@@ -139,84 +140,84 @@ impl Algebra for Exact {
 }
 
 /// Boundary `i` of a row of given lengths of `n` elements, as an expression: `(parts, row, n, i)`.
-pub type Listed = fn(&Parts, &Expr, &Expr, &Expr) -> Expr;
+pub type Listed<V> = fn(&Parts, &Tree<V>, &Tree<V>, &Tree<V>) -> Tree<V>;
 
 /// Expressions. How given lengths are written is up to the reader, which may or may not have
 /// tables.
-#[derive(Clone, Copy, Debug)]
-pub struct Symbolic {
+#[derive(Debug)]
+pub struct Symbolic<V = Name> {
     simplify: bool,
-    start: Listed,
-    length: Option<Listed>,
+    start: Listed<V>,
+    length: Option<Listed<V>>,
 }
 
-impl Symbolic {
+impl<V: Clone + PartialEq> Symbolic<V> {
     /// Returns expressions in which constants are folded. `start` and `length` write the first
     /// element and the length of a part of given length.
-    pub fn folded(start: Listed, length: Listed) -> Symbolic {
+    pub fn folded(start: Listed<V>, length: Listed<V>) -> Symbolic<V> {
         Symbolic { simplify: false, start, length: Some(length) }
     }
 
     /// Returns expressions in simplified form. `start` writes the first element of a part of given
     /// length.
-    pub fn simplified(start: Listed) -> Symbolic {
+    pub fn simplified(start: Listed<V>) -> Symbolic<V> {
         Symbolic { simplify: true, start, length: None }
     }
 
-    fn bin(self, op: BinOp, a: &Expr, b: &Expr) -> Expr {
-        let e = Expr::bin(op, a.clone(), b.clone());
+    fn bin(&self, op: BinOp, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
+        let e = Tree::bin(op, a.clone(), b.clone());
         if self.simplify { e.simplify() } else { e }
     }
 }
 
-impl Algebra for Symbolic {
-    type Num = Expr;
+impl<V: Clone + PartialEq> Algebra for Symbolic<V> {
+    type Num = Tree<V>;
 
-    fn int(&mut self, v: u64) -> Expr {
-        Expr::Int(i64::try_from(v).unwrap_or(i64::MAX))
+    fn int(&mut self, v: u64) -> Tree<V> {
+        Tree::Int(i64::try_from(v).unwrap_or(i64::MAX))
     }
 
-    fn add(&mut self, a: &Expr, b: &Expr) -> Expr {
+    fn add(&mut self, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
         self.bin(BinOp::Add, a, b)
     }
 
-    fn sub(&mut self, a: &Expr, b: &Expr) -> Expr {
+    fn sub(&mut self, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
         self.bin(BinOp::Sub, a, b)
     }
 
-    fn mul(&mut self, a: &Expr, b: &Expr) -> Expr {
+    fn mul(&mut self, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
         self.bin(BinOp::Mul, a, b)
     }
 
-    fn div(&mut self, a: &Expr, b: &Expr) -> Expr {
+    fn div(&mut self, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
         self.bin(BinOp::Div, a, b)
     }
 
-    fn rem(&mut self, a: &Expr, b: &Expr) -> Expr {
+    fn rem(&mut self, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
         self.bin(BinOp::Mod, a, b)
     }
 
-    fn min(&mut self, a: &Expr, b: &Expr) -> Expr {
+    fn min(&mut self, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
         self.bin(BinOp::Min, a, b)
     }
 
-    fn known(&self, a: &Expr) -> Option<u64> {
+    fn known(&self, a: &Tree<V>) -> Option<u64> {
         a.as_int().and_then(|v| u64::try_from(v).ok())
     }
 
-    fn same(&self, a: &Expr, b: &Expr) -> bool {
+    fn same(&self, a: &Tree<V>, b: &Tree<V>) -> bool {
         a == b
     }
 
-    fn listed(&mut self, parts: &Parts, row: &Expr, n: &Expr, i: &Expr) -> Expr {
+    fn listed(&mut self, parts: &Parts, row: &Tree<V>, n: &Tree<V>, i: &Tree<V>) -> Tree<V> {
         (self.start)(parts, row, n, i)
     }
 
-    fn listed_length(&mut self, parts: &Parts, row: &Expr, n: &Expr, i: &Expr) -> Expr {
+    fn listed_length(&mut self, parts: &Parts, row: &Tree<V>, n: &Tree<V>, i: &Tree<V>) -> Tree<V> {
         if let Some(length) = self.length {
             return length(parts, row, n, i);
         }
-        let next = self.add(i, &Expr::Int(1));
+        let next = self.add(i, &Tree::Int(1));
         let (lo, hi) = (self.listed(parts, row, n, i), self.listed(parts, row, n, &next));
         self.sub(&hi, &lo)
     }

@@ -61,6 +61,12 @@ fn boundaries_are_those_of_counting_and_tile_the_whole() {
                 assert_eq!(bounds[i as usize], counted(&rule, n, i, k), "{rule:?} {n} {i} {k}");
             }
             let lengths: Vec<u64> = bounds.windows(2).map(|w| w[1] - w[0]).collect();
+            for i in 0..k {
+                let part = rule.part(n, i, k);
+                assert_eq!((part.start, part.end - part.start), (bounds[i as usize], lengths[i as usize]));
+                assert_eq!(rule.block(3 * n, 3, i, k), 3 * part.start..3 * part.end);
+                assert_eq!(rule.block(0, 0, i, k), 0..0);
+            }
             if rule.equal_parts(n, k) {
                 assert!(lengths.iter().all(|l| *l == n / k), "{rule:?} {n} {k}");
             }
@@ -172,4 +178,65 @@ fn the_parts_of_all_ranks_tile_a_dimension() {
             assert_eq!(end, n);
         }
     }
+}
+
+#[test]
+fn no_run_of_chunks_is_longer_than_the_longest() {
+    for (n, parts) in (0..14).flat_map(|n| (1..5).map(move |k| (n, k))) {
+        for rule in rules(n, parts).into_iter().filter(|r| *r != CutRule::Lines(u64::MAX)) {
+            for (unit, den) in [(1, 1), (3, 2), (1, 4), (2, 6), (1, 7), (1, 12)] {
+                let line = Sized { parts, rule: &rule, extent: n, unit, row: 0 };
+                let at: Vec<u64> = (0..=den).filter_map(|i| line.start(i, den)).collect();
+                for cnt in 0..=den {
+                    let runs = (0..=den - cnt).map(|i| at[(i + cnt) as usize] - at[i as usize]);
+                    let (found, longest) = (line.longest(cnt, den), runs.max().unwrap_or(0));
+                    assert!(found >= longest, "{line:?} {cnt} of {den}: {longest}, not {found}");
+                    // A line of one block is cut evenly, and so are blocks of the same length.
+                    let even = parts == 1 || rule.equal_parts(n, parts) && (cnt * parts).is_multiple_of(den);
+                    if even && !matches!(rule, CutRule::Lines(_)) {
+                        assert_eq!(found, longest, "{line:?} {cnt} of {den}");
+                    }
+                }
+            }
+        }
+    }
+    let line = Sized { parts: 1, rule: &CutRule::Even, extent: u64::MAX, unit: u64::MAX, row: 0 };
+    assert_eq!(line.longest(u64::MAX, 1), u64::MAX);
+}
+
+#[test]
+fn chunks_of_chunks_are_those_of_counting() {
+    let parts = |of: i64| (0..of).flat_map(move |i| (0..=of - i).map(move |len| [i, len, of]));
+    for (a, b) in (1..5).flat_map(parts).flat_map(|a| (1..5).flat_map(parts).map(move |b| (a, b))) {
+        let both = Chunks::WHOLE.cut(a).and_then(|c| c.cut(b)).unwrap();
+        // The chunks in units of which both cuts are made.
+        let fine: Vec<i64> = (0..a[2] * b[2]).collect();
+        let first: Vec<i64> = fine.iter().copied().filter(|f| f / b[2] == a[0]).collect();
+        let want = &first[b[0] as usize..(b[0] + b[1]) as usize];
+        let found: Vec<i64> = (both.num..both.num + both.cnt).map(|i| i as i64).collect();
+        assert_eq!((found.as_slice(), both.den), (want, fine.len() as u64), "{a:?} {b:?}");
+        let mut alg = Symbolic::simplified(listed);
+        let int = |v: i64| Expr::Int(v);
+        let mut at = Chunks::whole(&mut alg);
+        for [index, len, of] in [a, b] {
+            at = at.part(&mut alg, (&int(index), &int(len), &int(of)));
+        }
+        let want = [both.num, both.cnt, both.den, both.num + both.cnt].map(|v| int(v as i64));
+        assert_eq!([at.num.clone(), at.cnt.clone(), at.den.clone(), at.end(&mut alg)], want);
+    }
+    for (den, of) in (1..9).flat_map(|den| (1..25).map(move |of| (den, of))) {
+        for (num, cnt) in (0..=den).flat_map(|num| (0..=den - num).map(move |cnt| (num, cnt))) {
+            let inside = |i: u64| num * of <= i * den && (i + 1) * den <= (num + cnt) * of;
+            let made: Vec<u64> = (0..of).filter(|i| inside(*i)).collect();
+            let whole = (num * of).is_multiple_of(den) && (cnt * of).is_multiple_of(den);
+            let found = Chunks { num, cnt, den }.among(of);
+            let range = found.map(|c| (c.num..c.num + c.cnt).collect());
+            assert_eq!(range, whole.then_some(made), "{num} {cnt} {den} {of}");
+        }
+    }
+    for wrong in [[0, 1, 0], [-1, 1, 2], [0, -1, 2], [1, 2, 2], [i64::MAX, 1, i64::MAX]] {
+        assert_eq!(Chunks::WHOLE.cut(wrong), Err(NoChunks::Outside));
+    }
+    let many = Chunks::WHOLE.cut([0, 1, i64::MAX]).unwrap();
+    assert_eq!(many.cut([0, 1, 2]), Err(NoChunks::TooMany));
 }

@@ -182,6 +182,30 @@ pub fn apply_bin(op: BinOp, a: i64, b: i64) -> Result<i64, EvalError> {
 }
 
 impl BinOp {
+    /// All operations on two operands.
+    pub const ALL: [BinOp; 20] = [
+        BinOp::Add,
+        BinOp::Sub,
+        BinOp::Mul,
+        BinOp::Div,
+        BinOp::Mod,
+        BinOp::Min,
+        BinOp::Max,
+        BinOp::And,
+        BinOp::Or,
+        BinOp::BitAnd,
+        BinOp::BitOr,
+        BinOp::Xor,
+        BinOp::Shl,
+        BinOp::Shr,
+        BinOp::Eq,
+        BinOp::Ne,
+        BinOp::Lt,
+        BinOp::Le,
+        BinOp::Gt,
+        BinOp::Ge,
+    ];
+
     /// Returns the operator or function name in the text.
     pub fn symbol(self) -> &'static str {
         match self {
@@ -227,6 +251,10 @@ impl BinOp {
 }
 
 impl UnOp {
+    /// All operations on one operand.
+    pub const ALL: [UnOp; 7] =
+        [UnOp::Neg, UnOp::Not, UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign];
+
     /// Returns the operator or function name in the text: `-` and `!` are prefixes, the others are
     /// calls.
     pub fn symbol(self) -> &'static str {
@@ -242,9 +270,9 @@ impl UnOp {
     }
 }
 
-impl From<i64> for Expr {
+impl<V> From<i64> for Tree<V> {
     fn from(v: i64) -> Self {
-        Expr::Int(v)
+        Tree::Int(v)
     }
 }
 
@@ -271,65 +299,90 @@ impl<V> Tree<V> {
     }
 }
 
-impl Expr {
-    /// Creates a variable.
-    pub fn var(name: impl Into<Name>) -> Expr {
-        Expr::Var(name.into())
-    }
-
+impl<V: Clone + PartialEq> Tree<V> {
     /// Creates `a op b`, folded if constants allow it.
-    pub fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
+    pub fn bin(op: BinOp, a: Tree<V>, b: Tree<V>) -> Tree<V> {
         fold_bin(op, a, b)
     }
 
     /// Creates `op a`, folded if `a` is a constant.
-    pub fn un(op: UnOp, a: Expr) -> Expr {
-        if let Expr::Int(v) = a
+    pub fn un(op: UnOp, a: Tree<V>) -> Tree<V> {
+        if let Tree::Int(v) = a
             && let Ok(v) = apply_un(op, v)
         {
-            return Expr::Int(v);
+            return Tree::Int(v);
         }
-        Expr::Un(op, Box::new(a))
+        Tree::Un(op, Box::new(a))
     }
 
     /// Creates `select(c, a, b)`, folded if the condition is a constant or both operands are equal.
-    pub fn select(c: Expr, a: Expr, b: Expr) -> Expr {
+    pub fn select(c: Tree<V>, a: Tree<V>, b: Tree<V>) -> Tree<V> {
         match c {
-            Expr::Int(0) => b,
-            Expr::Int(_) => a,
+            Tree::Int(0) => b,
+            Tree::Int(_) => a,
             _ if a == b => a,
-            c => Expr::Select(Box::new(c), Box::new(a), Box::new(b)),
+            c => Tree::Select(Box::new(c), Box::new(a), Box::new(b)),
         }
     }
 
     /// Creates `self mod k`.
-    pub fn modulo(self, k: impl Into<Expr>) -> Expr {
-        Expr::bin(BinOp::Mod, self, k.into())
+    pub fn modulo(self, k: impl Into<Tree<V>>) -> Tree<V> {
+        Tree::bin(BinOp::Mod, self, k.into())
     }
 
     /// Creates `ceil(self / k)` for k > 0.
-    pub fn ceil_div(self, k: i64) -> Expr {
-        (self + Expr::Int(k - 1)) / Expr::Int(k)
+    pub fn ceil_div(self, k: i64) -> Tree<V> {
+        (self + Tree::Int(k - 1)) / Tree::Int(k)
     }
 
     /// Creates the conjunction `self && other`.
-    pub fn and(self, other: Expr) -> Expr {
-        Expr::bin(BinOp::And, self, other)
+    pub fn and(self, other: Tree<V>) -> Tree<V> {
+        Tree::bin(BinOp::And, self, other)
     }
 
     /// Creates the comparison `self == other`.
-    pub fn equals(self, other: Expr) -> Expr {
-        Expr::bin(BinOp::Eq, self, other)
+    pub fn equals(self, other: Tree<V>) -> Tree<V> {
+        Tree::bin(BinOp::Eq, self, other)
     }
 
     /// Returns the value if the expression is a constant.
     pub fn as_int(&self) -> Option<i64> {
-        if let Expr::Int(v) = self { Some(*v) } else { None }
+        if let Tree::Int(v) = self { Some(*v) } else { None }
     }
 
     /// Checks whether the expression is a constant other than 0.
     pub fn is_true(&self) -> bool {
-        matches!(self, Expr::Int(v) if *v != 0)
+        matches!(self, Tree::Int(v) if *v != 0)
+    }
+
+    /// Returns an equal expression in simpler form: like terms of sums are combined, the constant
+    /// comes last, and repeated operands of conjunctions and disjunctions are removed.
+    pub fn simplify(&self) -> Tree<V> {
+        match self {
+            Tree::Int(_) | Tree::Var(_) => self.clone(),
+            Tree::Un(op, a) => Tree::un(*op, a.simplify()),
+            Tree::Select(c, a, b) => Tree::select(c.simplify(), a.simplify(), b.simplify()),
+            Tree::Table(n, i) => Tree::Table(n.clone(), Box::new(i.simplify())),
+            Tree::Bin(op, a, b) => join(*op, a.simplify(), b.simplify()),
+        }
+    }
+
+    /// Checks whether the expression reads a table.
+    pub fn has_table(&self) -> bool {
+        match self {
+            Tree::Int(_) | Tree::Var(_) => false,
+            Tree::Un(_, a) => a.has_table(),
+            Tree::Bin(_, a, b) => a.has_table() || b.has_table(),
+            Tree::Select(c, a, b) => c.has_table() || a.has_table() || b.has_table(),
+            Tree::Table(..) => true,
+        }
+    }
+}
+
+impl Expr {
+    /// Creates a variable.
+    pub fn var(name: impl Into<Name>) -> Expr {
+        Expr::Var(name.into())
     }
 
     /// Evaluates the expression.
@@ -349,18 +402,6 @@ impl Expr {
             Expr::Bin(op, a, b) => Expr::bin(*op, a.subst(f), b.subst(f)),
             Expr::Select(c, a, b) => Expr::select(c.subst(f), a.subst(f), b.subst(f)),
             Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(i.subst(f))),
-        }
-    }
-
-    /// Returns an equal expression in simpler form: like terms of sums are combined, the constant
-    /// comes last, and repeated operands of conjunctions and disjunctions are removed.
-    pub fn simplify(&self) -> Expr {
-        match self {
-            Expr::Int(_) | Expr::Var(_) => self.clone(),
-            Expr::Un(op, a) => Expr::un(*op, a.simplify()),
-            Expr::Select(c, a, b) => Expr::select(c.simplify(), a.simplify(), b.simplify()),
-            Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(i.simplify())),
-            Expr::Bin(op, a, b) => join(*op, a.simplify(), b.simplify()),
         }
     }
 
@@ -388,20 +429,9 @@ impl Expr {
         self.vars(&mut |n| hit |= n == name);
         hit
     }
-
-    /// Checks whether the expression reads a table.
-    pub fn has_table(&self) -> bool {
-        match self {
-            Expr::Int(_) | Expr::Var(_) => false,
-            Expr::Un(_, a) => a.has_table(),
-            Expr::Bin(_, a, b) => a.has_table() || b.has_table(),
-            Expr::Select(c, a, b) => c.has_table() || a.has_table() || b.has_table(),
-            Expr::Table(..) => true,
-        }
-    }
 }
 
-fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
+fn fold_bin<V: Clone + PartialEq>(op: BinOp, a: Tree<V>, b: Tree<V>) -> Tree<V> {
     use BinOp::*;
     use Tree::Int;
     match (op, &a, &b) {
@@ -422,13 +452,13 @@ fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
         (Eq | Le | Ge, x, y) if x == y => return Int(1),
         (Ne | Lt | Gt, x, y) if x == y => return Int(0),
         (Sub | Xor, x, y) if x == y => return Int(0),
-        (Mul, Int(-1), _) => return Expr::un(UnOp::Neg, b),
+        (Mul, Int(-1), _) => return Tree::un(UnOp::Neg, b),
         (Add, _, Int(v)) if *v < 0 && *v != i64::MIN => return fold_bin(Sub, a, Int(-v)),
         (Sub, _, Int(v)) if *v < 0 && *v != i64::MIN => return fold_bin(Add, a, Int(-v)),
-        (Add, _, Expr::Un(UnOp::Neg, y)) => return fold_bin(Sub, a.clone(), (**y).clone()),
-        (Sub, _, Expr::Un(UnOp::Neg, y)) => return fold_bin(Add, a.clone(), (**y).clone()),
+        (Add, _, Tree::Un(UnOp::Neg, y)) => return fold_bin(Sub, a.clone(), (**y).clone()),
+        (Sub, _, Tree::Un(UnOp::Neg, y)) => return fold_bin(Add, a.clone(), (**y).clone()),
         // (x + c) + d, (x - c) + d and so on: combine the constants.
-        (Add | Sub, Expr::Bin(inner @ (Add | Sub), x, c), Int(d)) => {
+        (Add | Sub, Tree::Bin(inner @ (Add | Sub), x, c), Int(d)) => {
             if let Int(c) = **c {
                 let c = if *inner == Add { c } else { -c };
                 let d = if op == Add { *d } else { -*d };
@@ -439,50 +469,55 @@ fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
         }
         _ => {}
     }
-    Expr::Bin(op, Box::new(a), Box::new(b))
+    Tree::Bin(op, Box::new(a), Box::new(b))
 }
 
 /// Returns `a op b` in simplified form, for simplified operands.
-pub fn join(op: BinOp, a: Expr, b: Expr) -> Expr {
+pub fn join<V: Clone + PartialEq>(op: BinOp, a: Tree<V>, b: Tree<V>) -> Tree<V> {
     match (op, &a, &b) {
         (BinOp::Add | BinOp::Sub, _, _) => {
             let mut terms = vec![];
             let mut constant = 0i64;
-            let whole = Expr::Bin(op, Box::new(a.clone()), Box::new(b.clone()));
+            let whole = Tree::Bin(op, Box::new(a.clone()), Box::new(b.clone()));
             match add_terms(&whole, 1, &mut terms, &mut constant) {
                 Some(()) => sum_of(&terms, constant),
-                None => Expr::bin(op, a, b),
+                None => Tree::bin(op, a, b),
             }
         }
         (BinOp::And | BinOp::Or, x, y) if has_operand(op, x, y) => a,
-        (BinOp::Xor, Expr::Bin(BinOp::Xor, x, m), n) if **m == *n => (**x).clone(),
-        _ => Expr::bin(op, a, b),
+        (BinOp::Xor, Tree::Bin(BinOp::Xor, x, m), n) if **m == *n => (**x).clone(),
+        _ => Tree::bin(op, a, b),
     }
 }
 
 /// Checks whether `e` is the operand `part`, or a conjunction (disjunction) that has it among its
 /// operands.
-fn has_operand(op: BinOp, e: &Expr, part: &Expr) -> bool {
+fn has_operand<V: PartialEq>(op: BinOp, e: &Tree<V>, part: &Tree<V>) -> bool {
     match e {
-        Expr::Bin(o, x, y) if *o == op => has_operand(op, x, part) || has_operand(op, y, part),
+        Tree::Bin(o, x, y) if *o == op => has_operand(op, x, part) || has_operand(op, y, part),
         e => e == part,
     }
 }
 
 /// Collects the terms of a sum with their coefficients, in order of appearance. Returns `None` on
 /// overflow.
-fn add_terms(e: &Expr, sign: i64, terms: &mut Vec<(i64, Expr)>, constant: &mut i64) -> Option<()> {
+fn add_terms<V: Clone + PartialEq>(
+    e: &Tree<V>,
+    sign: i64,
+    terms: &mut Vec<(i64, Tree<V>)>,
+    constant: &mut i64,
+) -> Option<()> {
     match e {
-        Expr::Int(v) => *constant = constant.checked_add(v.checked_mul(sign)?)?,
-        Expr::Bin(BinOp::Add, a, b) => {
+        Tree::Int(v) => *constant = constant.checked_add(v.checked_mul(sign)?)?,
+        Tree::Bin(BinOp::Add, a, b) => {
             add_terms(a, sign, terms, constant)?;
             add_terms(b, sign, terms, constant)?;
         }
-        Expr::Bin(BinOp::Sub, a, b) => {
+        Tree::Bin(BinOp::Sub, a, b) => {
             add_terms(a, sign, terms, constant)?;
             add_terms(b, -sign, terms, constant)?;
         }
-        Expr::Un(UnOp::Neg, a) => add_terms(a, -sign, terms, constant)?,
+        Tree::Un(UnOp::Neg, a) => add_terms(a, -sign, terms, constant)?,
         e => match terms.iter_mut().find(|(_, t)| t == e) {
             Some((c, _)) => *c += sign,
             None => terms.push((sign, e.clone())),
@@ -491,12 +526,12 @@ fn add_terms(e: &Expr, sign: i64, terms: &mut Vec<(i64, Expr)>, constant: &mut i
     Some(())
 }
 
-fn sum_of(terms: &[(i64, Expr)], constant: i64) -> Expr {
-    let term = |c: i64, t: &Expr| match c {
+fn sum_of<V: Clone + PartialEq>(terms: &[(i64, Tree<V>)], constant: i64) -> Tree<V> {
+    let term = |c: i64, t: &Tree<V>| match c {
         1 => t.clone(),
-        c => fold_bin(BinOp::Mul, t.clone(), Expr::Int(c)),
+        c => fold_bin(BinOp::Mul, t.clone(), Tree::Int(c)),
     };
-    let mut rest: Vec<&(i64, Expr)> = terms.iter().filter(|t| t.0 != 0).collect();
+    let mut rest: Vec<&(i64, Tree<V>)> = terms.iter().filter(|t| t.0 != 0).collect();
     // A positive term or the constant comes first, so that no sum begins with a minus sign.
     let mut constant = constant;
     let mut out = match rest.iter().position(|t| t.0 > 0) {
@@ -504,32 +539,32 @@ fn sum_of(terms: &[(i64, Expr)], constant: i64) -> Expr {
             let (c, t) = rest.remove(i);
             term(*c, t)
         }
-        None => Expr::Int(std::mem::take(&mut constant)),
+        None => Tree::Int(std::mem::take(&mut constant)),
     };
     for (c, t) in rest {
         let op = if *c > 0 { BinOp::Add } else { BinOp::Sub };
         out = fold_bin(op, out, term(c.abs(), t));
     }
-    fold_bin(BinOp::Add, out, Expr::Int(constant))
+    fold_bin(BinOp::Add, out, Tree::Int(constant))
 }
 
-fn is_bool(e: &Expr) -> bool {
+fn is_bool<V>(e: &Tree<V>) -> bool {
     matches!(
         e,
-        Expr::Bin(
+        Tree::Bin(
             BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::And | BinOp::Or,
             ..
-        ) | Expr::Un(UnOp::Not, _)
-            | Expr::Int(0 | 1)
+        ) | Tree::Un(UnOp::Not, _)
+            | Tree::Int(0 | 1)
     )
 }
 
 macro_rules! operator {
     ($trait:ident, $fn:ident, $op:ident) => {
-        impl std::ops::$trait for Expr {
-            type Output = Expr;
-            fn $fn(self, other: Expr) -> Expr {
-                Expr::bin(BinOp::$op, self, other)
+        impl<V: Clone + PartialEq> std::ops::$trait for Tree<V> {
+            type Output = Tree<V>;
+            fn $fn(self, other: Tree<V>) -> Tree<V> {
+                Tree::bin(BinOp::$op, self, other)
             }
         }
     };

@@ -72,7 +72,8 @@ impl Interval {
     pub fn counted(lo: Interval, hi: Interval) -> Interval {
         let last = hi.hi.map(|h| h.saturating_sub(1));
         match (lo.lo, last) {
-            (Some(lo), Some(hi)) => Interval::of(lo, hi),
+            // Without a value, any interval will do.
+            (Some(lo), Some(hi)) => Interval::of(lo, hi.max(lo)),
             (lo, hi) => Interval { lo, hi },
         }
     }
@@ -124,14 +125,20 @@ impl Interval {
         Interval { lo: both(self.lo, other.lo, i64::min), hi: both(self.hi, other.hi, i64::max) }
     }
 
+    /// Returns the smallest interval that contains all values; `None` if there are no values.
+    pub fn hull(values: &[i64]) -> Option<Interval> {
+        Some(Interval::of(*values.iter().min()?, *values.iter().max()?))
+    }
+
     /// Returns the values that lie between these limits too; `None` if there are none.
-    fn cut(self, lo: i64, hi: i64) -> Option<Interval> {
+    pub fn meet(self, lo: i64, hi: i64) -> Option<Interval> {
         let (a, b) = self.limits();
-        (a <= hi && b >= lo).then(|| Interval { lo: Some(a.max(lo)), hi: Some(b.min(hi)) })
+        let (lo, hi) = (a.max(lo), b.min(hi));
+        (lo <= hi).then_some(Interval { lo: Some(lo), hi: Some(hi) })
     }
 
     /// Returns the truth value of all values, if it is the same.
-    fn truth(self) -> Option<bool> {
+    pub fn truth(self) -> Option<bool> {
         match self.constant() {
             Some(v) => Some(v != 0),
             None => (!self.contains(0)).then_some(true),
@@ -217,7 +224,7 @@ pub fn unary(op: UnOp, a: Interval) -> Fact {
     match op {
         UnOp::Neg => Fact { within: between(-hi, -lo), total: least > i64::MIN },
         UnOp::Not => total(a.truth().map_or(Interval::TRUTH, |v| Interval::only(i64::from(!v)))),
-        UnOp::Log2 | UnOp::CeilLog2 => match a.cut(1, i64::MAX).map(Interval::limits) {
+        UnOp::Log2 | UnOp::CeilLog2 => match a.meet(1, i64::MAX).map(Interval::limits) {
             Some((lo, hi)) => {
                 let at = |v| apply_un(op, v).unwrap_or(0);
                 Fact { within: Interval::of(at(lo), at(hi)), total: least >= 1 }
@@ -265,7 +272,7 @@ pub fn binary(op: BinOp, a: Interval, b: Interval) -> Fact {
             _ => None,
         }),
         BinOp::BitAnd | BinOp::BitOr | BinOp::Xor => total(bitwise(op, a, b)),
-        BinOp::Shl | BinOp::Shr => match b.cut(0, 62) {
+        BinOp::Shl | BinOp::Shr => match b.meet(0, 62) {
             Some(by) => {
                 let inside = y.0 >= 0 && y.1 <= 62;
                 let f = corners(a, by, |x, n| match op {
@@ -292,7 +299,7 @@ fn by_sign(a: Interval, b: Interval, f: impl Fn(Interval) -> Fact) -> Fact {
         part.map(|p| Interval { lo: p.lo.filter(|v| *v > i64::MIN || b.lo.is_some()), ..p })
             .map(|p| Interval { hi: p.hi.filter(|v| *v < i64::MAX || b.hi.is_some()), ..p })
     };
-    let sides = [keep(b.cut(1, i64::MAX)), keep(b.cut(i64::MIN, -1))];
+    let sides = [keep(b.meet(1, i64::MAX)), keep(b.meet(i64::MIN, -1))];
     let found = sides
         .into_iter()
         .flatten()
@@ -322,7 +329,7 @@ fn remainder(a: Interval, b: Interval) -> Fact {
 
 /// Returns the negative and the other values of an interval as ranges of bit patterns.
 fn parts(a: Interval) -> impl Iterator<Item = (u64, u64)> + Clone {
-    let sides = [a.cut(i64::MIN, -1), a.cut(0, i64::MAX)];
+    let sides = [a.meet(i64::MIN, -1), a.meet(0, i64::MAX)];
     sides.into_iter().flatten().map(|i| {
         let (lo, hi) = i.limits();
         (lo as u64, hi as u64)
@@ -474,19 +481,21 @@ pub fn of<'t, V>(e: &Tree<V>, var: &impl Fn(&V) -> Fact, table: &impl Fn(&V) -> 
             Fact { within, total: c.total && a.total && b.total }
         }
         Tree::Table(t, i) => {
-            let (i, values) = (of(i, var, table), table(t).unwrap_or_default());
-            let last = i64::try_from(values.len()).unwrap_or(i64::MAX).saturating_sub(1);
-            let Some((lo, hi)) = i.within.cut(0, last).and_then(Interval::closed) else {
-                return Fact::NOTHING;
-            };
-            let read = &values[lo as usize..=hi as usize];
-            let (Some(least), Some(most)) = (read.iter().min(), read.iter().max()) else {
-                return Fact::NOTHING;
-            };
-            let inside = i.within.closed() == Some((lo, hi));
-            Fact { within: Interval::of(*least, *most), total: i.total && inside }
+            let i = of(i, var, table);
+            let f = entry(i.within, table(t).unwrap_or_default());
+            Fact { total: f.total && i.total, ..f }
         }
     }
+}
+
+/// Returns what is known about the entry of a table at an index that exists.
+pub fn entry(index: Interval, values: &[i64]) -> Fact {
+    let last = i64::try_from(values.len()).unwrap_or(i64::MAX).saturating_sub(1);
+    let Some((lo, hi)) = index.meet(0, last).and_then(Interval::closed) else {
+        return Fact::NOTHING;
+    };
+    let total = index.closed() == Some((lo, hi));
+    Interval::hull(&values[lo as usize..=hi as usize]).map_or(Fact::NOTHING, |within| Fact { within, total })
 }
 
 #[cfg(test)]

@@ -3,36 +3,6 @@
 use super::*;
 use crate::expr::apply_bin;
 
-const UNARY: [UnOp; 7] =
-    [UnOp::Neg, UnOp::Not, UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign];
-
-const BINARY: [BinOp; 20] = [
-    BinOp::Add,
-    BinOp::Sub,
-    BinOp::Mul,
-    BinOp::Div,
-    BinOp::Mod,
-    BinOp::Min,
-    BinOp::Max,
-    BinOp::And,
-    BinOp::Or,
-    BinOp::BitAnd,
-    BinOp::BitOr,
-    BinOp::Xor,
-    BinOp::Shl,
-    BinOp::Shr,
-    BinOp::Eq,
-    BinOp::Ne,
-    BinOp::Lt,
-    BinOp::Le,
-    BinOp::Gt,
-    BinOp::Ge,
-];
-
-fn hull(values: &[i64]) -> Option<Interval> {
-    Some(Interval::of(*values.iter().min()?, *values.iter().max()?))
-}
-
 /// Compares a fact with all results of an operation. Only the bounds of `mod` by several divisors
 /// may be wider than necessary.
 fn agree(what: &str, fact: Fact, results: &[Result<i64, crate::expr::EvalError>], tight: bool) {
@@ -41,7 +11,7 @@ fn agree(what: &str, fact: Fact, results: &[Result<i64, crate::expr::EvalError>]
         assert!(fact.within.contains(*v), "{what}: {v} outside {fact:?}");
     }
     assert_eq!(fact.total, values.len() == results.len(), "{what}: {fact:?}");
-    if let Some(hull) = hull(&values).filter(|_| tight) {
+    if let Some(hull) = Interval::hull(&values).filter(|_| tight) {
         assert_eq!(fact.within, hull, "{what}");
     }
 }
@@ -50,14 +20,14 @@ fn agree(what: &str, fact: Fact, results: &[Result<i64, crate::expr::EvalError>]
 fn every_operator_has_the_bounds_of_brute_force() {
     let all = || (-9..=9).flat_map(|lo| (lo..=9).map(move |hi| (lo, hi)));
     for (lo, hi) in all() {
-        for op in UNARY {
+        for op in UnOp::ALL {
             let results: Vec<_> = (lo..=hi).map(|v| apply_un(op, v)).collect();
             agree(&format!("{op:?} {lo}..{hi}"), unary(op, Interval::of(lo, hi)), &results, true);
         }
     }
     let some = || all().filter(|(lo, hi)| (lo + 2 * hi) % 3 == 0);
     for ((a0, a1), (b0, b1)) in some().flat_map(|a| some().map(move |b| (a, b))) {
-        for op in BINARY {
+        for op in BinOp::ALL {
             let results: Vec<_> =
                 (a0..=a1).flat_map(|a| (b0..=b1).map(move |b| apply_bin(op, a, b))).collect();
             let what = format!("{a0}..{a1} {} {b0}..{b1}", op.symbol());
@@ -94,7 +64,7 @@ fn bounds_hold_at_the_ends_of_64_bits() {
     let inside = |(lo, hi)| ENDS.iter().copied().filter(move |v| (lo..=hi).contains(v));
     for a in all() {
         let i = Interval::of(a.0, a.1);
-        for (op, i) in UNARY.into_iter().flat_map(|op| [(op, i), (op, open(i))]) {
+        for (op, i) in UnOp::ALL.into_iter().flat_map(|op| [(op, i), (op, open(i))]) {
             let fact = unary(op, i);
             for v in inside(a) {
                 let Ok(v) = apply_un(op, v) else {
@@ -106,7 +76,7 @@ fn bounds_hold_at_the_ends_of_64_bits() {
         }
     }
     for (a, b) in all().flat_map(|a| all().map(move |b| (a, b))) {
-        for op in BINARY {
+        for op in BinOp::ALL {
             let (i, j) = (Interval::of(a.0, a.1), Interval::of(b.0, b.1));
             for fact in [binary(op, i, j), binary(op, open(i), open(j))] {
                 for (x, y) in inside(a).flat_map(|x| inside(b).map(move |y| (x, y))) {
@@ -155,6 +125,9 @@ fn expressions_compose_operators() {
     assert_eq!(of(&at(x().modulo(2))).sure(), Some((1, 4)));
     assert_eq!(of(&at(x())), Fact { within: Interval::of(1, 9), total: false });
     assert_eq!(of(&at(x() + Expr::Int(9))), Fact::NOTHING);
+    // Nothing is known about the index or about the table.
+    assert_eq!(entry(Interval::ANY, &[3, 5]), Fact { within: Interval::of(3, 5), total: false });
+    assert_eq!(entry(Interval::ANY, &[]), Fact::NOTHING);
     assert_eq!(of(&Expr::un(UnOp::Popcount, x())).sure(), Some((0, 3)));
     assert_eq!(of(&(Expr::Int(8) / x())), Fact { within: Interval::of(1, 8), total: false });
     let least = Expr::bin(BinOp::Gt, x(), Expr::Int(9));

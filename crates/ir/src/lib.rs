@@ -7,6 +7,7 @@
 
 pub mod algebra;
 pub mod collective;
+pub mod congruence;
 pub mod cut;
 pub mod dot;
 pub mod dtype;

@@ -83,6 +83,8 @@ impl Resolved {
                     BinOp::Mod if b > 0 && (0..b).contains(&a) => a,
                     BinOp::Mod if b > 0 => a.rem_euclid(b),
                     BinOp::Div if b > 0 => a.div_euclid(b),
+                    BinOp::Min => a.min(b),
+                    BinOp::Max => a.max(b),
                     BinOp::Xor => a ^ b,
                     BinOp::Eq => (a == b) as i64,
                     BinOp::Ne => (a != b) as i64,

@@ -79,8 +79,8 @@ impl Policy {
             _ => (part / columns % rows, part % columns),
         };
         let cut = |r: &Range<u64>, i: u64, of: u64| {
-            let at = |i| r.start + CutRule::Even.boundary(r.end - r.start, i, of);
-            at(i)..at(i + 1)
+            let part = CutRule::Even.part(r.end - r.start, i, of);
+            r.start + part.start..r.start + part.end
         };
         if let Some(first) = out.first_mut() {
             *first = cut(first, row, rows);

@@ -249,14 +249,14 @@ impl Line<'_> {
         few(usize::try_from(self.parts).unwrap_or(usize::MAX))?;
         let (mut out, mut at) = (vec![], 0u64);
         for p in 0..self.parts {
-            let bound = |i| self.rule.boundary(self.axis(), i, self.parts);
+            let part = self.rule.part(self.axis(), p, self.parts);
             let mut sizes = self.sizes.to_vec();
             if let Some(n) = sizes.get_mut(self.dim) {
-                *n = bound(p + 1).saturating_sub(bound(p));
+                *n = part.end - part.start;
             }
             let elements = product(&sizes);
             if elements > 0 {
-                out.push((bound(p), sizes, at));
+                out.push((part.start, sizes, at));
                 at += elements;
             }
         }
@@ -267,10 +267,8 @@ impl Line<'_> {
     /// are the sizes of that part alone.
     fn part(&self, line: u64, at: i64) -> Range<u64> {
         let unit = product(self.sizes).checked_div(self.axis()).unwrap_or(0);
-        let n = line.checked_div(unit).unwrap_or(0);
         let at = u64::try_from(at).unwrap_or(0).min(self.parts.saturating_sub(1));
-        let bound = |i| self.rule.boundary(n, i, self.parts) * unit;
-        bound(at)..bound(at + 1)
+        self.rule.block(line, unit, at, self.parts)
     }
 }
 

@@ -253,7 +253,7 @@ fn a_schedule_fits_or_says_what_does_not() {
             "buffer `y` does not fit in hbm of (3): it has 400 B, and 392 of 840 B are free",
             "it holds x 400 B",
         ),
-        ("ring(4) { hbm_size: 100 B }", "buffer `x` does not fit into hbm of (0)", ""),
+        ("ring(4) { hbm_size: 100 B }", "buffer `x` does not fit in hbm of (0)", ""),
         ("ring(4) { tcm_size: 399 B }", "window `w` does not fit into tcm of (0): 400 B", ""),
     ] {
         let d = try_on(text).expect_err(text);
@@ -317,7 +317,7 @@ region @r over tp as (r of 4)
     let held: Vec<u64> = all.list.values().flat_map(|m| m.live().map(|l| l.1)).collect();
     assert_eq!(held, [144]);
     let d = lay_out(s, &machine("ring(4) { tcm_size: 143 B }"), &none).expect_err("one byte less");
-    assert!(d.list[0].title.contains("queue `q` does not fit into tcm of (0): 144 B"), "{d:?}");
+    assert!(d.list[0].title.contains("queue `q` does not fit in tcm of (0): it has 144 B"), "{d:?}");
 }
 
 /// A size that no memory can hold is reported as too large, and nothing overflows.

@@ -13,6 +13,7 @@ use crate::tiles;
 use kbc_ir::schedule::{Filling, LocalOp};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
+use std::ops::Range;
 
 /// The elements that a local operation touches on one rank: ranges `(start, len)` of its sources,
 /// in the order of [`LocalOp::srcs`], and of its destination.
@@ -36,9 +37,8 @@ pub fn block(line: u64, unit: u64, parts: u64, rule: &CutRule, at: i64) -> Resul
             "parts are numbered from 0 to `parts - 1`",
         )
     })?;
-    let n = line.checked_div(unit).unwrap_or(0);
-    let (lo, hi) = (rule.boundary(n, index, parts), rule.boundary(n, index + 1, parts));
-    Ok((lo * unit, (hi - lo) * unit))
+    let block = rule.block(line, unit, index, parts);
+    Ok((block.start, block.end - block.start))
 }
 
 /// Returns the number of elements before, along and after a dimension.
@@ -275,7 +275,7 @@ fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: &CutRu
     let mut out = Data::zeros(src.dtype(), src.len());
     let mut line = 0;
     for b in 0..parts {
-        let (lo, hi) = (rule.boundary(n, b, parts), rule.boundary(n, b + 1, parts));
+        let Range { start: lo, end: hi } = rule.part(n, b, parts);
         let run = ((hi - lo) * inner) as usize;
         if run == 0 {
             continue;

@@ -41,7 +41,8 @@ pub fn links(workspace: &mut Workspace, source: &Source, name: &str, theme: Them
     Ok(diagram(topology, heading, &Some(shares)).and_then(|d| d.draw()).map_err(fault)?)
 }
 
-/// What was timed: collectives with their algorithms, the time, what the bound comes from.
+/// Returns the subject of the figure: collectives with their algorithms, the time, and the reason
+/// for the bound.
 fn about(report: &Report, ns: f64) -> String {
     const SHOWN: usize = 3;
     let mut parts: Vec<String> = report
@@ -60,7 +61,8 @@ fn about(report: &Report, ns: f64) -> String {
     parts.join(", ")
 }
 
-/// The settings of a machine, without its shape; of a long list the first, as a list of links would fill the card.
+/// Returns the settings of a machine without its shape. Only the first entries of a long list are
+/// shown, because a list of links would fill the picture.
 fn settings(topology: &Topology) -> String {
     const MOST: usize = 160;
     let text = brief(&topology.to_string());
@@ -78,7 +80,7 @@ fn settings(topology: &Topology) -> String {
     out
 }
 
-/// Parts of a sentence that are not empty.
+/// Returns the parts of a sentence that are not empty.
 fn joined(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(". ")
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Width of a PNG in pixels, unless the caller asks for another: twice the width of the SVG.
 pub const WIDTH: u32 = 1600;
 
-/// Form of a picture.
+/// Format of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Scalable.
@@ -16,7 +16,7 @@ pub enum Form {
     Png,
 }
 
-/// Endings of names, with their forms.
+/// Extensions of file names, with their formats.
 const FORMS: [(&str, Form); 2] = [("svg", Form::Svg), ("png", Form::Png)];
 
 impl Form {

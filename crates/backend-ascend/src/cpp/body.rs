@@ -8,11 +8,12 @@ use super::numbers::number;
 use crate::profile::{DIALECT, MASK_SCRATCH, known};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
+use kbc_ir::interval::Interval;
 use kbc_ir::name::Name;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
 use kbc_tiles::args::incomplete as refuse;
-use kbc_tiles::range::{Range, range};
+use kbc_tiles::range::range;
 use kbc_tiles::tile::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -180,7 +181,7 @@ impl<'k> Body<'k> {
         self.scope.ident(n)
     }
 
-    fn range(&self, e: &Expr) -> Range {
+    fn range(&self, e: &Expr) -> Interval {
         range(e, &|n: &Name| self.scope.range(n))
     }
 
@@ -224,7 +225,7 @@ impl<'k> Body<'k> {
 
     fn repeat(&mut self, var: &Name, lo: &Expr, hi: &Expr, body: &[Stmt]) -> R<Lines> {
         let (first, end) = (self.expr(lo), self.operand(hi, ADD));
-        let known = Range { lo: self.range(lo).lo, hi: self.range(hi).hi.and_then(|h| h.checked_sub(1)) };
+        let known = Interval::counted(self.range(lo), self.range(hi));
         let mark = self.scope.enter();
         let v = self.scope.declare(var, known);
         self.lengths.clear();
@@ -256,7 +257,7 @@ impl<'k> Body<'k> {
             end = name;
         }
         let mark = self.scope.enter();
-        let i = self.scope.declare(pos, Range::from(0));
+        let i = self.scope.declare(pos, Interval::from(0));
         if twice {
             let h = self.scope.fresh("turn");
             out.push((0, format!("for (int64_t {i} = 0, {h} = 0; {i} < {end}; {i} += {step}, {h} ^= 1) {{")));
@@ -264,7 +265,7 @@ impl<'k> Body<'k> {
         } else {
             out.push((0, format!("for (int64_t {i} = 0; {i} < {end}; {i} += {step}) {{")));
         }
-        let m = self.scope.declare(len, Range::of(1, i64::from(step)));
+        let m = self.scope.declare(len, Interval::of(1, i64::from(step)));
         self.used.insert(Helper::Min);
         out.push((1, format!("const int64_t {m} = Min({step}, {end} - {i});")));
         self.lengths.clear();

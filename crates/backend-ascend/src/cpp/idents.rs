@@ -4,8 +4,8 @@
 //! uses, gets a suffix.
 
 use crate::profile::known;
+use kbc_ir::interval::Interval;
 use kbc_ir::name::Name;
-use kbc_tiles::range::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The variables of an expression: their names in the text and their ranges.
@@ -13,7 +13,7 @@ pub trait Vars {
     /// Returns the name of a variable in the text.
     fn ident(&self, name: &Name) -> String;
     /// Returns the bounds of a variable.
-    fn range(&self, name: &Name) -> Range;
+    fn range(&self, name: &Name) -> Interval;
     /// Returns the name of a table in the text: a pointer to `int32_t`.
     fn table(&self, name: &Name) -> String;
 }
@@ -25,7 +25,7 @@ impl Vars for Plain {
     fn ident(&self, name: &Name) -> String {
         plain(name)
     }
-    fn range(&self, name: &Name) -> Range {
+    fn range(&self, name: &Name) -> Interval {
         known(name)
     }
     fn table(&self, name: &Name) -> String {
@@ -193,7 +193,7 @@ pub fn plain(hint: &str) -> String {
 /// The visible names, the innermost last.
 #[derive(Default)]
 pub(super) struct Scope {
-    seen: Vec<(Name, String, Range)>,
+    seen: Vec<(Name, String, Interval)>,
     taken: BTreeSet<String>,
     pub tables: BTreeMap<Name, String>,
 }
@@ -212,7 +212,7 @@ impl Scope {
     }
 
     /// Declares a variable that is visible from here on, and returns its identifier.
-    pub fn declare(&mut self, name: &Name, range: Range) -> String {
+    pub fn declare(&mut self, name: &Name, range: Interval) -> String {
         let ident = self.fresh(name);
         self.seen.push((name.clone(), ident.clone(), range));
         ident
@@ -239,7 +239,7 @@ impl Vars for Scope {
     fn ident(&self, name: &Name) -> String {
         self.find(name).map_or_else(|| plain(name), str::to_string)
     }
-    fn range(&self, name: &Name) -> Range {
+    fn range(&self, name: &Name) -> Interval {
         self.seen.iter().rev().find(|s| s.0 == *name).map_or_else(|| known(name), |s| s.2)
     }
     fn table(&self, name: &Name) -> String {

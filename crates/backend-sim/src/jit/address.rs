@@ -1,11 +1,15 @@
 //! Addresses as machine code: the peers, chunks, slots and counters of operations.
 //!
-//! The module owns the closed forms of `kbc_ir::walk` (`Cursor::peer`, `chunk`, `pair`, `counter`,
-//! `Program::boundary`), with the same checks; a failed check is a fault. [`super::number`] emits
-//! the numbers.
+//! The module owns the closed forms of `kbc_ir::walk` (`Cursor::peer`, `chunk`, `pair`, `counter`),
+//! with the same checks; a failed check is a fault. Chunks are cut by the rules of [`kbc_ir::cut`].
+//! [`super::number`] emits the numbers.
 
 use super::number::{Emit, Num};
 use super::tables::Entry;
+use kbc_ir::algebra::Algebra;
+use kbc_ir::cut::{Chunks, Sized};
+use kbc_ir::expr::BinOp;
+use kbc_ir::parts::Parts;
 use kbc_ir::resolved::Resolved;
 use kbc_ir::schedule::{OperandId, Part, QueueId, Ref, SignalId};
 use kbc_ir::types::CutRule;
@@ -19,14 +23,60 @@ pub(super) struct Place {
     pub(super) len: Num,
 }
 
-/// How a line is cut on a rank; corresponds to [`CutRule`].
-enum Blocks {
-    Even,
-    Ceil,
-    /// At multiples of this number of elements.
-    Lines(i64),
-    /// A table of all boundaries on all ranks, and the index of this rank's first boundary.
-    Listed(Entry, Num),
+/// Numbers in emitted code as an algebra of the rules of cuts. They are not negative.
+struct Cuts<'e, 'a, 'f, 'p> {
+    emit: &'e mut Emit<'a, 'f, 'p>,
+    /// For given lengths: a table of all boundaries on all ranks, and the index of this rank's
+    /// first boundary.
+    listed: Option<(Entry, Num)>,
+}
+
+impl Algebra for Cuts<'_, '_, '_, '_> {
+    type Num = Num;
+
+    fn int(&mut self, v: u64) -> Num {
+        Num::int(i64::try_from(v).unwrap_or(i64::MAX))
+    }
+
+    fn add(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit.binary(BinOp::Add, *a, *b)
+    }
+
+    fn sub(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit.binary(BinOp::Sub, *a, *b).within(0, i64::MAX)
+    }
+
+    fn mul(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit.binary(BinOp::Mul, *a, *b)
+    }
+
+    fn div(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit.binary(BinOp::Div, *a, *b)
+    }
+
+    fn rem(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit.binary(BinOp::Mod, *a, *b)
+    }
+
+    fn min(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit.binary(BinOp::Min, *a, *b)
+    }
+
+    fn known(&self, a: &Num) -> Option<u64> {
+        a.constant().and_then(|v| u64::try_from(v).ok())
+    }
+
+    fn line(&mut self, unit: u64) -> Num {
+        // Beyond 32 bits the bounds of the operation reject it, as they do every size.
+        self.int(unit.clamp(1, u64::from(u32::MAX)))
+    }
+
+    fn listed(&mut self, _: &Parts, _: &Num, n: &Num, i: &Num) -> Num {
+        // The boundaries of all rows are those of this line.
+        let Some((bounds, first)) = self.listed else { return *n };
+        let at = self.emit.binary(BinOp::Add, first, *i);
+        self.emit.entry(bounds.table, at, bounds.range).within(0, i64::MAX)
+    }
 }
 
 impl Emit<'_, '_, '_> {
@@ -41,122 +91,63 @@ impl Emit<'_, '_, '_> {
         for (c, (_, size)) in coords.iter().zip(sizes) {
             let v = self.expr(c);
             let v = self.bounded(v, 0, *size as i64 - 1);
-            let scaled = self.mul(index, Num::int(*size as i64));
-            index = self.add(scaled, v);
+            let scaled = self.binary(BinOp::Mul, index, Num::int(*size as i64));
+            index = self.binary(BinOp::Add, scaled, v);
         }
         let mut out = self.slot(base);
         for (size, stride, g) in self.program.regions[region].axes.clone() {
-            let digit = self.div(index, Num::int(g as i64));
-            let digit = self.rem(digit, Num::int(size as i64));
-            let moved = self.mul(digit, Num::int(stride as i64));
-            out = self.add(out, moved);
+            let digit = self.binary(BinOp::Div, index, Num::int(g as i64));
+            let digit = self.binary(BinOp::Mod, digit, Num::int(size as i64));
+            let moved = self.binary(BinOp::Mul, digit, Num::int(stride as i64));
+            out = self.binary(BinOp::Add, out, moved);
         }
         out.within(0, self.program.ranks() as i64 - 1)
     }
 
-    /// Emits the first element of chunk `num` of `den` of `n` elements in `parts` blocks, as
-    /// `Program::boundary` computes it.
-    fn boundary(&mut self, (parts, rule): (u64, &Blocks), size: (Num, Num), num: Num, den: Num) -> Num {
-        let (extent, unit) = size;
-        let parts_n = Num::int(parts as i64);
-        if parts == 1 {
-            let whole = self.mul(unit, extent);
-            let scaled = self.mul(whole, num);
-            return self.div_up(scaled, den);
-        }
-        let scaled = self.mul(num, parts_n);
-        let (block, rest) = (self.div(scaled, den), self.rem(scaled, den));
-        let low = self.min(block, parts_n);
-        let start = self.cut(rule, extent, low, parts);
-        let start = self.mul(start, unit);
-        let next = self.add(block, Num::int(1));
-        let next = self.min(next, parts_n);
-        let end = self.cut(rule, extent, next, parts);
-        let end = self.mul(end, unit);
-        // If the remainder is 0, this adds nothing.
-        let length = self.sub(end, start).within(0, i64::MAX);
-        let inside = self.mul(length, rest);
-        let inside = self.div_up(inside, den);
-        self.add(start, inside)
-    }
-
-    fn div_up(&mut self, a: Num, b: Num) -> Num {
-        let less = self.sub(b, Num::int(1));
-        let up = self.add(a, less);
-        self.div(up, b)
-    }
-
-    /// Emits boundary i of n elements in k parts, as `CutRule::boundary` computes it.
-    fn cut(&mut self, rule: &Blocks, n: Num, i: Num, k: u64) -> Num {
-        let k = Num::int(k as i64);
-        match rule {
-            Blocks::Even => {
-                let scaled = self.mul(n, i);
-                self.div_up(scaled, k)
-            }
-            Blocks::Ceil => {
-                let each = self.div_up(n, k);
-                let at = self.mul(each, i);
-                self.min(at, n)
-            }
-            Blocks::Lines(unit) => {
-                let unit = Num::int(*unit);
-                let (scaled, lines) = (self.mul(n, i), self.mul(k, unit));
-                let at = self.div_up(scaled, lines);
-                let at = self.mul(at, unit);
-                self.min(at, n)
-            }
-            Blocks::Listed(bounds, first) => {
-                let at = self.add(*first, i);
-                let at = self.entry(bounds.table, at, bounds.range);
-                self.bounded(at, 0, i64::MAX)
-            }
-        }
-    }
-
     /// Emits a chunk of an operand as rank `on` sees it.
     fn chunk(&mut self, region: usize, operand: OperandId, path: &[CPart], on: Num) -> Place {
-        let (mut num, mut cnt, mut den) = (Num::int(0), Num::int(1), Num::int(1));
-        for (i, Part { index, len, of }) in path.iter().enumerate() {
-            let (index, len, of) = (self.expr(index), self.expr(len), self.expr(of));
-            let of = self.bounded(of, 1, i64::MAX);
-            let index = self.bounded(index, 0, i64::MAX);
-            let len =
-                if i + 1 == path.len() { self.bounded(len, 0, i64::MAX) } else { self.bounded(len, 1, 1) };
-            let end = self.add(index, len);
-            self.at_most(end, of);
-            den = self.mul(den, of);
-            num = self.mul(num, of);
-            num = self.add(num, index.within(0, of.hi));
-            cnt = len.within(0, of.hi);
-        }
         let (program, operand) = (self.program, operand.0);
         let (buffer, line) = &program.regions[region].operands[operand as usize];
-        let extent = self.tables.extent(region, operand, line, program);
-        let unit = self.tables.unit(region, operand, line, program);
-        let have = self.tables.elements(*buffer, program);
-        let extent = self.entry(extent.table, on, extent.range);
-        let extent = self.bounded(extent, 0, i64::MAX);
-        let unit = self.entry(unit.table, on, unit.range);
-        let unit = self.bounded(unit, 0, i64::MAX);
-        let blocks = match line.rule {
-            CutRule::Even => Blocks::Even,
-            CutRule::Ceil => Blocks::Ceil,
-            // Beyond 32 bits the bounds of the operation reject it, as they do every size.
-            CutRule::Lines(unit) => Blocks::Lines(unit.clamp(1, u64::from(u32::MAX)) as i64),
-            CutRule::Lengths(_) => {
-                let bounds = self.tables.bounds(region, operand, line, program);
-                Blocks::Listed(bounds, self.mul(on, Num::int(line.parts as i64 + 1)))
+        let listed = matches!(line.rule, CutRule::Lengths(_)).then(|| {
+            let bounds = self.tables.bounds(region, operand, line, program);
+            let first = self.binary(BinOp::Mul, on, Num::int(line.parts as i64 + 1));
+            if !bounds.range.nonnegative() {
+                // Every boundary of a rank is missing if one is.
+                let at = self.entry(bounds.table, first, bounds.range);
+                self.bounded(at, 0, i64::MAX);
             }
-        };
-        let kind = (line.parts, &blocks);
-        let lo = self.boundary(kind, (extent, unit), num, den);
-        let after = self.add(num, cnt);
-        let hi = self.boundary(kind, (extent, unit), after, den);
-        let have = self.entry(have.table, on, have.range);
-        self.at_most(hi, have);
-        let len = self.sub(hi, lo).within(0, i64::MAX);
-        Place { mem: *buffer, start: lo, len }
+            (bounds, first)
+        });
+        let mut cuts = Cuts { emit: self, listed };
+        let mut at = Chunks::whole(&mut cuts);
+        for (i, Part { index, len, of }) in path.iter().enumerate() {
+            let e = &mut *cuts.emit;
+            let (index, len, of) = (e.expr(index), e.expr(len), e.expr(of));
+            let of = e.bounded(of, 1, i64::MAX);
+            let index = e.bounded(index, 0, i64::MAX);
+            let len = if i + 1 == path.len() { e.bounded(len, 0, i64::MAX) } else { e.bounded(len, 1, 1) };
+            let end = e.binary(BinOp::Add, index, len);
+            e.at_most(end, of);
+            let most = of.within.limits().1;
+            at = at.part(&mut cuts, (&index.within(0, most), &len.within(0, most), &of));
+        }
+        let e = &mut *cuts.emit;
+        let extent = e.tables.extent(region, operand, line, program);
+        let unit = e.tables.unit(region, operand, line, program);
+        let have = e.tables.elements(*buffer, program);
+        let extent = e.entry(extent.table, on, extent.range);
+        let extent = e.bounded(extent, 0, i64::MAX);
+        let unit = e.entry(unit.table, on, unit.range);
+        let unit = e.bounded(unit, 0, i64::MAX);
+        let line = Sized { parts: line.parts, rule: &line.rule, extent, unit, row: Num::int(0) };
+        let start = line.address(&mut cuts, &at.num, &at.den);
+        let after = at.end(&mut cuts);
+        let end = line.address(&mut cuts, &after, &at.den);
+        let e = &mut *cuts.emit;
+        let have = e.entry(have.table, on, have.range);
+        e.at_most(end, have);
+        let len = cuts.sub(&end, &start);
+        Place { mem: *buffer, start, len }
     }
 
     /// Emits two sides of one transfer, `a` on one rank and `b` on another. A slot takes its length
@@ -179,7 +170,7 @@ impl Emit<'_, '_, '_> {
                 let s = self.expr(slot);
                 let s = self.bounded(s, 0, w.slots as i64 - 1);
                 let len = self.bounded(model.len, 0, w.capacity as i64);
-                let start = self.mul(s, Num::int(w.capacity as i64));
+                let start = self.binary(BinOp::Mul, s, Num::int(w.capacity as i64));
                 Place { mem: self.program.schedule.buffers.len() as u32 + window.0, start, len }
             }
         };
@@ -207,7 +198,7 @@ impl Emit<'_, '_, '_> {
         let count = self.program.schedule.queue(queue).count as i64;
         let i = self.expr(index);
         let i = self.bounded(i, 0, count - 1);
-        self.add(i, Num::int(i64::from(self.program.queue_base[queue.0 as usize])))
+        self.binary(BinOp::Add, i, Num::int(i64::from(self.program.queue_base[queue.0 as usize])))
     }
 
     /// Emits the number of a counter.
@@ -215,6 +206,6 @@ impl Emit<'_, '_, '_> {
         let count = self.program.schedule.signal(signal).count as i64;
         let i = self.expr(index);
         let i = self.bounded(i, 0, count - 1);
-        self.add(i, Num::int(i64::from(self.program.counter_base[signal.0 as usize])))
+        self.binary(BinOp::Add, i, Num::int(i64::from(self.program.counter_base[signal.0 as usize])))
     }
 }

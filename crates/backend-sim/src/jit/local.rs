@@ -9,10 +9,16 @@ use super::element::lanes;
 use super::kernel::{computes, halves};
 use super::loops::{BLOCK, Kernel, kernel};
 use super::module::{Code, Conversion, Helper};
+use super::number::Num;
 use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN, ZEROS};
+use cranelift::frontend::FuncInstBuilder;
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
+use kbc_ir::algebra::Algebra;
 use kbc_ir::dtype::Format;
+use kbc_ir::expr::BinOp;
+use kbc_ir::interval::{self, Interval};
+use kbc_ir::parts::Parts;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::tiles::Side;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
@@ -297,42 +303,78 @@ fn truncated(k: &mut Kernel<'_, '_>, v: Value, t: Type, out: Value) {
     k.store(v, out, 0);
 }
 
-/// Emits boundary i of n in k parts, as `CutRule::boundary` computes it.
-fn boundary(k: &mut Kernel<'_, '_>, rule: &CutRule, n: Value, i: Value, parts: u64) -> Value {
-    let (of, up) = (k.int(parts as i64), parts as i64 - 1);
-    match rule {
-        CutRule::Even => {
-            let scaled = k.b.ins().imul(n, i);
-            let up = k.b.ins().iadd_imm_s(scaled, up);
-            k.b.ins().udiv(up, of)
+/// Sizes of tensors in emitted code as an algebra of the rules of cuts. The tensors are in memory,
+/// so that products of sizes fit.
+struct Sizes<'k, 'a, 'f>(&'k mut Kernel<'a, 'f>);
+
+impl Sizes<'_, '_, '_> {
+    fn emit(
+        &mut self,
+        op: BinOp,
+        (a, b): (&Num, &Num),
+        emit: impl FnOnce(FuncInstBuilder<'_, '_>, Value, Value) -> Value,
+    ) -> Num {
+        let within = interval::binary(op, a.within, b.within).within;
+        if let Some(v) = within.constant() {
+            return Num::int(v);
         }
-        CutRule::Ceil => {
-            let up = k.b.ins().iadd_imm_s(n, up);
-            let each = k.b.ins().udiv(up, of);
-            let at = k.b.ins().imul(each, i);
-            k.b.ins().umin(at, n)
+        let (x, y) = (a.ssa(&mut self.0.b), b.ssa(&mut self.0.b));
+        Num::of(emit(self.0.b.ins(), x, y), within)
+    }
+}
+
+impl Algebra for Sizes<'_, '_, '_> {
+    type Num = Num;
+
+    fn int(&mut self, v: u64) -> Num {
+        Num::int(i64::try_from(v).unwrap_or(i64::MAX))
+    }
+
+    fn add(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit(BinOp::Add, (a, b), |ins, x, y| ins.iadd(x, y))
+    }
+
+    fn sub(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit(BinOp::Sub, (a, b), |ins, x, y| ins.isub(x, y)).within(0, i64::MAX)
+    }
+
+    fn mul(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit(BinOp::Mul, (a, b), |ins, x, y| ins.imul(x, y))
+    }
+
+    fn div(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit(BinOp::Div, (a, b), |ins, x, y| ins.udiv(x, y))
+    }
+
+    fn rem(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit(BinOp::Mod, (a, b), |ins, x, y| ins.urem(x, y))
+    }
+
+    fn min(&mut self, a: &Num, b: &Num) -> Num {
+        self.emit(BinOp::Min, (a, b), |ins, x, y| ins.umin(x, y))
+    }
+
+    fn known(&self, a: &Num) -> Option<u64> {
+        a.constant().and_then(|v| u64::try_from(v).ok())
+    }
+
+    fn line(&mut self, unit: u64) -> Num {
+        // A line that is longer than any tensor cuts like the longest one.
+        self.int(unit.clamp(1, u64::from(u32::MAX)))
+    }
+
+    fn listed(&mut self, parts: &Parts, _: &Num, n: &Num, i: &Num) -> Num {
+        let (n, i) = (n.ssa(&mut self.0.b), i.ssa(&mut self.0.b));
+        let mut at = self.0.int(0);
+        for j in 1..parts.of() {
+            let bound = self.0.int(parts.boundary(0, j) as i64);
+            let ins = self.0.b.ins();
+            let behind = ins.icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, i, j as i64);
+            at = self.0.b.ins().select(behind, bound, at);
         }
-        CutRule::Lines(unit) => {
-            let unit = (*unit).clamp(1, u64::from(u32::MAX)) as i64;
-            let all = (parts as i64).saturating_mul(unit);
-            let (line, lines) = (k.int(unit), k.int(all));
-            let scaled = k.b.ins().imul(n, i);
-            let at = k.b.ins().iadd_imm_s(scaled, all - 1);
-            let at = k.b.ins().udiv(at, lines);
-            let at = k.b.ins().imul(at, line);
-            k.b.ins().umin(at, n)
-        }
-        CutRule::Lengths(lengths) => {
-            let mut at = k.int(0);
-            for j in 1..parts {
-                let bound = k.int(lengths.boundary(0, j) as i64);
-                let behind = k.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, i, j as i64);
-                at = k.b.ins().select(behind, bound, at);
-            }
-            let at = k.b.ins().umin(at, n);
-            let last = k.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, i, parts as i64);
-            k.b.ins().select(last, n, at)
-        }
+        let at = self.0.b.ins().umin(at, n);
+        let last = self.0.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, i, parts.of() as i64);
+        Num::of(self.0.b.ins().select(last, n, at), Interval::from(0))
     }
 }
 
@@ -343,9 +385,12 @@ fn relayout(code: &mut Code, parts: u64, rule: &CutRule, pack: bool) -> Result<F
         let (outer, n, inner) = (k.word(OUTER), k.word(SIZE), k.word(INNER));
         let (zero, end) = (k.int(0), k.int(parts as i64));
         k.each(zero, end, 1, |k, part| {
-            let next = k.b.ins().iadd_imm_s(part, 1);
-            let (lo, hi) = (boundary(k, rule, n, part, parts), boundary(k, rule, n, next, parts));
-            let count = k.b.ins().isub(hi, lo);
+            let mut sizes = Sizes(k);
+            let of = sizes.int(parts);
+            let part = Num::of(part, Interval::of(0, parts.max(1) as i64 - 1));
+            let (row, all) = (Num::int(0), Num::of(n, Interval::from(0)));
+            let lo = rule.bound(&mut sizes, &row, &all, &part, &of).ssa(&mut k.b);
+            let count = rule.length(&mut Sizes(k), &row, &all, &part, parts).ssa(&mut k.b);
             let bytes = k.b.ins().imul(count, inner);
             // The parts before this one, each with all outer rows.
             let before = k.b.ins().imul(lo, inner);

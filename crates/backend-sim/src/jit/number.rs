@@ -1,45 +1,52 @@
 //! Index expressions as machine code, with the faults of the walk.
 //!
-//! The module owns 64-bit integers with a known range. A check that the range makes superfluous is
-//! not emitted. The remaining checks branch to the fault exit of the function; the interpreter then
+//! The module owns 64-bit integers with what [`kbc_ir::interval`] knows about them. A check that the
+//! intervals make superfluous is not emitted. The remaining checks branch to the fault exit of the function; the interpreter then
 //! explains what is wrong. [`super::address`] emits chunks and peers.
 
 use super::abi::{self, Frame};
 use super::tables::Tables;
+use cranelift::frontend::FuncInstBuilder;
 use cranelift::prelude::*;
-use kbc_ir::expr::{BinOp, UnOp, apply_bin, apply_un};
+use kbc_ir::expr::{BinOp, UnOp};
+use kbc_ir::interval::{Interval, binary, unary};
 use kbc_ir::resolved::Resolved;
 use kbc_ir::walk::Program;
 
-/// A number in emitted code: a constant (`lo == hi`) or a value within a range.
+/// A number in emitted code: a constant, or a value within an interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Num {
     value: Option<Value>,
-    pub(super) lo: i64,
-    pub(super) hi: i64,
+    pub(super) within: Interval,
 }
 
 impl Num {
     pub(super) fn int(v: i64) -> Num {
-        Num { value: None, lo: v, hi: v }
+        Num { value: None, within: Interval::only(v) }
     }
 
-    pub(super) fn of(value: Value, lo: i64, hi: i64) -> Num {
-        Num { value: Some(value), lo, hi }
-    }
-
-    pub(super) fn any(value: Value) -> Num {
-        Num::of(value, i64::MIN, i64::MAX)
+    pub(super) fn of(value: Value, within: Interval) -> Num {
+        Num { value: Some(value), within }
     }
 
     /// Returns its value, if it is a constant.
     pub(super) fn constant(self) -> Option<i64> {
-        (self.lo == self.hi).then_some(self.lo)
+        self.within.constant()
     }
 
     /// Returns the same value, known to lie within narrower limits.
     pub(super) fn within(self, lo: i64, hi: i64) -> Num {
-        Num { lo: self.lo.max(lo), hi: self.hi.min(hi).max(self.lo.max(lo)), ..self }
+        // Without a value in these limits, the code that follows is not reached.
+        Num { within: self.within.meet(lo, hi).unwrap_or(Interval::of(lo, hi.max(lo))), ..self }
+    }
+
+    /// Returns the number as an SSA value.
+    pub(super) fn ssa(self, b: &mut FunctionBuilder<'_>) -> Value {
+        match (self.constant(), self.value) {
+            (None, Some(v)) => v,
+            (Some(c), _) => b.ins().iconst(types::I64, c),
+            (None, None) => unreachable!("a number without a value is a constant"),
+        }
     }
 }
 
@@ -54,26 +61,14 @@ pub(super) struct Emit<'a, 'f, 'p> {
     pub(super) env: Value,
     /// The block to which faults branch.
     pub(super) fault: Block,
-    /// The known range of each slot of the frame.
-    pub(super) ranges: Vec<(i64, i64)>,
-}
-
-fn clamp(v: i128) -> i64 {
-    v.clamp(i64::MIN as i128, i64::MAX as i128) as i64
-}
-
-fn fits(lo: i128, hi: i128) -> bool {
-    lo >= i64::MIN as i128 && hi <= i64::MAX as i128
+    /// The values that each slot of the frame can have.
+    pub(super) ranges: Vec<Interval>,
 }
 
 impl Emit<'_, '_, '_> {
     /// Returns the number as an SSA value.
     pub(super) fn ssa(&mut self, n: Num) -> Value {
-        match (n.constant(), n.value) {
-            (None, Some(v)) => v,
-            (Some(c), _) => self.b.ins().iconst(types::I64, c),
-            (None, None) => unreachable!("a number without a value is a constant"),
-        }
+        n.ssa(&mut self.b)
     }
 
     /// Branches to the fault exit if `wrong` (an `I8`) is not 0.
@@ -98,10 +93,11 @@ impl Emit<'_, '_, '_> {
 
     /// Checks that `lo <= n <= hi`.
     pub(super) fn bounded(&mut self, n: Num, lo: i64, hi: i64) -> Num {
-        if n.lo < lo {
+        let (least, most) = n.within.limits();
+        if least < lo {
             self.refuse_if(IntCC::SignedLessThan, n, lo);
         }
-        if n.hi > hi {
+        if most > hi {
             self.refuse_if(IntCC::SignedGreaterThan, n, hi);
         }
         n.within(lo, hi)
@@ -109,7 +105,7 @@ impl Emit<'_, '_, '_> {
 
     /// Checks that `a <= b`.
     pub(super) fn at_most(&mut self, a: Num, b: Num) {
-        if a.hi > b.lo {
+        if binary(BinOp::Le, a.within, b.within).within.constant() != Some(1) {
             let (x, y) = (self.ssa(a), self.ssa(b));
             let wrong = self.b.ins().icmp(IntCC::SignedGreaterThan, x, y);
             self.refuse(wrong);
@@ -118,9 +114,8 @@ impl Emit<'_, '_, '_> {
 
     /// Loads a slot of the frame.
     pub(super) fn slot(&mut self, slot: usize) -> Num {
-        let (lo, hi) = self.ranges[slot];
         let v = self.b.ins().load(types::I64, abi::trusted(), self.env, Frame::offset(slot));
-        Num::of(v, lo, hi)
+        Num::of(v, self.ranges[slot])
     }
 
     pub(super) fn set_slot(&mut self, slot: usize, n: Num) {
@@ -129,9 +124,9 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Loads entry `index` of a table of the compiled schedule. The index is known to be inside.
-    pub(super) fn entry(&mut self, table: usize, index: Num, (lo, hi): (i64, i64)) -> Num {
-        if lo == hi {
-            return Num::int(lo);
+    pub(super) fn entry(&mut self, table: usize, index: Num, within: Interval) -> Num {
+        if let Some(v) = within.constant() {
+            return Num::int(v);
         }
         let all = self.b.ins().load(types::I64, abi::trusted(), self.ctx, abi::TABLES);
         let base = self.b.ins().load(types::I64, abi::trusted(), all, 8 * table as i32);
@@ -139,88 +134,107 @@ impl Emit<'_, '_, '_> {
         let offset = self.b.ins().ishl_imm_s(at, 3);
         let place = self.b.ins().iadd(base, offset);
         let v = self.b.ins().load(types::I64, abi::trusted(), place, 0);
-        Num::of(v, lo, hi)
+        Num::of(v, within)
     }
 
-    pub(super) fn add(&mut self, a: Num, b: Num) -> Num {
-        self.arith(BinOp::Add, a, b)
-    }
-
-    pub(super) fn sub(&mut self, a: Num, b: Num) -> Num {
-        self.arith(BinOp::Sub, a, b)
-    }
-
-    pub(super) fn mul(&mut self, a: Num, b: Num) -> Num {
-        self.arith(BinOp::Mul, a, b)
-    }
-
-    /// Emits an addition, subtraction or multiplication. Overflow is a fault.
-    fn arith(&mut self, op: BinOp, a: Num, b: Num) -> Num {
+    /// Emits `a op b`. What has no value is a fault; a check that the intervals of the operands
+    /// make superfluous is not emitted.
+    pub(super) fn binary(&mut self, op: BinOp, a: Num, b: Num) -> Num {
+        let fact = binary(op, a.within, b.within);
+        if let Some(v) = fact.within.constant().filter(|_| fact.total) {
+            return Num::int(v);
+        }
+        // Operations whose result is one of their operands.
         match (op, a.constant(), b.constant()) {
-            (_, Some(x), Some(y)) => {
-                if let Ok(v) = apply_bin(op, x, y) {
-                    return Num::int(v);
-                }
-            }
             (BinOp::Add | BinOp::Sub, None, Some(0)) | (BinOp::Mul, None, Some(1)) => return a,
             (BinOp::Add, Some(0), None) | (BinOp::Mul, Some(1), None) => return b,
-            (BinOp::Mul, None, Some(0)) | (BinOp::Mul, Some(0), None) => return Num::int(0),
             _ => {}
         }
-        let wide = |n: Num| (n.lo as i128, n.hi as i128);
-        let ((al, ah), (bl, bh)) = (wide(a), wide(b));
-        let (lo, hi) = match op {
-            BinOp::Add => (al + bl, ah + bh),
-            BinOp::Sub => (al - bh, ah - bl),
-            _ => {
-                let p = [al * bl, al * bh, ah * bl, ah * bh];
-                (p.into_iter().fold(i128::MAX, i128::min), p.into_iter().fold(i128::MIN, i128::max))
+        let ((a_least, a_most), (b_least, b_most)) = (a.within.limits(), b.within.limits());
+        match op {
+            BinOp::Min if a_most <= b_least => return a,
+            BinOp::Min if b_most <= a_least => return b,
+            BinOp::Max if a_least >= b_most => return a,
+            BinOp::Max if b_least >= a_most => return b,
+            BinOp::Mod if a_least >= 0 && a_most < b_least => return a,
+            _ => {}
+        }
+        let value = match op {
+            BinOp::Add | BinOp::Sub | BinOp::Mul => self.arith(op, a, b, fact.total),
+            BinOp::Div | BinOp::Mod => self.divide(op, a, b),
+            BinOp::Shl | BinOp::Shr => self.shift(op, a, b),
+            BinOp::Min => self.plain(a, b, |ins, x, y| ins.smin(x, y)),
+            BinOp::Max => self.plain(a, b, |ins, x, y| ins.smax(x, y)),
+            BinOp::BitAnd => self.plain(a, b, |ins, x, y| ins.band(x, y)),
+            BinOp::BitOr => self.plain(a, b, |ins, x, y| ins.bor(x, y)),
+            BinOp::Xor => self.plain(a, b, |ins, x, y| ins.bxor(x, y)),
+            BinOp::Eq => self.compare(IntCC::Equal, a, b),
+            BinOp::Ne => self.compare(IntCC::NotEqual, a, b),
+            BinOp::Lt => self.compare(IntCC::SignedLessThan, a, b),
+            BinOp::Le => self.compare(IntCC::SignedLessThanOrEqual, a, b),
+            BinOp::Gt => self.compare(IntCC::SignedGreaterThan, a, b),
+            BinOp::Ge => self.compare(IntCC::SignedGreaterThanOrEqual, a, b),
+            BinOp::And | BinOp::Or => {
+                let (x, y) = (self.truth(a), self.truth(b));
+                let (x, y) = (self.ssa(x), self.ssa(y));
+                if op == BinOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) }
             }
         };
+        Num::of(value, fact.within)
+    }
+
+    fn plain(
+        &mut self,
+        a: Num,
+        b: Num,
+        emit: impl FnOnce(FuncInstBuilder<'_, '_>, Value, Value) -> Value,
+    ) -> Value {
+        let (x, y) = (self.ssa(a), self.ssa(b));
+        emit(self.b.ins(), x, y)
+    }
+
+    fn compare(&mut self, cc: IntCC, a: Num, b: Num) -> Value {
+        let (x, y) = (self.ssa(a), self.ssa(b));
+        let flag = self.b.ins().icmp(cc, x, y);
+        self.flag(flag)
+    }
+
+    /// Emits an addition, subtraction or multiplication. Overflow is a fault, unless it is known
+    /// that there is none.
+    fn arith(&mut self, op: BinOp, a: Num, b: Num, total: bool) -> Value {
         let (x, y) = (self.ssa(a), self.ssa(b));
         let ins = self.b.ins();
-        let value = if fits(lo, hi) {
-            match op {
+        if total {
+            return match op {
                 BinOp::Add => ins.iadd(x, y),
                 BinOp::Sub => ins.isub(x, y),
                 _ => ins.imul(x, y),
-            }
-        } else {
-            let (v, over) = match op {
-                BinOp::Add => ins.sadd_overflow(x, y),
-                BinOp::Sub => ins.ssub_overflow(x, y),
-                _ => ins.smul_overflow(x, y),
             };
-            self.refuse(over);
-            v
+        }
+        let (v, over) = match op {
+            BinOp::Add => ins.sadd_overflow(x, y),
+            BinOp::Sub => ins.ssub_overflow(x, y),
+            _ => ins.smul_overflow(x, y),
         };
-        // If the range is constant although the value is computed, the computed value is kept,
-        // which is correct.
-        Num { value: Some(value), lo: clamp(lo), hi: clamp(hi) }
+        self.refuse(over);
+        v
     }
 
-    /// Emits quotient and remainder, rounded down. A zero divisor and overflow are faults.
-    fn divide(&mut self, a: Num, b: Num, remainder: bool) -> Num {
-        if b.lo <= 0 && b.hi >= 0 {
+    /// Emits a quotient or a remainder, rounded down. A zero divisor and overflow are faults.
+    fn divide(&mut self, op: BinOp, a: Num, b: Num) -> Value {
+        let remainder = op == BinOp::Mod;
+        if b.within.contains(0) {
             self.refuse_if(IntCC::Equal, b, 0);
         }
-        if b.lo <= -1 && b.hi >= -1 && a.lo == i64::MIN {
-            let (x, y) = (self.ssa(a), self.ssa(b));
+        let (x, y) = (self.ssa(a), self.ssa(b));
+        if a.within.contains(i64::MIN) && b.within.contains(-1) {
             let least = self.b.ins().icmp_imm_s(IntCC::Equal, x, i64::MIN);
             let minus = self.b.ins().icmp_imm_s(IntCC::Equal, y, -1);
             let both = self.b.ins().band(least, minus);
             self.refuse(both);
         }
-        if remainder && b.lo > 0 && a.lo >= 0 && a.hi < b.lo {
-            return a;
-        }
-        let (x, y) = (self.ssa(a), self.ssa(b));
-        if a.lo >= 0 && b.lo > 0 {
-            return if remainder {
-                Num::of(self.b.ins().urem(x, y), 0, a.hi.min(b.hi - 1))
-            } else {
-                Num::of(self.b.ins().udiv(x, y), a.lo / b.hi, a.hi / b.lo)
-            };
+        if a.within.nonnegative() && b.within.nonnegative() {
+            return if remainder { self.b.ins().urem(x, y) } else { self.b.ins().udiv(x, y) };
         }
         let r = self.b.ins().srem(x, y);
         let nonzero = self.b.ins().icmp_imm_s(IntCC::NotEqual, r, 0);
@@ -229,103 +243,51 @@ impl Emit<'_, '_, '_> {
         let down = self.b.ins().band(nonzero, differ);
         if remainder {
             let up = self.b.ins().iadd(r, y);
-            let v = self.b.ins().select(down, up, r);
-            return if b.lo > 0 { Num::of(v, 0, b.hi - 1) } else { Num::any(v) };
+            return self.b.ins().select(down, up, r);
         }
         let q = self.b.ins().sdiv(x, y);
         let less = self.b.ins().iadd_imm_s(q, -1);
-        let v = self.b.ins().select(down, less, q);
-        if b.lo > 0 { Num::of(v, a.lo.min(-1), a.hi.max(0)) } else { Num::any(v) }
+        self.b.ins().select(down, less, q)
     }
 
-    pub(super) fn div(&mut self, a: Num, b: Num) -> Num {
-        self.binary(BinOp::Div, a, b)
-    }
-
-    pub(super) fn rem(&mut self, a: Num, b: Num) -> Num {
-        self.binary(BinOp::Mod, a, b)
-    }
-
-    pub(super) fn min(&mut self, a: Num, b: Num) -> Num {
-        self.binary(BinOp::Min, a, b)
-    }
-
-    fn binary(&mut self, op: BinOp, a: Num, b: Num) -> Num {
-        if let (Some(x), Some(y)) = (a.constant(), b.constant())
-            && let Ok(v) = apply_bin(op, x, y)
-        {
-            return Num::int(v);
+    /// Emits a shift. An amount that is out of range and lost bits are faults.
+    fn shift(&mut self, op: BinOp, a: Num, by: Num) -> Value {
+        let by = self.bounded(by, 0, 62);
+        let (x, y) = (self.ssa(a), self.ssa(by));
+        if op == BinOp::Shr {
+            return self.b.ins().sshr(x, y);
         }
-        match op {
-            BinOp::Add | BinOp::Sub | BinOp::Mul => return self.arith(op, a, b),
-            BinOp::Div => return self.divide(a, b, false),
-            BinOp::Mod => return self.divide(a, b, true),
-            BinOp::Min if a.hi <= b.lo => return a,
-            BinOp::Min if b.hi <= a.lo => return b,
-            BinOp::Max if a.lo >= b.hi => return a,
-            BinOp::Max if b.lo >= a.hi => return b,
-            _ => {}
+        let shifted = self.b.ins().ishl(x, y);
+        if !binary(op, a.within, by.within).total {
+            let back = self.b.ins().sshr(shifted, y);
+            let lost = self.b.ins().icmp(IntCC::NotEqual, back, x);
+            self.refuse(lost);
         }
-        if matches!(op, BinOp::Shl | BinOp::Shr) {
-            let by = self.bounded(b, 0, 62);
-            let (x, y) = (self.ssa(a), self.ssa(by));
-            let shifted = if op == BinOp::Shl { self.b.ins().ishl(x, y) } else { self.b.ins().sshr(x, y) };
-            if op == BinOp::Shl {
-                let back = self.b.ins().sshr(shifted, y);
-                let lost = self.b.ins().icmp(IntCC::NotEqual, back, x);
-                self.refuse(lost);
-                return if a.lo >= 0 { Num::of(shifted, 0, i64::MAX) } else { Num::any(shifted) };
-            }
-            return Num::of(shifted, a.lo.min(0), a.hi.max(0));
-        }
-        let (x, y) = (self.ssa(a), self.ssa(b));
-        let ins = self.b.ins();
-        let both = a.lo >= 0 && b.lo >= 0;
-        let bits = |n: i64| if n <= 0 { 0 } else { i64::MAX >> (n.leading_zeros() - 1) };
-        match op {
-            BinOp::Min => Num::of(ins.smin(x, y), a.lo.min(b.lo), a.hi.min(b.hi)),
-            BinOp::Max => Num::of(ins.smax(x, y), a.lo.max(b.lo), a.hi.max(b.hi)),
-            BinOp::BitAnd => bitwise(ins.band(x, y), both, a.hi.min(b.hi)),
-            BinOp::BitOr => bitwise(ins.bor(x, y), both, bits(a.hi.max(b.hi))),
-            BinOp::Xor => bitwise(ins.bxor(x, y), both, bits(a.hi.max(b.hi))),
-            _ => {
-                let cc = match op {
-                    BinOp::Eq => IntCC::Equal,
-                    BinOp::Ne => IntCC::NotEqual,
-                    BinOp::Lt => IntCC::SignedLessThan,
-                    BinOp::Le => IntCC::SignedLessThanOrEqual,
-                    BinOp::Gt => IntCC::SignedGreaterThan,
-                    _ => IntCC::SignedGreaterThanOrEqual,
-                };
-                let flag = ins.icmp(cc, x, y);
-                self.flag(flag)
-            }
-        }
+        shifted
     }
 
-    fn flag(&mut self, flag: Value) -> Num {
-        Num::of(self.b.ins().uextend(types::I64, flag), 0, 1)
+    fn flag(&mut self, flag: Value) -> Value {
+        self.b.ins().uextend(types::I64, flag)
     }
 
     fn truth(&mut self, n: Num) -> Num {
-        match n.constant() {
-            Some(c) => Num::int(i64::from(c != 0)),
+        match n.within.truth() {
+            Some(v) => Num::int(i64::from(v)),
             None => {
                 let v = self.ssa(n);
                 let flag = self.b.ins().icmp_imm_s(IntCC::NotEqual, v, 0);
-                self.flag(flag)
+                Num::of(self.flag(flag), Interval::TRUTH)
             }
         }
     }
 
     fn unary(&mut self, op: UnOp, a: Num) -> Num {
-        if let Some(x) = a.constant()
-            && let Ok(v) = apply_un(op, x)
-        {
+        let fact = unary(op, a.within);
+        if let Some(v) = fact.within.constant().filter(|_| fact.total) {
             return Num::int(v);
         }
-        match op {
-            UnOp::Neg => self.arith(BinOp::Sub, Num::int(0), a),
+        let value = match op {
+            UnOp::Neg => self.arith(BinOp::Sub, Num::int(0), a, fact.total),
             UnOp::Not => {
                 let v = self.ssa(a);
                 let flag = self.b.ins().icmp_imm_s(IntCC::Equal, v, 0);
@@ -338,26 +300,27 @@ impl Emit<'_, '_, '_> {
                 let v = if up { self.b.ins().iadd_imm_s(v, -1) } else { v };
                 let zeros = self.b.ins().clz(v);
                 let from = self.b.ins().iconst(types::I64, if up { 64 } else { 63 });
-                Num::of(self.b.ins().isub(from, zeros), 0, 64)
+                self.b.ins().isub(from, zeros)
             }
             UnOp::Popcount => {
                 let v = self.ssa(a);
-                Num::of(self.b.ins().popcnt(v), 0, 64)
+                self.b.ins().popcnt(v)
             }
             UnOp::Abs => {
-                if a.lo == i64::MIN {
+                if !fact.total {
                     self.refuse_if(IntCC::Equal, a, i64::MIN);
                 }
                 let v = self.ssa(a);
-                Num::of(self.b.ins().iabs(v), 0, i64::MAX)
+                self.b.ins().iabs(v)
             }
             UnOp::Sign => {
                 let (v, one) = (self.ssa(a), self.b.ins().iconst(types::I64, 1));
                 let minus = self.b.ins().iconst(types::I64, -1);
                 let low = self.b.ins().smax(v, minus);
-                Num::of(self.b.ins().smin(low, one), -1, 1)
+                self.b.ins().smin(low, one)
             }
-        }
+        };
+        Num::of(value, fact.within)
     }
 
     /// Emits the value of an expression.
@@ -400,8 +363,6 @@ impl Emit<'_, '_, '_> {
             }
             Resolved::Table(t, i) => {
                 let values = &self.program.schedule.tables[*t as usize].values;
-                let (lo, hi) =
-                    (values.iter().min().copied().unwrap_or(0), values.iter().max().copied().unwrap_or(0));
                 let n = values.len() as i64;
                 let i = self.expr(i);
                 if let Some(v) =
@@ -409,13 +370,13 @@ impl Emit<'_, '_, '_> {
                 {
                     return Num::int(*v);
                 }
-                if n == 0 {
+                let Some(within) = Interval::hull(values) else {
                     self.refuse_always();
                     return Num::int(0);
-                }
+                };
                 let i = self.bounded(i, 0, n - 1);
                 let table = self.tables.constant(*t, self.program);
-                self.entry(table, i, (lo, hi))
+                self.entry(table, i, within)
             }
         }
     }
@@ -445,10 +406,6 @@ impl Emit<'_, '_, '_> {
         let v = self.ssa(y);
         self.b.ins().jump(join, &[v.into()]);
         self.b.switch_to_block(join);
-        Num { value: Some(out), lo: x.lo.min(y.lo), hi: x.hi.max(y.hi) }
+        Num::of(out, x.within.join(y.within))
     }
-}
-
-fn bitwise(value: Value, both: bool, hi: i64) -> Num {
-    if both { Num::of(value, 0, hi) } else { Num::any(value) }
 }

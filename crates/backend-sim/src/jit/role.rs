@@ -14,7 +14,9 @@ use crate::effect::mem_dtype;
 use cranelift::codegen::ir::{FuncRef, UserFuncName};
 use cranelift::module::{FuncId, Module};
 use cranelift::prelude::*;
+use kbc_ir::expr::BinOp;
 use kbc_ir::form::Form;
+use kbc_ir::interval::{Interval, binary};
 use kbc_ir::schedule::{Channel, Counter, LocalOp, QueueId};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::code::{COp, CStmt};
@@ -68,15 +70,15 @@ pub(super) fn body(
     b.ins().brif(state, dispatch, &[], begin, &[]);
     b.switch_to_block(begin);
     let base = program.env_len;
-    let mut ranges = vec![(i64::MIN, i64::MAX); base + 1];
-    ranges[0] = (0, i64::from(u32::MAX));
+    let mut ranges = vec![Interval::ANY; base + 1];
+    ranges[0] = Interval::of(0, i64::from(u32::MAX));
     for (i, a) in program.schedule.mesh.axes.iter().enumerate() {
-        ranges[i + 1] = (0, a.size as i64 - 1);
+        ranges[i + 1] = Interval::of(0, a.size as i64 - 1);
     }
     for (slot, size) in &program.regions[region].coords {
-        ranges[*slot as usize] = (0, *size as i64 - 1);
+        ranges[*slot as usize] = Interval::of(0, *size as i64 - 1);
     }
-    ranges[base] = (0, program.ranks() as i64 - 1);
+    ranges[base] = Interval::of(0, program.ranks() as i64 - 1);
     let e = Emit { program, tables, b, ctx, env, fault, ranges };
     let mut m = Builder { e, code, region, base, frame: base + 1, states: vec![], used: BTreeMap::new() };
     m.list(list)?;
@@ -181,16 +183,17 @@ impl Builder<'_, '_, '_> {
         body: &[CStmt],
     ) -> Result<(), String> {
         let (lo, hi) = (self.e.expr(lo), self.e.expr(hi));
-        if lo.lo >= hi.hi {
+        let more = binary(BinOp::Lt, lo.within, hi.within).within;
+        if more.constant() == Some(0) {
             return Ok(());
         }
         let end = self.frame;
         self.frame += 1;
-        self.e.ranges.push((hi.lo, hi.hi));
+        self.e.ranges.push(hi.within);
         self.e.set_slot(end, hi);
         self.e.set_slot(slot, lo);
         let before = self.e.ranges[slot];
-        self.e.ranges[slot] = (lo.lo, hi.hi.saturating_sub(1));
+        self.e.ranges[slot] = Interval::counted(lo.within, hi.within);
         let (head, inside, after) =
             (self.e.b.create_block(), self.e.b.create_block(), self.e.b.create_block());
         self.e.b.ins().jump(head, &[]);
@@ -238,7 +241,7 @@ impl Builder<'_, '_, '_> {
 
     fn op(&mut self, op: &COp, number: u32) -> Result<(), String> {
         let me = self.e.b.ins().load(types::I64, abi::trusted(), self.e.ctx, abi::RANK);
-        let me = Num::of(me, 0, self.e.program.ranks() as i64 - 1);
+        let me = Num::of(me, Interval::of(0, self.e.program.ranks() as i64 - 1));
         let (region, base) = (self.region, self.base);
         match op {
             COp::Copy { dst, src } => {

@@ -4,6 +4,7 @@
 //! The module owns the tables and their numbering. An entry without a value is -1, which every user
 //! rejects.
 
+use kbc_ir::interval::Interval;
 use kbc_ir::resolved::Resolved;
 use kbc_ir::schedule::BufferId;
 use kbc_ir::types::CutRule;
@@ -27,11 +28,11 @@ pub(super) struct Tables {
     values: Vec<Vec<i64>>,
 }
 
-/// A table and the range of its entries.
+/// A table and the interval of its entries.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) table: usize,
-    pub(super) range: (i64, i64),
+    pub(super) range: Interval,
 }
 
 impl Tables {
@@ -40,8 +41,7 @@ impl Tables {
             self.values.push(make());
             self.values.len() - 1
         });
-        let values = &self.values[table];
-        let range = (values.iter().min().copied().unwrap_or(-1), values.iter().max().copied().unwrap_or(-1));
+        let range = Interval::hull(&self.values[table]).unwrap_or(Interval::only(-1));
         Entry { table, range }
     }
 

@@ -12,6 +12,7 @@ use crate::filled::{By, HOST};
 use crate::meaning::At;
 use crate::order::{Acc, Who};
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::cut::Chunks;
 use kbc_ir::host::is_spelled;
 use kbc_ir::promise::Clause;
 use kbc_ir::schedule::{BufferId, LineBlock, LocalOp};
@@ -70,9 +71,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         if atoms == 0 {
             return plain();
         }
-        let den = a.den.max(1) as u64;
-        let (lo, n) = (a.num as u64 * atoms / den, a.cnt as u64 * atoms / den);
-        let mut parts: Vec<u64> = (lo..lo + n).map(|x| action.apply(&setup.group, by, x, atoms)).collect();
+        // Atoms are such that every chunk consists of whole ones.
+        let Some(Chunks { num, cnt, .. }) = a.chunks().among(atoms) else { return plain() };
+        let mut parts: Vec<u64> =
+            (num..num + cnt).map(|x| action.apply(&setup.group, by, x, atoms)).collect();
         parts.sort_unstable();
         let mut out: Vec<Run> = vec![];
         for x in parts {
@@ -444,10 +446,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         let index = u64::try_from(program.local_value(at, rank).ok()?).ok().filter(|i| *i < parts)?;
         let dims = program.dims(tensor, rank).ok()?;
         let unit: u64 = dims.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
-        let n = program.elements(line, rank).ok()?.checked_div(unit)?;
-        let (lo, hi) = (rule.boundary(n, index, parts), rule.boundary(n, index + 1, parts));
-        let run = (lo * unit, hi * unit);
-        let (start, len) = (run.0, run.1.saturating_sub(run.0));
+        let elements = program.elements(line, rank).ok().filter(|_| unit > 0)?;
+        let block = rule.block(elements, unit, index, parts);
+        let (run, start, len) = ((block.start, block.end), block.start, block.end - block.start);
         let (num, den) = (index as i64, parts as i64);
         let a = Access { mem: Mem::Buffer(line.0), start, len, num, cnt: 1, den, operand: u32::MAX };
         // Places are parts of the line as regions cut it. If this operation cuts the line

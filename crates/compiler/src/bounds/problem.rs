@@ -57,11 +57,8 @@ pub(super) fn problem(
     {
         let blocks = (0..p)
             .map(|b| {
-                let (lo, hi) = (
-                    operand.line.rule.boundary(extent as u64, b, p),
-                    operand.line.rule.boundary(extent as u64, b + 1, p),
-                );
-                (hi - lo) * unit as u64 * width
+                let part = operand.line.rule.part(extent as u64, b, p);
+                (part.end - part.start) * unit as u64 * width
             })
             .collect();
         problem = problem.sizes(Sizes::Blocks(blocks));

@@ -50,7 +50,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
         Some(name) => is_generic(&loaded, root, name),
         None => only_called(&loaded, root),
     };
-    // An algorithm that is asked for is checked, whatever else the file has.
+    // An algorithm that is named is checked, whatever else the file contains.
     let asked = source.of.algorithm.is_some() && source.of.program.is_none();
     let mut report =
         Report { schema: SCHEMA, command: "check", file: source.file.clone(), ok: true, ..Report::default() };
@@ -67,7 +67,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
         done = programs::taken(&built.module.name, &built.origin, names);
         true
     } else {
-        // Machines are of programs; of algorithms `ranks` says the same of each flag.
+        // Only programs have machines. For algorithms, `ranks` reports each flag.
         if !has_program || asked {
             algorithms::ranks(source)?;
         } else {
@@ -78,7 +78,8 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
         false
     };
     let ids = loaded.library.algorithms_in(root);
-    // Kernels, functions and collectives alone have been read and resolved: there is nothing more to prove.
+    // Kernels, functions and collectives alone have been parsed and resolved; there is nothing more
+    // to prove.
     let declares = loaded.file(root).is_some_and(|f| !f.tree().items.is_empty())
         || loaded.library.functions_in(root).next().is_some()
         || loaded.library.collectives_in(root).next().is_some();
@@ -95,7 +96,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
     }
     let mut unchecked: Vec<String> = vec![];
     if source.of.program.is_none() {
-        // What `-D`, `--using` and `--ranks` say is said of the program, where one is built.
+        // If a program is built, `-D`, `--using` and `--ranks` apply to the program.
         let ranks = if has_program && !asked { None } else { algorithms::ranks(source)? };
         let named = match built {
             true => Named { ids, asked: None, beside: true },
@@ -112,7 +113,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
             format!("algorithm {n}: not checked, because it is not defined for any of the usual shapes and the program does not use it")
         }));
     }
-    // A tile kernel has a meaning where it is called.
+    // A tile kernel has a meaning only where it is called.
     let kernels = uncalled_kernels(&loaded, root).into_iter().filter(|_| !asked);
     unchecked.extend(kernels.map(|k| format!("kernel {k}: not checked, because no program here calls it")));
     report.unchecked = unchecked;

@@ -11,10 +11,10 @@ use kbc_ir::walk::{Act, Cursor, Program, Step};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The call that is counted: one that has calls before it.
+/// The call that is counted. It has earlier calls.
 const LATER: i64 = 4;
 
-/// Operations that are counted at most.
+/// Largest number of operations that are counted.
 const MOST: u64 = 1 << 26;
 
 /// The counts; it serialises to the JSON of `kbc check --sync` for a schedule.
@@ -31,15 +31,15 @@ pub struct Found {
     completes: u64,
 }
 
-/// An array of signals, on all ranks together.
+/// An array of signals, summed over all ranks.
 #[derive(Serialize)]
 struct Row {
     signal: String,
     r#use: &'static str,
     form: &'static str,
-    /// Counters that are counted up in the call.
+    /// Number of counters that are incremented in the call.
     counters: u64,
-    /// Streams that count the same counter up, where that is most.
+    /// Largest number of streams that increment the same counter.
     writers: u64,
     notifies: u64,
     waits: u64,
@@ -48,7 +48,8 @@ struct Row {
 /// Counts the signals of a schedule.
 ///
 /// # Errors
-/// Of reading and verifying; E30x for an operation without a meaning; E354 for more operations than are counted.
+/// Returns the errors of reading and verifying, E30x for an operation without a meaning, and E354
+/// for more operations than are counted.
 pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<Found> {
     refuse(&[("--algorithm", source.of.algorithm.is_some())], "the signals of one schedule")?;
     let module = read_schedule(workspace, source)?;
@@ -82,7 +83,7 @@ fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
         acquires: 0,
         completes: 0,
     };
-    // Counter, rank that has it, rank and stream that count it up.
+    // Counter, its rank, and the rank and stream that increment it.
     let mut pairs: BTreeSet<(u32, u64, u64, u32)> = BTreeSet::new();
     let mut acts = 0;
     for (rank, stream) in

@@ -1,6 +1,7 @@
-//! Files of PyTorch programs: which there are in a folder, which rank each is of, what is beside them.
+//! Files of PyTorch programs: the programs in a folder, the rank of each, and the files beside
+//! them.
 //!
-//! Owns names of files and reading; what programs are is `kbc_import::torch`'s.
+//! The module owns file names and reading. `kbc_import::torch` defines programs.
 
 use super::arrays::all;
 use crate::arguments::defines;
@@ -22,10 +23,10 @@ pub fn is_named(path: &str) -> bool {
     [".pt2", ".json", ".py", ".txt"].iter().any(|end| path.ends_with(end))
 }
 
-/// A file of a program, as its name tells.
+/// A file of a program, according to its name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct File {
-    /// What the programs of one world have in common in their names: `fwd` of `rank0.fwd.model.json`.
+    /// The common part of the names of the programs of one world: `fwd` in `rank0.fwd.model.json`.
     pub tag: String,
     /// The rank, if its name has one.
     pub rank: Option<u64>,
@@ -33,7 +34,8 @@ pub struct File {
     pub path: PathBuf,
 }
 
-/// Endings of programs in a folder, the ones that say more first; those behind `.json` are of texts.
+/// Endings of programs in a folder, the ones that say more first; those behind `.json` are of
+/// texts.
 const ENDS: [&str; 5] = [".model.json", ".json", ".pt2", ".ep.txt", ".readable.py"];
 
 /// Endings of what else may be a text, if it is named by itself.

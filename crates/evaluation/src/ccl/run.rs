@@ -20,13 +20,14 @@ use kbc_numerics::provenance::{Provenance, provenance};
 use kbc_time::{RankUse, TimeOptions};
 use serde::Serialize;
 
-/// Wrong elements that are shown, and of one rank.
+/// Largest number of wrong elements that are shown in total, and per rank.
 const SHOWN: (usize, usize) = (8, 3);
 
-/// Names in a list.
+/// Largest number of names in a list.
 const NAMED: usize = 6;
 
-/// Element additions of all runs that look for the provenance of wrong elements: about ten seconds.
+/// Largest number of element additions in all runs that search the provenance of wrong elements:
+/// about ten seconds.
 const SEARCHED: u64 = 1 << 30;
 
 /// What was found; it serialises to the JSON of `kbc bench ccl`.
@@ -38,16 +39,16 @@ pub struct Found {
     pub ok: bool,
     /// The line for people.
     line: String,
-    /// The entry of the file.
+    /// Entry of the file.
     algorithm: String,
-    /// What of kbc's it is, with its arguments.
+    /// The algorithm of kbc, with its arguments.
     using: String,
     world_size: u64,
-    /// Where that was said.
+    /// Where the world size comes from.
     origin: String,
     /// `sip` or `pe`.
     ranks: &'static str,
-    /// PEs that take part.
+    /// Number of PEs that take part.
     pes: u64,
     n_elem: u64,
     bytes_per_pe: u64,
@@ -56,18 +57,18 @@ pub struct Found {
     queues: String,
     /// How messages pass through links.
     forward: &'static str,
-    /// Ranks all of whose elements are right; null where the run did not come to its end.
+    /// Number of ranks whose elements are all correct; null if the run did not end.
     right: Option<u64>,
-    /// Latency: the longest of `pe_times`; null where anything is wrong.
+    /// Latency: the longest of `pe_times`; null if anything is wrong.
     crit_ns: Option<f64>,
     bound_ns: Option<f64>,
-    /// How long every PE that takes part executes; none where anything is wrong.
+    /// Execution time of every PE that takes part; empty if anything is wrong.
     pe_times: Vec<PeTime>,
     /// The first wrong elements.
     wrong: Vec<Wrong>,
-    /// Wrong elements of each PE that has some.
+    /// Numbers of wrong elements, for each PE that has some.
     wrong_elements: Vec<WrongPe>,
-    /// As of `kbc run`.
+    /// The report of `kbc run`.
     report: Report,
 }
 
@@ -80,15 +81,15 @@ struct Wrong {
     element: u64,
     expected: f64,
     got: f64,
-    /// Who is not in it.
+    /// Missing contributors.
     missing: Vec<String>,
-    /// Who is in it more than once, and how often.
+    /// Contributors that are counted more than once, with the count.
     repeated: Vec<(String, u64)>,
-    /// All that in words; empty where it is not known.
+    /// All of that in words; empty if it is not known.
     why: String,
 }
 
-/// From the common start of all PEs to the end of one.
+/// Time from the common start of all PEs to the end of this one.
 #[derive(Serialize)]
 struct PeTime {
     who: String,
@@ -96,7 +97,7 @@ struct PeTime {
     exec_ns: f64,
 }
 
-/// How many elements of a PE are wrong.
+/// Number of wrong elements of a PE.
 #[derive(Serialize)]
 struct WrongPe {
     who: String,
@@ -127,7 +128,8 @@ pub fn run(workspace: &mut Workspace, options: &CclOptions) -> Outcome<Finished>
     };
     let mut report = begin("bench ccl", &options.ccl, &built, schedule);
     workspace.progress("proving");
-    // Where the text of an algorithm is wrong, the proof of its schedule would say the same less well.
+    // If the text of an algorithm is wrong, the proof of its schedule would report the same less
+    // clearly.
     let proven = if wrong.has_errors() { Err(wrong) } else { analyse::prove(workspace, &built, schedule) };
     workspace.progress("executing");
     let done = analyse::execute(workspace, &built, schedule, &Data::default(), 1, None, &mut Unwatched);
@@ -148,7 +150,7 @@ pub fn run(workspace: &mut Workspace, options: &CclOptions) -> Outcome<Finished>
             report.inputs = inputs(&built, &done.inputs);
             report.compare = Some(done.compare);
         }
-        // What a run meets that does not come to its end is what the checker has told.
+        // The checker has already reported why a run does not end.
         Err(failure) => {
             let (d, code) = failure.into_parts();
             if code != 1 {
@@ -179,7 +181,8 @@ pub fn run(workspace: &mut Workspace, options: &CclOptions) -> Outcome<Finished>
     Ok(Finished { bench, found, errors })
 }
 
-/// An algorithm that has no form for so many ranks, said of the file in the place of the program that was made of it.
+/// Reports an algorithm that is not defined for so many ranks at the file of the user instead of
+/// the generated program.
 fn unfit(bench: &Bench, failure: Failure) -> Failure {
     let (d, code) = failure.into_parts();
     let why = d.list.iter().find(|d| matches!(d.code, "E022" | "E024"));
@@ -239,7 +242,8 @@ fn found(
     }
 }
 
-/// Compares every element of every PE with the sum of the inputs: the first wrong ones, and how many each PE has.
+/// Compares every element of every PE with the sum of the inputs. Returns the first wrong elements,
+/// and the number of wrong elements of each PE.
 fn look(
     workspace: &Workspace,
     bench: &Bench,
@@ -303,7 +307,7 @@ fn look(
     (rows.collect(), pes)
 }
 
-/// A PE that takes part, in words.
+/// Returns the name of a PE that takes part.
 fn who(bench: &Bench, pe: u64) -> String {
     let (rank, inside) = (pe / bench.each, pe % bench.each);
     match bench.part {
@@ -340,7 +344,7 @@ fn why(bench: &Bench, from: &Provenance) -> String {
     parts.join("; ")
 }
 
-/// Contributors in words: ranks all of whose PEs are among them, then single PEs.
+/// Returns contributors in words: first the ranks whose PEs are all among them, then single PEs.
 fn all(bench: &Bench, pes: &[u64]) -> Vec<String> {
     let (mut whole, mut single) = (vec![], vec![]);
     let mut rest = pes;
@@ -373,7 +377,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Between which times PEs end, and who does so last.
+/// Returns the range of times at which PEs end, and which ones end last.
 fn spread(times: &[PeTime]) -> String {
     let first = times.iter().map(|p| p.exec_ns).fold(f64::INFINITY, f64::min);
     let last = times.iter().map(|p| p.exec_ns).fold(0.0, f64::max);
@@ -386,7 +390,7 @@ fn spread(times: &[PeTime]) -> String {
     format!("exec_ns of {}: {first:.2} to {last:.2}, the last is {who}", count(times.len() as u64, "PE"))
 }
 
-/// The lines about ranks that fail, each with its wrong elements that are known.
+/// Returns the lines about ranks that fail, with their known wrong elements.
 fn failures(bench: &Bench, found: &Found) -> Vec<String> {
     let run = &bench.run;
     let head = |rank: u64| format!("[FAIL] rank {rank} (ws={}, algo={})", run.world_size, run.algorithm);
@@ -465,13 +469,13 @@ pub fn human(bench: &Bench, found: &Found) -> String {
             "crit_ns {t:.2}, bound {}, {} of the bound{}",
             time(found.bound_ns.unwrap_or(0.0)),
             percent(r.percent),
-            r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; {b}"))
+            r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; bound set by {b}"))
         ));
         line(spread(&found.pe_times));
         if !r.chosen.is_empty() {
             line(format!("estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
         }
-        // There is no program that `kbc explain` could take.
+        // There is no program for `kbc explain`.
         path::short(r, "--report json", &mut line);
     }
     out

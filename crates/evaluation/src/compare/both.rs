@@ -3,10 +3,10 @@
 use crate::sweep::Facts;
 use serde::Serialize;
 
-/// What differs by less than this share is the same.
+/// Times that differ by less than this share count as equal.
 pub(super) const SAME: f64 = 1e-9;
 
-/// The two at a size.
+/// Both items at one size.
 #[derive(Serialize)]
 pub(super) struct Both {
     pub(super) value: Option<u64>,
@@ -15,7 +15,7 @@ pub(super) struct Both {
     pub(super) b: Side,
 }
 
-/// One of the two.
+/// One of the items.
 #[derive(Serialize)]
 pub(super) struct Side {
     pub(super) status: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct Side {
     pub(super) limited_by: Option<String>,
 }
 
-/// Time of A over that of B.
+/// Returns the time of A divided by that of B.
 pub(super) fn ratio(r: &Both) -> Option<f64> {
     let (a, b) = (r.a.time_ns?, r.b.time_ns?);
     (a > 0.0 && b > 0.0).then(|| a / b)

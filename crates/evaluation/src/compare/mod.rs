@@ -55,7 +55,7 @@ impl Sides {
     }
 }
 
-/// What A and B are.
+/// Kind of A and B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -78,18 +78,19 @@ pub struct Found {
     /// The parameter that is varied.
     over: Option<String>,
     rows: Vec<Both>,
-    /// Bytes, or values of the parameter where there are no bytes, from which on the other one is faster.
+    /// Sizes from which the other item is faster: bytes, or values of the parameter if there are no
+    /// bytes.
     crossovers: Vec<Crossing>,
-    /// Where one gains most over the other, and why.
+    /// Sizes at which one item gains most over the other, and the reasons.
     why: Vec<Why>,
 }
 
-/// The critical paths at a size.
+/// The critical paths at one size.
 #[derive(Serialize)]
 struct Why {
     value: Option<u64>,
     faster: char,
-    /// Time of the slower one over that of the faster one.
+    /// Time of the slower item divided by that of the faster one.
     gain: f64,
     /// By cause: ns of A and of B.
     causes: Vec<(String, f64, f64)>,
@@ -144,7 +145,7 @@ pub fn compare(
         let bytes = a.bytes.filter(|n| b.bytes == Some(*n));
         both.push(Both { value: *value, bytes, a: Side::of(a), b: Side::of(b) });
     }
-    // What is wrong with a side is told where there is nothing left to compare.
+    // Errors of one side are reported if nothing is left to compare.
     if both.iter().all(|r| ratio(r).is_none()) {
         let why = both.iter().find_map(|r| r.a.why.as_ref().or(r.b.why.as_ref()));
         let title = "there is no size at which both can be compared";
@@ -174,14 +175,14 @@ pub fn compare(
     })
 }
 
-/// What paths of the command line are relative to: the working folder.
+/// Base of the paths on the command line: the working folder.
 const HERE: &str = "compare";
 
 fn usage(d: Diagnostic) -> Failure {
     Failure::Usage(Diagnostics::from(d))
 }
 
-/// What the two are.
+/// Returns the kind of the two items.
 fn kind(sides: &Sides) -> Outcome<Kind> {
     let wrong = |title: String| Diagnostic::error("E588", title);
     let ends = |w: &str, ends: &[&str]| ends.iter().any(|e| w.ends_with(e));
@@ -223,7 +224,7 @@ fn kind(sides: &Sides) -> Outcome<Kind> {
     }
 }
 
-/// `n=64..1048576`, doubling, or `n=64,100,1000`.
+/// Parses `n=64..1048576`, which doubles, or `n=64,100,1000`.
 fn over(text: &str) -> Outcome<(String, Vec<u64>)> {
     let wrong = || {
         let d = Diagnostic::error("E413", format!("--over {text} is not NAME=VALUES"));
@@ -263,7 +264,8 @@ fn point(sides: &Sides, kind: Kind, side: &str, over: Option<(&str, u64)>, row: 
     }
 }
 
-/// Where the sizes lie: bytes, where all rows have them, else the values of the parameter.
+/// Returns the positions of the sizes: bytes if all rows have them, otherwise the values of the
+/// parameter.
 fn x(rows: &[Both], r: &Both) -> Option<f64> {
     let all = rows.iter().all(|r| r.bytes.is_some());
     if all { r.bytes.map(|b| b as f64) } else { r.value.map(|v| v as f64) }
@@ -277,7 +279,7 @@ fn curve(rows: &[Both], of: fn(&Both) -> Option<f64>) -> Vec<(f64, f64)> {
     out
 }
 
-/// Both sides, proven and timed; none where one of them is refused.
+/// Proves and times both sides; None if one of them is rejected.
 fn sampled(workspace: &mut Workspace, points: [Point; 2]) -> Outcome<Option<Sample>> {
     let mut one = |point: &Point| -> Outcome<Option<(f64, Option<u64>)>> {
         match report(workspace, point) {
@@ -298,7 +300,7 @@ fn sampled(workspace: &mut Workspace, points: [Point; 2]) -> Outcome<Option<Samp
     Ok(Some(Sample { bytes: a.1.filter(|n| b.1 == Some(*n)), a: a.0, b: b.0 }))
 }
 
-/// Where A gains most, and where B does.
+/// Returns where A gains most, and where B does.
 fn whys(workspace: &mut Workspace, rows: &[Both], points: &[Point]) -> Outcome<Vec<Why>> {
     let mut out = vec![];
     for faster in ['A', 'B'] {
@@ -328,7 +330,7 @@ fn whys(workspace: &mut Workspace, rows: &[Both], points: &[Point]) -> Outcome<V
     Ok(out)
 }
 
-/// The report of a point, proven.
+/// Returns the proven report of a point.
 fn report(workspace: &mut Workspace, point: &Point) -> Outcome<Report> {
     let mut own = workspace.fresh(vec![]);
     let source = row::source(&mut own, HERE, point)?;
@@ -345,7 +347,7 @@ pub fn draw(found: &Found, theme: Theme) -> Result<Figure, Fault> {
     let name = |side: char, of: &str| format!("{side}: {of}");
     let series = |side: char, of: &str, time: fn(&Both) -> Option<f64>| {
         let mut points = curve(&found.rows, time);
-        // What was simulated around crossovers: they are marked where they are.
+        // Simulated points around crossovers are marked.
         let around = found.crossovers.iter().flat_map(|c| &c.around);
         points.extend(around.map(|(x, a, b)| (*x, if side == 'A' { *a } else { *b })));
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -370,7 +372,7 @@ pub fn draw(found: &Found, theme: Theme) -> Result<Figure, Fault> {
     chart.draw()
 }
 
-/// Lines beside each other, the left ones in a column as wide as the longest.
+/// Returns lines beside each other; the left column is as wide as its longest line.
 fn beside(left: &[String], right: &[String]) -> String {
     let width = left.iter().map(|l| l.chars().count()).max().unwrap_or(0);
     let empty = String::new();

@@ -1,4 +1,5 @@
-//! Two files of rows: the same sweep by two versions of kbc, of a machine file, or of a program.
+//! Comparison of two files of rows: the same sweep with two versions of kbc, of a machine file, or
+//! of a program.
 
 use super::Sides;
 use kbc_compiler::failure::{Failure, Outcome};
@@ -9,7 +10,8 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What differs by less than this share is the same: rows have three digits behind the point.
+/// Values that differ by less than this share count as equal: rows have three digits after the
+/// decimal point.
 const SAME: f64 = 1e-6;
 
 /// The rows of both files; it serialises to the JSON of `kbc compare`.
@@ -24,9 +26,9 @@ pub struct Found {
     faster: usize,
     slower: usize,
     same: usize,
-    /// Rows whose status is not the same, or which have no time in one of the files.
+    /// Rows whose status differs, or which have no time in one of the files.
     changed: Vec<Changed>,
-    /// Rows of which one is faster, those that gain most first.
+    /// Rows of which one is faster, sorted by gain.
     different: Vec<Different>,
 }
 
@@ -44,9 +46,9 @@ struct Different {
     at: BTreeMap<String, String>,
     a_ns: f64,
     b_ns: f64,
-    /// Time of B over that of A.
+    /// Time of B divided by that of A.
     ratio: f64,
-    /// Algorithms, where they are not the same.
+    /// Algorithms, if they differ.
     algorithms: Option<[String; 2]>,
 }
 
@@ -98,7 +100,8 @@ pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<Found> {
             b.len()
         )));
     }
-    // Axes and columns of the sweep's own stand before the usual ones; what is the same in both says where a row is.
+    // Axes and columns of the sweep itself come before the standard ones. The columns that are
+    // equal in both files identify a row.
     let place: Vec<&String> = columns
         .iter()
         .skip_while(|c| *c != "row")

@@ -84,7 +84,7 @@ pub fn make(workspace: &mut Workspace, list_file: &str, how: &mut How<'_>) -> Ou
     Ok(All { folder: PathBuf::from(beside(&list.folder)), files, pages })
 }
 
-/// Rows of a sweep; its file and figures go into the folder.
+/// Makes the rows of a sweep. Its file and figures go into the folder.
 fn swept(
     workspace: &mut Workspace,
     path: &str,
@@ -109,7 +109,7 @@ fn swept(
     Ok(lines)
 }
 
-/// A machine with how much a call uses every link.
+/// Draws a machine with the use of every link in a call.
 fn machine(workspace: &mut Workspace, m: &Machine, beside: &dyn Fn(&str) -> String) -> Outcome<Made> {
     let topology = m.topology.as_ref().map(|t| if is_file(t) { beside(t) } else { t.clone() });
     let define = m.define.iter().map(|(n, v)| format!("{n}={v}")).collect();
@@ -120,12 +120,12 @@ fn machine(workspace: &mut Workspace, m: &Machine, beside: &dyn Fn(&str) -> Stri
     Ok(Made { path: format!("{}.svg", m.name), bytes: figure.svg().as_bytes().to_vec() })
 }
 
-/// Whether `--topology` is a machine file.
+/// Checks whether `--topology` is a machine file.
 fn is_file(topology: &str) -> bool {
     topology.ends_with(".yaml") || topology.ends_with(".yml")
 }
 
-/// Published figures beside ours as a figure.
+/// Draws published figures beside those of kbc.
 fn published(workspace: &mut Workspace, r: &Reference, path: &str) -> Outcome<Made> {
     let found = one(workspace, path)?;
     let row = |f: &published::Row| {

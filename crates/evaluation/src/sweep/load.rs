@@ -15,10 +15,10 @@ use kbc_figures::Theme;
 use kbc_views::picture::encode;
 use std::sync::Arc;
 
-/// Rows with something wrong that are shown with all that was said about them.
+/// Largest number of faulty rows that are shown with all their messages.
 const SHOWN: usize = 4;
 
-/// A sweep file, and what is drawn of its rows.
+/// A sweep file, and the figures of its rows.
 pub struct Loaded {
     /// Its text.
     pub text: Arc<String>,

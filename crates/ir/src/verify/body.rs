@@ -2,7 +2,7 @@
 
 use super::schedule::{claim, depends, tables, unknown};
 use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, V21, local};
-use crate::cut::Sized;
+use crate::cut::{Chunks, Sized};
 use crate::expr::Expr;
 use crate::module::Props;
 use crate::name::Name;
@@ -378,14 +378,10 @@ impl<'a> Bodies<'a, '_> {
     /// Returns the number of elements of a chunk with a constant address.
     fn exact(&self, operand: OperandId, path: &[Part]) -> Option<u64> {
         let line = self.line(operand)?;
-        let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
-        for p in path {
-            let (index, len, of) = (p.index.as_int()?, p.len.as_int()?, p.of.as_int()?);
-            num = num.checked_mul(of)?.checked_add(index)?;
-            den = den.checked_mul(of).filter(|d| *d > 0)?;
-            cnt = len;
-        }
-        elements(&line, num, cnt, den)
+        let chunks = path.iter().try_fold(Chunks::WHOLE, |at, p| {
+            at.cut([p.index.as_int()?, p.len.as_int()?, p.of.as_int()?]).ok()
+        });
+        elements(&line, chunks?)
     }
 
     /// Returns the number of elements of the smallest chunk that an address may denote.
@@ -397,20 +393,15 @@ impl<'a> Bodies<'a, '_> {
         }
         let last = path.last()?;
         let (cnt, of) = (last.len.as_int()?, last.of.as_int()?);
-        let starts = (0..den).filter(|n| (n % of).checked_add(cnt).is_some_and(|end| end <= of));
-        starts.filter_map(|n| elements(&line, n, cnt, den)).min()
+        let outer = (0..den / of).filter_map(|i| Chunks::WHOLE.cut([i, 1, den / of]).ok());
+        let all = outer.flat_map(|at| (0..of).filter_map(move |i| at.cut([i, cnt, of]).ok()));
+        all.filter_map(|chunks| elements(&line, chunks)).min()
     }
 }
 
-/// Returns the number of elements of chunks `num .. num + cnt` of `den`, or `None` if they do not
-/// exist.
-fn elements(line: &Sized<'_, u64>, num: i64, cnt: i64, den: i64) -> Option<u64> {
-    let end = num.checked_add(cnt)?;
-    if num < 0 || cnt < 0 || den < 1 || end > den {
-        return None;
-    }
-    let at = |i: i64| line.start(u64::try_from(i).ok()?, u64::try_from(den).ok()?);
-    at(end)?.checked_sub(at(num)?)
+/// Returns the number of elements of chunks, if it fits.
+fn elements(line: &Sized<'_, u64>, Chunks { num, cnt, den }: Chunks<u64>) -> Option<u64> {
+    line.start(num.checked_add(cnt)?, den)?.checked_sub(line.start(num, den)?)
 }
 
 /// Position at which an event is recorded.

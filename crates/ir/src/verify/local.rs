@@ -53,7 +53,8 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
         if i >= parts {
             return Err(format!("part {i} of {parts} does not exist"));
         }
-        Ok(rule.boundary(n, i + 1, parts).saturating_sub(rule.boundary(n, i, parts)))
+        let part = rule.part(n, i, parts);
+        Ok(part.end - part.start)
     };
     match op {
         LocalOp::Pack { dst: _, src: _, dim, parts, rule, at: Some(at) } => {

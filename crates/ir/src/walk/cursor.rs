@@ -2,7 +2,7 @@
 
 use super::compile::{CLine, COp, CPart, CRanks, CRef, CRegion, CStmt, Compiled, Program};
 use super::{Access, Act, Concrete, Fault, Mem};
-use crate::cut::Sized;
+use crate::cut::{Chunks, NoChunks, Sized};
 use crate::op::Translate;
 use crate::resolved::Resolved;
 use crate::schedule::{
@@ -207,22 +207,21 @@ impl<'p> Cursor<'p> {
 
     /// Returns a chunk of an operand on rank `on` (this rank or the peer).
     fn chunk(&self, operand: OperandId, path: &[CPart], on: u64, span: Span) -> Result<Access, Fault> {
-        let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
+        let mut at = Chunks::WHOLE;
         for (i, Part { index, len, of }) in path.iter().enumerate() {
             let (index, len, of) = (self.value(index, span)?, self.value(len, span)?, self.value(of, span)?);
             let last = i + 1 == path.len();
-            if of < 1
-                || index < 0
-                || len < 0
-                || index.checked_add(len).is_none_or(|end| end > of)
-                || (!last && len != 1)
-            {
-                return Err(self.fail("E304", format!("chunks {index}; {len} of {of} do not exist"), span));
-            }
-            den = den.checked_mul(of).ok_or_else(|| self.fail("E304", "too many chunks".into(), span))?;
-            num = num * of + index;
-            cnt = len;
+            let part = if last || len == 1 { at.cut([index, len, of]) } else { Err(NoChunks::Outside) };
+            at = part.map_err(|why| {
+                let text = match why {
+                    NoChunks::Outside => format!("chunks {index}; {len} of {of} do not exist"),
+                    NoChunks::TooMany => "too many chunks".into(),
+                };
+                self.fail("E304", text, span)
+            })?;
         }
+        // Numbers of chunks fit in 63 bits.
+        let Chunks { num, cnt, den } = at.map(|n| n as i64);
         let (buffer, line) = &self.program.regions[self.region].operands[operand.0 as usize];
         let lo = self.program.boundary(line, on, num, den).map_err(|t| self.fail("E302", t, span))?;
         let hi = self.program.boundary(line, on, num + cnt, den).map_err(|t| self.fail("E302", t, span))?;

@@ -21,6 +21,7 @@ pub mod code {
     pub use super::compile::{CLine, COp, CPart, CRef, CRegion, CRole, CStmt};
 }
 
+use crate::cut::Chunks;
 use crate::name::Name;
 use crate::op::{Op, Repr};
 use crate::schedule::LocalOp;
@@ -56,6 +57,14 @@ pub struct Access {
     pub den: i64,
     /// Operand of the region; `u32::MAX` for a slot.
     pub operand: u32,
+}
+
+impl Access {
+    /// Returns the chunks of the line; of a slot, which has none, no chunks.
+    pub fn chunks(&self) -> Chunks<u64> {
+        let of = |n: i64| u64::try_from(n).unwrap_or(0);
+        Chunks { num: self.num, cnt: self.cnt, den: self.den.max(1) }.map(of)
+    }
 }
 
 /// Representation of the concrete operations of one rank: evaluated addresses, peers, counters,

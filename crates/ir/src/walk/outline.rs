@@ -7,7 +7,9 @@
 //! resolved as by [`super::Cursor`].
 
 use super::compile::{COp, CRef, CRegion, CStmt, Compiled, Program};
-use super::range::{Range, range};
+use super::range::{Range, counted, range};
+use crate::algebra::{Algebra, Symbolic};
+use crate::cut::{Chunks, Sized};
 use crate::expr::BinOp;
 use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
@@ -264,8 +266,8 @@ struct Run {
 impl Run {
     fn most(&self) -> u64 {
         self.same.unwrap_or_else(|| {
-            let most = (u128::from(self.length) * u128::from(self.cnt)).div_ceil(self.den.into());
-            u64::try_from(most).unwrap_or(u64::MAX)
+            let line = Sized { parts: 1, rule: &CutRule::Even, extent: self.length, unit: 1, row: 0 };
+            line.longest(self.cnt, self.den)
         })
     }
 
@@ -307,7 +309,7 @@ impl<'p> Writer<'_, 'p> {
                     let tables = &self.program.schedule.tables;
                     let bounds = range(lo, &self.slots, tables).zip(range(hi, &self.slots, tables));
                     let old = self.slots[*slot as usize];
-                    self.slots[*slot as usize] = bounds.map(|(lo, hi)| (lo.0, (hi.1 - 1).max(lo.0)));
+                    self.slots[*slot as usize] = bounds.and_then(|(lo, hi)| counted(lo, hi));
                     let (at, end) = (self.code.len(), self.ends);
                     self.ends += 1;
                     self.code.push(Ins::Leave);
@@ -505,26 +507,22 @@ impl<'p> Writer<'_, 'p> {
         if length > have? || length >> 62 != 0 {
             return None;
         }
-        let (mut num, mut cnt, mut den) = (Resolved::Int(0), 1i64, 1i64);
+        // Lines of given lengths are excluded above.
+        let mut alg = Symbolic::folded(|_, _, n, _| n.clone(), |_, _, n, _| n.clone());
+        let mut at = Chunks::whole(&mut alg);
         for (i, Part { index, len, of }) in path.iter().enumerate() {
-            let (Resolved::Int(len), Resolved::Int(of)) = (len, of) else { return None };
+            let (length, parts) = (len.as_int()?, of.as_int()?);
             let (lo, hi) = self.range(index)?;
             let last = i + 1 == path.len();
-            if *of < 1 || lo < 0 || *len < 0 || hi.checked_add(*len)? > *of || (!last && *len != 1) {
+            if parts < 1 || lo < 0 || length < 0 || hi.checked_add(length)? > parts || (!last && length != 1)
+            {
                 return None;
             }
-            den = den.checked_mul(*of).filter(|d| *d < 1 << 31)?;
-            cnt = *len;
-            num = match (num, index) {
-                (Resolved::Int(0), index) => index.clone(),
-                (Resolved::Int(n), Resolved::Int(i)) => Resolved::Int(n * of + i),
-                (num, index) => {
-                    let outer = Resolved::Bin(BinOp::Mul, Box::new(num), Box::new(Resolved::Int(*of)));
-                    Resolved::Bin(BinOp::Add, Box::new(outer), Box::new(index.clone()))
-                }
-            };
+            at = at.part(&mut alg, (index, len, of));
+            at.den.as_int().filter(|d| *d < 1 << 31)?;
         }
-        let (cnt, den) = (cnt as u64, den as u64);
+        let (cnt, den) = (alg.known(&at.cnt)?, alg.known(&at.den)?);
+        let num = at.num;
         let parts = line.parts;
         let even = |n: u64| n > 0 && length.is_multiple_of(n);
         let same = if cnt == 0 {

@@ -21,3 +21,9 @@ pub(super) fn range(e: &Resolved, slots: &[Option<Range>], tables: &[Table]) -> 
     };
     interval::of(e, &slot, &|t| Some(&tables.get(*t as usize)?.values[..])).sure()
 }
+
+/// Returns the values of a variable that counts from a value of one range to one below a value of
+/// another.
+pub(super) fn counted(lo: Range, hi: Range) -> Option<Range> {
+    Interval::counted(Interval::of(lo.0, lo.1), Interval::of(hi.0, hi.1)).closed()
+}

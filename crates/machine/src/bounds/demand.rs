@@ -51,8 +51,8 @@ impl Sizes {
     /// Returns the blocks of `elements` elements of `element` bytes over p ranks, cut at
     /// `ceil(elements * i / p)`.
     pub fn cut(elements: u64, element: u64, p: usize) -> Sizes {
-        let at = |i: usize| CutRule::Even.boundary(elements, i as u64, p as u64);
-        Sizes::Blocks((0..p).map(|i| (at(i + 1) - at(i)).saturating_mul(element)).collect())
+        let parts = (0..p as u64).map(|i| CutRule::Even.part(elements, i, p as u64));
+        Sizes::Blocks(parts.map(|part| (part.end - part.start).saturating_mul(element)).collect())
     }
 }
 

@@ -4,8 +4,8 @@
 //! The rules of cuts are those of [`kbc_ir::cut`]; here they give expressions. The module has no
 //! state.
 
-use kbc_ir::algebra::Symbolic;
-use kbc_ir::cut::{Sized, inside};
+use kbc_ir::algebra::{Algebra, Symbolic};
+use kbc_ir::cut::{Chunks, Sized, inside};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Line, Part};
 use kbc_ir::types::CutRule;
@@ -32,8 +32,7 @@ pub fn mul(a: &Expr, b: &Expr) -> Expr {
 
 /// Returns `a / b`, rounded up; neither may be negative.
 pub fn div_up(a: &Expr, b: &Expr) -> Expr {
-    let less = sub(b, &Expr::Int(1));
-    bin(BinOp::Div, &add(a, &less), b)
+    tables().div_up(a, b)
 }
 
 /// Returns the product of all expressions.
@@ -79,27 +78,24 @@ pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Ex
         if matches!(line.rule, CutRule::Lines(_)) {
             (start, end) = (name("lane", &start), name("lane_end", &end));
         }
-        let Some((num, cnt, den)) = digits(rest) else { return (start, end) };
-        let after = add(&num, &cnt);
-        let mut at = |i: &Expr| inside(&mut alg, (&start, &end), i, &den);
-        return (at(&num), if after == den { end } else { at(&after) });
+        if rest.is_empty() {
+            return (start, end);
+        }
+        let chunks = chunks(&mut alg, rest);
+        let after = chunks.end(&mut alg);
+        let mut at = |i: &Expr| inside(&mut alg, (&start, &end), i, &chunks.den);
+        return (at(&chunks.num), if after == chunks.den { end } else { at(&after) });
     }
-    let Some((num, cnt, den)) = digits(path) else { return (Expr::Int(0), whole) };
-    let after = add(&num, &cnt);
     let (line, mut alg) = (sized(line), tables());
-    (line.address(&mut alg, &num, &den), line.address(&mut alg, &after, &den))
+    let chunks = chunks(&mut alg, path);
+    let after = chunks.end(&mut alg);
+    (line.address(&mut alg, &chunks.num, &chunks.den), line.address(&mut alg, &after, &chunks.den))
 }
 
-/// Converts a path to chunks `num .. num + cnt` of `den`.
-fn digits(path: &[Part]) -> Option<(Expr, Expr, Expr)> {
-    let mut out = None;
-    for p in path {
-        out = Some(match out {
-            None => (p.index.clone(), p.len.clone(), p.of.clone()),
-            Some((num, _, den)) => (add(&mul(&num, &p.of), &p.index), p.len.clone(), mul(&den, &p.of)),
-        });
-    }
-    out
+/// Returns the chunks of a path.
+fn chunks(alg: &mut Symbolic, path: &[Part]) -> Chunks<Expr> {
+    let whole = Chunks::whole(alg);
+    path.iter().fold(whole, |at, p| at.part(alg, (&p.index, &p.len, &p.of)))
 }
 
 /// Returns the rank in the domain of a peer that is given by its coordinates in a region's group.

@@ -11,6 +11,7 @@
 
 use super::accesses::{names, touched};
 use super::storage::each;
+use kbc_ir::cut::Chunks;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::map_exprs;
@@ -334,14 +335,13 @@ impl Walk<'_, '_> {
         if *operand != self.operand {
             return Some(None);
         }
-        let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
-        for Part { index, len, of } in path {
-            let (index, len, of) = (self.value(index)?, self.value(len)?, self.value(of)?);
-            num = num.checked_mul(of)?.checked_add(index)?;
-            (cnt, den) = (len, den.checked_mul(of)?);
-        }
-        let edge = |n: i64| self.program.chunk_start(self.id, self.operand, self.rank, n, den).ok();
-        Some(Some((edge(num)?, edge(num.checked_add(cnt)?)?)))
+        let Chunks { num, cnt, den } =
+            path.iter().try_fold(Chunks::WHOLE, |at, Part { index, len, of }| {
+                at.cut([self.value(index)?, self.value(len)?, self.value(of)?]).ok()
+            })?;
+        let edge =
+            |n: u64| self.program.chunk_start(self.id, self.operand, self.rank, n as i64, den as i64).ok();
+        Some(Some((edge(num)?, edge(num + cnt)?)))
     }
 }
 

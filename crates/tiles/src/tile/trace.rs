@@ -13,10 +13,11 @@ pub use event::{Event, Place};
 
 use super::text::print_op;
 use super::*;
-use code::{Code, Resolver, Step};
+use code::{Resolver, Step};
 use kbc_diag::Diagnostic;
-use kbc_ir::expr::{BinOp, EvalError, Expr, apply_bin, apply_un};
+use kbc_ir::expr::{EvalError, Expr};
 use kbc_ir::name::Name;
+use kbc_ir::resolved::Resolved;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
@@ -63,9 +64,9 @@ pub struct Program<'k> {
     kernel: &'k Kernel,
     slots: usize,
     body: Vec<Step<'k>>,
-    tensors: Vec<Code>,
-    areas: Vec<[Code; 2]>,
-    signals: Vec<Code>,
+    tensors: Vec<Resolved>,
+    areas: Vec<[Resolved; 2]>,
+    signals: Vec<Resolved>,
 }
 
 impl<'k> Program<'k> {
@@ -81,7 +82,7 @@ impl<'k> Program<'k> {
         for s in &kernel.scalars {
             r.declare(s);
         }
-        let all = |list: Vec<&Expr>| list.into_iter().map(|e| r.code(e)).collect::<R<Vec<Code>>>();
+        let all = |list: Vec<&Expr>| list.into_iter().map(|e| r.code(e)).collect::<R<Vec<Resolved>>>();
         let tensors = all(kernel.tensors.iter().map(|t| &t.len).collect())?;
         let signals = all(kernel.signals.iter().map(|s| &s.count).collect())?;
         let areas = kernel.areas.iter().map(|a| Ok([r.code(&a.slots)?, r.code(&a.capacity)?]));
@@ -125,8 +126,9 @@ impl<'k> Program<'k> {
             sums: BTreeSet::new(),
             out: vec![],
         };
-        let size =
-            |run: &Run, what: &str, code: &Code| run.eval(code).map_err(|e| run.fault(what, &e.to_string()));
+        let size = |run: &Run, what: &str, code: &Resolved| {
+            run.eval(code).map_err(|e| run.fault(what, &e.to_string()))
+        };
         for (t, code) in self.kernel.tensors.iter().zip(&self.tensors) {
             let len = size(&run, &format!("the length of %{}", t.name), code)?;
             run.sizes.tensors.push(len);
@@ -191,25 +193,16 @@ impl Run<'_, '_> {
         Diagnostic { code: "E431", ..fault }
     }
 
-    fn eval(&self, c: &Code) -> Result<i64, EvalError> {
-        Ok(match c {
-            Code::Int(v) => *v,
-            Code::Slot(s) => self.values[*s],
-            Code::Un(op, a) => apply_un(*op, self.eval(a)?)?,
-            Code::Bin(BinOp::And, a, b) => i64::from(self.eval(a)? != 0 && self.eval(b)? != 0),
-            Code::Bin(BinOp::Or, a, b) => i64::from(self.eval(a)? != 0 || self.eval(b)? != 0),
-            Code::Bin(op, a, b) => apply_bin(*op, self.eval(a)?, self.eval(b)?)?,
-            Code::Select(c, a, b) => self.eval(if self.eval(c)? != 0 { a } else { b })?,
-            Code::Table(t, i) => {
-                let i = self.eval(i)?;
-                let entry = usize::try_from(i).ok().and_then(|i| self.tables[*t].get(i));
-                *entry.ok_or_else(|| EvalError::Table(self.p.kernel.tables[*t].name.clone(), i))?
-            }
+    fn eval(&self, e: &Resolved) -> Result<i64, EvalError> {
+        e.value(&self.values, &|t, i| {
+            let entry = usize::try_from(i).ok().and_then(|i| self.tables[t as usize].get(i));
+            let missing = || EvalError::Table(self.p.kernel.tables[t as usize].name.clone(), i);
+            entry.copied().ok_or_else(missing)
         })
     }
 
-    fn value(&self, what: &str, c: &Code) -> R<i64> {
-        self.eval(c).map_err(|e| self.fault(what, &e.to_string()))
+    fn value(&self, what: &str, e: &Resolved) -> R<i64> {
+        self.eval(e).map_err(|why| self.fault(what, &why.to_string()))
     }
 
     fn steps(&mut self, list: &[Step]) -> R<()> {
@@ -262,7 +255,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn op(&mut self, op: &Op, codes: &[Code]) -> R<()> {
+    fn op(&mut self, op: &Op, codes: &[Resolved]) -> R<()> {
         let mut values = [0i64; 6];
         for (v, c) in values.iter_mut().zip(codes) {
             *v = self.eval(c).map_err(|e| self.at(op, &e.to_string()))?;

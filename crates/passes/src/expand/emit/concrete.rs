@@ -9,6 +9,7 @@ use crate::expand::interpret::{Options, Stop, promise, refused};
 use crate::expand::messages::legal;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
+use kbc_ir::cut::Chunks;
 use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::*;
 use kbc_ir::types::Mesh;
@@ -314,9 +315,10 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
                 let line = &operands[which].line;
                 legal::sizes(line, legal::extents(line, &vars[rank as usize]), run)
             };
+            let chunks = |num: u32, cnt: u32, den: u32| Chunks { num, cnt, den }.map(u64::from);
             for (from, to, n) in runs(x) {
-                let have = sizes(a, x.src, (u64::from(from), u64::from(n), u64::from(atoms(&x.from))));
-                let room = sizes(b, x.dst, (u64::from(to), u64::from(n), u64::from(atoms(&x.to))));
+                let have = sizes(a, x.src, chunks(from, n, atoms(&x.from)));
+                let room = sizes(b, x.dst, chunks(to, n, atoms(&x.to)));
                 if let Some(s) = legal::misfit(&have, &room) {
                     return Err(legal::unequal(s, x.span).into());
                 }

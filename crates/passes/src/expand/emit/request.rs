@@ -5,9 +5,10 @@ use crate::expand::interpret::{Options, Sym, refused};
 use crate::order::choose;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
+use kbc_ir::cut::Sized;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp};
+use kbc_ir::types::{DType, MemKind, ReduceOp};
 use kbc_rounds::library::{AlgId, CollId, Library};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
 use kbc_rounds::rounds::{Call, coordinates};
@@ -176,33 +177,7 @@ pub(in crate::expand) fn window(
 
 /// Returns the largest number of elements of a run of `len` of `den` chunks of a line on any rank,
 /// given the line's largest extent and unit.
-///
-/// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two
-/// ceilings).
 pub(in crate::expand) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64, i64)) -> u64 {
-    let (len, den, parts) = (len.max(0) as u128, den.max(1) as u128, line.parts as u128);
-    let (extent, unit) = (extent as u128, unit as u128);
-    if parts <= 1 {
-        return (extent * unit * len).div_ceil(den) as u64;
-    }
-    let scaled = len * parts;
-    if let CutRule::Lines(line_of) = line.rule {
-        // Every boundary is less than one line away from its even position.
-        return ((extent * unit * len).div_ceil(den) + u128::from(line_of) * unit) as u64;
-    }
-    // The largest number of elements in this many blocks.
-    let run = |blocks: u128| match &line.rule {
-        CutRule::Lengths(l) => {
-            u128::from(l.longest_run(u64::try_from(blocks).unwrap_or(u64::MAX))).min(extent)
-        }
-        _ => (blocks * extent.div_ceil(parts)).min(extent),
-    };
-    let elements = if scaled % den == 0 {
-        run(scaled / den) * unit
-    } else if scaled < den && den % parts == 0 {
-        (run(1) * unit * scaled).div_ceil(den)
-    } else {
-        run(scaled / den + 2) * unit
-    };
-    elements as u64
+    let line = Sized { parts: line.parts, rule: &line.rule, extent, unit, row: 0 };
+    line.longest(len.max(0).unsigned_abs(), den.max(1).unsigned_abs())
 }

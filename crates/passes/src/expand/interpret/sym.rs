@@ -8,6 +8,8 @@
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
+use kbc_ir::interval::{self, Fact, Interval};
+use kbc_ir::schedule::Table;
 use kbc_rounds::evaluator::{Binary, Called, Order, Site, Unary, Values};
 use kbc_rounds::scope::AlgRef;
 use std::cell::Cell;
@@ -59,23 +61,22 @@ pub(in crate::expand) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
 /// Names of the program text and their values. The last entry of a name wins.
 pub(in crate::expand) type Bindings = Vec<(String, Sym)>;
 
-/// Inclusive ranges of the IR variables in scope, and which of the variables are rank coordinates.
+/// What is known about the IR variables in scope, and which of the variables are rank coordinates.
 #[derive(Clone, Debug, Default)]
 pub(in crate::expand) struct Ranges {
-    vars: Vec<(Name, i64, i64)>,
+    vars: Vec<(Name, Interval)>,
     coords: Vec<Name>,
 }
 
 impl Ranges {
     pub(in crate::expand) fn coord(&mut self, name: &Name, size: i64) {
-        self.vars.push((name.clone(), 0, size - 1));
+        self.vars.push((name.clone(), Interval::of(0, size - 1)));
         self.coords.push(name.clone());
     }
 
     pub(in crate::expand) fn bind(&mut self, name: &Name, lo: &Expr, hi: &Expr) {
-        let lo = self.interval(lo).map_or(i64::MIN, |r| r.0);
-        let hi = self.interval(hi).map_or(i64::MAX, |r| r.1);
-        self.vars.push((name.clone(), lo, hi.saturating_sub(1)));
+        let values = Interval::counted(self.fact(lo, &[]).within, self.fact(hi, &[]).within);
+        self.vars.push((name.clone(), values));
     }
 
     pub(in crate::expand) fn coords(&self) -> &[Name] {
@@ -89,89 +90,15 @@ impl Ranges {
         same
     }
 
-    /// Returns a range that certainly contains the value.
+    /// Returns what is known about an expression. Every variable has a value.
+    pub(in crate::expand) fn fact(&self, e: &Expr, tables: &[Table]) -> Fact {
+        let var = |n: &Name| self.vars.iter().rev().find(|v| v.0 == *n).map_or(Interval::ANY, |v| v.1).into();
+        interval::of(e, &var, &|n| Some(&tables.iter().find(|t| t.name == *n)?.values[..]))
+    }
+
+    /// Returns the least and the greatest value that the expression can have, if both are known.
     pub(in crate::expand) fn interval(&self, e: &Expr) -> Option<(i64, i64)> {
-        Some(match e {
-            Expr::Int(v) => (*v, *v),
-            Expr::Var(n) => {
-                let (_, lo, hi) = self.vars.iter().rev().find(|v| v.0 == *n)?;
-                if *lo == i64::MIN || *hi == i64::MAX - 1 {
-                    return None;
-                }
-                (*lo, *hi)
-            }
-            Expr::Un(op, a) => {
-                let (lo, hi) = self.interval(a)?;
-                // Monotonic functions: their extremes are at the ends of the range.
-                let ends = |op| {
-                    let at = |v| kbc_ir::expr::apply_un(op, v).ok();
-                    Some((at(lo)?, at(hi)?))
-                };
-                match op {
-                    UnOp::Neg => (hi.checked_neg()?, lo.checked_neg()?),
-                    UnOp::Log2 | UnOp::CeilLog2 | UnOp::Sign => ends(*op)?,
-                    UnOp::Abs if lo >= 0 => (lo, hi),
-                    UnOp::Abs => (0, lo.checked_neg()?.max(hi)),
-                    UnOp::Not => (0, 1),
-                    UnOp::Popcount => return None,
-                }
-            }
-            Expr::Bin(op, a, b) => {
-                let (x, y) = (self.interval(a), self.interval(b));
-                match op {
-                    BinOp::Add => (x?.0.checked_add(y?.0)?, x?.1.checked_add(y?.1)?),
-                    BinOp::Sub => (x?.0.checked_sub(y?.1)?, x?.1.checked_sub(y?.0)?),
-                    BinOp::Mul => {
-                        let (x, y) = (x?, y?);
-                        let all = [
-                            x.0.checked_mul(y.0)?,
-                            x.0.checked_mul(y.1)?,
-                            x.1.checked_mul(y.0)?,
-                            x.1.checked_mul(y.1)?,
-                        ];
-                        (*all.iter().min()?, *all.iter().max()?)
-                    }
-                    BinOp::Mod => match y? {
-                        (k, l) if k == l && k > 0 => match x {
-                            Some((lo, hi)) if lo >= 0 && hi < k => (lo, hi),
-                            _ => (0, k - 1),
-                        },
-                        _ => return None,
-                    },
-                    BinOp::Div => match (x?, y?) {
-                        ((lo, hi), (k, l)) if k > 0 && lo >= 0 => (lo / l, hi / k),
-                        ((lo, hi), (k, l)) if k > 0 && k == l => (lo.div_euclid(k), hi.div_euclid(k)),
-                        _ => return None,
-                    },
-                    BinOp::Shl => match (x?, y?) {
-                        ((lo, hi), (k, l)) if lo >= 0 && hi < 1 << 31 && 0 <= k && k <= l && l < 31 => {
-                            (lo << k, hi << l)
-                        }
-                        _ => return None,
-                    },
-                    BinOp::Shr => match (x?, y?) {
-                        ((lo, hi), (k, l)) if lo >= 0 && 0 <= k && k <= l && l < 63 => (lo >> l, hi >> k),
-                        _ => return None,
-                    },
-                    BinOp::BitAnd | BinOp::BitOr | BinOp::Xor => match (x?, y?) {
-                        ((0.., a), (0.., b)) if *op == BinOp::BitAnd => (0, a.min(b)),
-                        ((0.., a), (0.., b)) => {
-                            (0, (a.max(b) as u64 + 1).next_power_of_two().min(1 << 62) as i64 - 1)
-                        }
-                        _ => return None,
-                    },
-                    BinOp::Min => (x?.0.min(y?.0), x?.1.min(y?.1)),
-                    BinOp::Max => (x?.0.max(y?.0), x?.1.max(y?.1)),
-                    BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => (0, 1),
-                    BinOp::And | BinOp::Or => (0, 1),
-                }
-            }
-            Expr::Select(_, a, b) => {
-                let (x, y) = (self.interval(a)?, self.interval(b)?);
-                (x.0.min(y.0), x.1.max(y.1))
-            }
-            _ => return None,
-        })
+        self.fact(e, &[]).within.closed()
     }
 
     /// Returns bounds around `lo..hi` that are the same on every rank, and the condition that

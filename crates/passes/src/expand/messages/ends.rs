@@ -99,7 +99,7 @@ impl Transfer {
     /// has none before step 1). Every rank evaluates the first part alike. The second part is the
     /// rest.
     fn before(&self, is_there: &Expr, b: &Builder<'_>) -> (Expr, Expr) {
-        if !may_fail(is_there, &b.cx.ranges) {
+        if !may_fail(is_there, &b.cx.ranges, &b.tables) {
             return (Expr::Int(1), self.guard.clone());
         }
         let mut parts = conjuncts(&self.guard);

@@ -3,6 +3,7 @@
 
 use crate::expand::interpret::{Ranges, Transfer, linear, strip};
 use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::interval;
 
 /// The relation between own coordinate and peer coordinate on one axis.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,7 +64,7 @@ pub(in crate::expand) fn conjuncts(e: &Expr) -> Vec<Expr> {
 }
 
 pub(in crate::expand) fn in_range(e: &Expr, size: i64, ranges: &Ranges) -> Expr {
-    let (lo, hi) = ranges.interval(e).unwrap_or((i64::MIN, i64::MAX));
+    let (lo, hi) = ranges.fact(e, &[]).within.limits();
     let low = if lo >= 0 { Expr::Int(1) } else { Expr::bin(BinOp::Ge, e.clone(), Expr::Int(0)) };
     let high = if hi < size { Expr::Int(1) } else { Expr::bin(BinOp::Lt, e.clone(), Expr::Int(size)) };
     low.and(high)
@@ -90,23 +91,15 @@ pub(in crate::expand) fn tidy(e: &Expr, ranges: &Ranges) -> Expr {
     }
 }
 
-/// Returns the outcome of a comparison if the ranges of its sides decide it.
+/// Returns the outcome of a comparison if the ranges of its sides decide it. Sides that may have no
+/// value stay.
 fn decided(op: BinOp, a: &Expr, b: &Expr, ranges: &Ranges) -> Option<Expr> {
-    let ((a_lo, a_hi), (b_lo, b_hi)) = (ranges.interval(a)?, ranges.interval(b)?);
-    let known = match op {
-        BinOp::Lt if a_hi < b_lo => true,
-        BinOp::Lt if a_lo >= b_hi => false,
-        BinOp::Le if a_hi <= b_lo => true,
-        BinOp::Le if a_lo > b_hi => false,
-        BinOp::Gt if a_lo > b_hi => true,
-        BinOp::Gt if a_hi <= b_lo => false,
-        BinOp::Ge if a_lo >= b_hi => true,
-        BinOp::Ge if a_hi < b_lo => false,
-        BinOp::Eq if a_hi < b_lo || b_hi < a_lo => false,
-        BinOp::Ne if a_hi < b_lo || b_hi < a_lo => true,
-        _ => return None,
-    };
-    Some(Expr::Int(known as i64))
+    if !matches!(op, BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::Eq | BinOp::Ne) {
+        return None;
+    }
+    let (a, b) = (ranges.fact(a, &[]), ranges.fact(b, &[]));
+    let known = interval::binary(op, a.within, b.within).within.constant();
+    known.filter(|_| a.total && b.total).map(Expr::Int)
 }
 
 fn form(peer: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Form {

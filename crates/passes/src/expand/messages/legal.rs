@@ -10,8 +10,8 @@
 use crate::expand::interpret::{Gen, IntoStop, Node, Ranges, Region, Res, Transfer, World};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::cut::Sized;
-use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
+use kbc_ir::cut::{Chunks, Sized};
+use kbc_ir::expr::{Env, Expr};
 use kbc_ir::schedule::{Line, Table};
 use kbc_ir::types::Mesh;
 
@@ -179,7 +179,8 @@ impl<'x> Legal<'x> {
                 || t.group.own.contains(e)
         });
         let fits = self.evidently_fits(t);
-        let sound = !may_fail(&t.guard, self.ranges) && !t.peer.iter().any(|e| may_fail(e, self.ranges));
+        let fails = |e: &Expr| may_fail(e, self.ranges, self.tables);
+        let sound = !fails(&t.guard) && !t.peer.iter().any(fails);
         if near && fits && sound {
             return Ok(());
         }
@@ -270,27 +271,10 @@ impl<'x> Legal<'x> {
     }
 }
 
-/// Checks whether an operation in the expression may have no value: a division by 0, a logarithm of
-/// a number below 1, a shift by a negative amount.
-pub(in crate::expand) fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
-    let least = |e: &Expr| ranges.interval(e).map_or(i64::MIN, |r| r.0);
-    match e {
-        Expr::Int(_) | Expr::Var(_) => false,
-        Expr::Un(op, a) => {
-            let fails = matches!(op, UnOp::Log2 | UnOp::CeilLog2) && least(a) < 1;
-            fails || may_fail(a, ranges)
-        }
-        Expr::Bin(op, a, b) => {
-            let fails = match op {
-                BinOp::Div | BinOp::Mod => least(b) < 1,
-                BinOp::Shl | BinOp::Shr => least(b) < 0,
-                _ => false,
-            };
-            fails || may_fail(a, ranges) || may_fail(b, ranges)
-        }
-        Expr::Select(c, a, b) => [c, a, b].iter().any(|e| may_fail(e, ranges)),
-        Expr::Table(_, i) => may_fail(i, ranges),
-    }
+/// Checks whether the expression may have no value: a division by 0, a logarithm of a number below
+/// 1, a shift by an amount that is out of range, an entry that a table lacks, or an overflow.
+pub(in crate::expand) fn may_fail(e: &Expr, ranges: &Ranges, tables: &[Table]) -> bool {
+    !ranges.fact(e, tables).total
 }
 
 fn who(coords: &[(Name, i64)]) -> String {
@@ -313,23 +297,19 @@ fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic
 /// Returns the number of elements of each chunk of the run given by the variables, or `None` if an
 /// expression has no value.
 fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Option<Vec<u64>> {
-    let (mut num, mut cnt, mut den) = (0u64, 1u64, 1u64);
+    let mut chunks = Chunks::WHOLE;
     for p in &r.path {
-        let value = |e: &Expr| e.eval(at).ok().and_then(|v| u64::try_from(v).ok());
-        let (index, len, of) = (value(&p.index)?, value(&p.len)?, value(&p.of)?);
-        if of == 0 || index.checked_add(len)? > of {
-            return None;
-        }
-        (num, cnt, den) = (num.checked_mul(of)?.checked_add(index)?, len, den.checked_mul(of)?);
+        let value = |e: &Expr| e.eval(at).ok();
+        chunks = chunks.cut([value(&p.index)?, value(&p.len)?, value(&p.of)?]).ok()?;
     }
-    Some(sizes(line, extents(line, mesh), (num, cnt, den)))
+    Some(sizes(line, extents(line, mesh), chunks))
 }
 
-/// Returns the number of elements of each of the chunks `num .. num + cnt` of `den`.
+/// Returns the number of elements of each of the chunks.
 pub(in crate::expand) fn sizes(
     line: &Line,
     size: (u64, u64, u64),
-    (num, cnt, den): (u64, u64, u64),
+    Chunks { num, cnt, den }: Chunks<u64>,
 ) -> Vec<u64> {
     let bounds: Vec<u64> = (num..=num + cnt).map(|i| boundary(line, size, i, den)).collect();
     bounds.windows(2).map(|w| w[1] - w[0]).collect()

@@ -4,30 +4,20 @@
 
 use super::super::*;
 use kbc_diag::Diagnostic;
-use kbc_ir::expr::Expr;
-use kbc_ir::expr::{BinOp, EvalError, UnOp};
+use kbc_ir::expr::{BinOp, EvalError, Expr, UnOp};
 use kbc_ir::name::Name;
+use kbc_ir::resolved::{Resolved, Scope, Unknown, resolve};
 
 type R<T> = Result<T, Diagnostic>;
 
-/// An expression with resolved names.
-pub(super) enum Code {
-    Int(i64),
-    Slot(usize),
-    Un(UnOp, Box<Code>),
-    Bin(BinOp, Box<Code>, Box<Code>),
-    Select(Box<Code>, Box<Code>, Box<Code>),
-    Table(usize, Box<Code>),
-}
-
 /// A statement with resolved names.
 pub(super) enum Step<'k> {
-    Let(usize, Code),
-    For { var: usize, lo: Code, hi: Code, body: Vec<Step<'k>> },
-    If { cond: Code, then: Vec<Step<'k>>, other: Vec<Step<'k>> },
-    Tiles { pos: usize, len: usize, total: Code, step: u32, affine: bool, body: Vec<Step<'k>> },
+    Let(usize, Resolved),
+    For { var: usize, lo: Resolved, hi: Resolved, body: Vec<Step<'k>> },
+    If { cond: Resolved, then: Vec<Step<'k>>, other: Vec<Step<'k>> },
+    Tiles { pos: usize, len: usize, total: Resolved, step: u32, affine: bool, body: Vec<Step<'k>> },
     Task(Vec<Step<'k>>),
-    Op { op: &'k Op, codes: Vec<Code> },
+    Op { op: &'k Op, codes: Vec<Resolved> },
 }
 
 /// Resolves names: assigns a slot to every name.
@@ -53,21 +43,12 @@ impl<'k> Resolver<'k> {
         self.slots - 1
     }
 
-    pub fn code(&self, e: &Expr) -> R<Code> {
-        let boxed = |e: &Expr| self.code(e).map(Box::new);
-        Ok(match e {
-            Expr::Int(v) => Code::Int(*v),
-            Expr::Var(n) => match self.visible.iter().rev().find(|v| v.0 == *n) {
-                Some((_, slot)) => Code::Slot(*slot),
-                None => return Err(unknown(&EvalError::Unbound(n.clone()).to_string())),
-            },
-            Expr::Un(op, a) => Code::Un(*op, boxed(a)?),
-            Expr::Bin(op, a, b) => Code::Bin(*op, boxed(a)?, boxed(b)?),
-            Expr::Select(c, a, b) => Code::Select(boxed(c)?, boxed(a)?, boxed(b)?),
-            Expr::Table(n, i) => match self.kernel.tables.iter().position(|t| t.name == *n) {
-                Some(t) => Code::Table(t, boxed(i)?),
-                None => return Err(unknown(&format!("table @{n} does not exist"))),
-            },
+    pub fn code(&self, e: &Expr) -> R<Resolved> {
+        resolve(e, self).map_err(|missing| {
+            unknown(&match missing {
+                Unknown::Var(n) => EvalError::Unbound(n).to_string(),
+                Unknown::Table(n) => format!("table @{n} does not exist"),
+            })
         })
     }
 
@@ -114,6 +95,18 @@ impl<'k> Resolver<'k> {
         }
         self.visible.truncate(mark);
         Ok(out)
+    }
+}
+
+impl Scope for Resolver<'_> {
+    fn slot(&self, name: &Name) -> Option<u32> {
+        let slot = self.visible.iter().rev().find(|v| v.0 == *name)?.1;
+        u32::try_from(slot).ok()
+    }
+
+    fn table(&self, name: &Name) -> Option<u32> {
+        let table = self.kernel.tables.iter().position(|t| t.name == *name)?;
+        u32::try_from(table).ok()
     }
 }
 
@@ -179,25 +172,19 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
     all
 }
 
-fn fixed(c: &Code, moving: &[usize]) -> bool {
-    match c {
-        Code::Int(_) => true,
-        Code::Slot(s) => !moving.contains(s),
-        Code::Un(_, a) | Code::Table(_, a) => fixed(a, moving),
-        Code::Bin(_, a, b) => fixed(a, moving) && fixed(b, moving),
-        Code::Select(c, a, b) => fixed(c, moving) && fixed(a, moving) && fixed(b, moving),
-    }
+fn fixed(e: &Resolved, moving: &[usize]) -> bool {
+    !e.reads(&|s| moving.contains(&(s as usize)))
 }
 
-fn affine(c: &Code, moving: &[usize]) -> bool {
-    match c {
-        Code::Slot(_) => true,
-        Code::Un(UnOp::Neg, a) => affine(a, moving),
-        Code::Bin(BinOp::Add | BinOp::Sub, a, b) => affine(a, moving) && affine(b, moving),
-        Code::Bin(BinOp::Mul, a, b) => {
+fn affine(e: &Resolved, moving: &[usize]) -> bool {
+    match e {
+        Resolved::Var(_) => true,
+        Resolved::Un(UnOp::Neg, a) => affine(a, moving),
+        Resolved::Bin(BinOp::Add | BinOp::Sub, a, b) => affine(a, moving) && affine(b, moving),
+        Resolved::Bin(BinOp::Mul, a, b) => {
             (fixed(a, moving) && affine(b, moving)) || (affine(a, moving) && fixed(b, moving))
         }
-        Code::Select(c, a, b) if fixed(c, moving) => affine(a, moving) && affine(b, moving),
-        c => fixed(c, moving),
+        Resolved::Select(c, a, b) if fixed(c, moving) => affine(a, moving) && affine(b, moving),
+        e => fixed(e, moving),
     }
 }
