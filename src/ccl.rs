@@ -1,8 +1,9 @@
-//! The all-reduce that a `ccl.yaml` describes on the machine of a `topology.yaml`: which ranks, which algorithm with which
-//! arguments, which queues; as a program and settings of its machine.
+//! The all-reduce of `kbc bench ccl`: a `ccl.yaml` and a machine (`topology.yaml`) as a program, an
+//! algorithm with arguments, and settings of the machine's queues.
 //!
-//! Owns what becomes of every key of the two files, and what is said about those that change nothing. Reading them is
-//! [`kbc_frontend::machine`]'s; which names there are is data, `specs/kernbench/ccl.kb`.
+//! The module decides what becomes of every key of the two files, and warns about keys without
+//! effect. [`kbc_frontend::machine`] reads the files. The names of algorithms are data
+//! (`specs/kernbench/ccl.kb`).
 
 use crate::build::{self, Argument};
 use kbc_compiler::failure::{Failure, Outcome};
@@ -17,35 +18,37 @@ use kbc_machine::topology::queue::Backpressure as Sending;
 use kbc_machine::topology::{Settings, Shape, Topology};
 use kbc_rounds::ast::AlgorithmDecl;
 
-/// The algorithms of the benchmark, under the name by which messages point into them.
+/// The algorithms of the benchmark. The name appears in messages that point into them.
 const ALGORITHMS: (&str, &str) = ("<kernbench>/ccl.kb", include_str!("../specs/kernbench/ccl.kb"));
 
-/// The name of the program that runs.
+/// Name of the generated program.
 const PROGRAM: &str = "<bench ccl>";
 
-/// Model of the cost of slots where the topology says none: that of the memory (docs/machine.md, `queue`).
+/// Cost model of slots if the topology states none: the cost of their memory (docs/machine.md,
+/// `queue`).
 const MODEL: usize = 1;
 
-/// PEs of which each may contribute 0 or 1 to a sum of f16 that is exact.
+/// Largest number of PEs for which a sum of f16 zeros and ones is exact.
 const EXACT: u64 = 1 << 11;
 
-/// How often a sender looks that polls, where the topology does not say it, in ns. Neither file has a key for it.
+/// Interval in ns at which a sender polls, if the topology does not state it. Neither file has a
+/// key for it.
 const POLL_NS: f64 = 10.0;
 
-/// Which PEs take part.
+/// The PEs that take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// One of every SIP.
+    /// One PE of every SIP.
     Sip,
-    /// One of every cube of every SIP.
+    /// One PE of every cube of every SIP.
     Cube,
-    /// All of every SIP.
+    /// All PEs of every SIP.
     All,
-    /// The first ones of SIP 0.
+    /// The first PEs of SIP 0.
     Pe,
 }
 
-/// The machine's counts.
+/// Numbers of SIPs, cubes and PEs of the machine.
 struct Counts {
     sips: Shape,
     /// Rows and columns.
@@ -69,13 +72,13 @@ impl Counts {
     }
 }
 
-/// A run, ready to be built.
+/// A run that is ready to be built.
 pub struct Bench {
-    /// What the file says.
+    /// Values from the file.
     pub run: Run,
     /// The algorithm with its arguments.
     pub algorithm: String,
-    /// Which PEs take part.
+    /// The PEs that take part.
     pub part: Part,
     /// PEs that take part for each rank of the report.
     pub each: u64,
@@ -85,7 +88,7 @@ pub struct Bench {
     pub source: Source,
 }
 
-/// What is benchmarked, and on which machine.
+/// Inputs of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct CclOptions {
     /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
@@ -100,11 +103,11 @@ pub struct CclOptions {
     pub using: Vec<String>,
 }
 
-/// Reads the files and makes a program of them; what has no effect is told.
+/// Reads the files, builds the program, and reports keys without effect.
 ///
 /// # Errors
-/// Of reading the files; E464 for a machine without SIPs; E467 for a world of ranks that the machine or the algorithm cannot have;
-/// E005 for an algorithm that there is not; those of `-D`.
+/// Returns the errors of reading; E464 for a machine without SIPs; E467 if the machine or the
+/// algorithm cannot have that many ranks; E005 for an unknown algorithm; the errors of `-D`.
 pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     let (set, _) = build::settings(workspace, &args.set)?;
     if set.package.ranks.is_some() {
@@ -152,7 +155,7 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
         Part::Pe => ("pe", run.ranks_setting()),
     };
     let n = run.n_elem;
-    // A topology stands there for the one that replaces it.
+    // This topology is a placeholder; `--topology` replaces it.
     let program = format!(
         "{uses}param n = {n}\ntopology machine = ring(1)\nmesh m = machine[{axis}]\n\nprogram sum_of_all(v: f16[n] \
          partial(sum@{axis})) -> f16[n] {{ all_reduce(v, sum, over: {axis}, using: {using}) }}\n"
@@ -177,7 +180,8 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     Ok(Bench { run, algorithm: using, part, each, pes: u64::from(counts.pes), source })
 }
 
-/// SIPs, cubes and PEs of the machine, and its settings. Its warnings are told when it is built.
+/// Returns the numbers of SIPs, cubes and PEs of the machine, and its settings. Warnings are
+/// reported when the machine is built.
 fn machine(workspace: &mut Workspace, name: &str) -> Outcome<(Counts, Settings)> {
     let (shape, settings, at) = match build::argument(workspace, "<--topology>", name)? {
         Argument::Text(text, file) => {
@@ -201,11 +205,12 @@ fn machine(workspace: &mut Workspace, name: &str) -> Outcome<(Counts, Settings)>
     }
 }
 
-/// The all-reduce that an entry names, with a note where that is read into its name; and the ways to exchange between SIPs, which are
-/// those over rows and columns that are not the library's.
+/// Returns the all-reduce that an entry names, with a note if the name was interpreted, and the
+/// possible exchanges between SIPs: those over rows and columns that are not from the library.
 ///
-/// It is called as the entry or the last part of the entry's `module`, or is the only one of which a name's words are all in one of
-/// these, the most words winning: `ring_allreduce_tcm` is `ring`.
+/// The algorithm has the name of the entry or of the last part of its `module`, or is the only one
+/// with a name all of whose words occur in one of these; the longest such name wins. For example,
+/// `ring_allreduce_tcm` is `ring`.
 fn find(
     workspace: &mut Workspace,
     uses: &str,
@@ -269,13 +274,13 @@ fn find(
         .into())
 }
 
-/// Names that the documentation of an algorithm lists in a paragraph `Names: a, b`.
+/// Returns the names that the documentation of an algorithm lists in a paragraph `Names: a, b`.
 fn names(decl: &AlgorithmDecl) -> impl Iterator<Item = &str> {
     let line = decl.doc.lines().find_map(|l| l.trim().strip_prefix("Names:"));
     line.into_iter().flat_map(|l| l.split(',').map(str::trim))
 }
 
-/// The words of a name: `RingAllreduce-tcm` has ring, allreduce and tcm.
+/// Returns the words of a name: `RingAllreduce-tcm` has ring, allreduce and tcm.
 fn words(name: &str) -> Vec<String> {
     let mut out: Vec<String> = vec![];
     let mut before = ' ';
@@ -292,7 +297,8 @@ fn words(name: &str) -> Vec<String> {
     out
 }
 
-/// The algorithm with the longest name of `Names:` whose words are all in `name`; none if two different ones are as long.
+/// Returns the algorithm with the longest name of `Names:` whose words all occur in `name`, or None
+/// if two algorithms have equally long ones.
 fn within<'a>(name: &str, all: &[&'a AlgorithmDecl]) -> Option<(&'a AlgorithmDecl, &'a str)> {
     let has = words(name);
     let mut fits: Vec<(usize, &AlgorithmDecl, &str)> = vec![];
@@ -314,7 +320,8 @@ fn has(decl: &AlgorithmDecl, name: &str) -> bool {
     decl.params.iter().any(|p| p.0.node == name)
 }
 
-/// Which PEs take part: its parameters say whether an algorithm looks inside SIPs.
+/// Returns the PEs that take part. The parameters of an algorithm show whether it works inside
+/// SIPs.
 fn part(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<Part, Diagnostic> {
     let inside = [("cube_w", Part::Cube), ("pes", Part::All)].into_iter().find(|p| has(decl, p.0));
     match (inside, run.ranks) {
@@ -334,7 +341,7 @@ fn part(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<Part, Diagno
     }
 }
 
-/// The algorithm with its arguments as `using` takes them.
+/// Returns the algorithm with its arguments, in the form of `using`.
 fn arguments(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<String, Diagnostic> {
     let [rows, columns] = counts.cubes.map(u64::from);
     let width = match run.ranks {
@@ -364,7 +371,8 @@ fn arguments(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<String,
     Ok(if list.is_empty() { name.clone() } else { format!("{name}({})", list.join(", ")) })
 }
 
-/// The hint of an entry says how SIPs exchange: a note where the machine joins them otherwise, E005 where there is no such way.
+/// Checks the hint of an entry about the exchange between SIPs. Returns a note if the machine
+/// connects them otherwise, and E005 for an unknown exchange.
 fn exchange(run: &Run, counts: &Counts, known: &[String]) -> Result<Diagnostics, Diagnostic> {
     let (Some(asked), own) = (&run.topology, joined(&counts.sips)) else { return Ok(Diagnostics::new()) };
     let at = |d: Diagnostic| run.at("topology").into_iter().fold(d, |d, at| d.primary(at, "from this entry"));
@@ -379,12 +387,12 @@ fn exchange(run: &Run, counts: &Counts, known: &[String]) -> Result<Diagnostics,
     Ok(if asked == own { Diagnostics::new() } else { note.into() })
 }
 
-/// The most rows that so many ranks make with no more rows than columns.
+/// Returns the largest number of rows that is at most the number of columns.
 fn rows_of(n: u64) -> u64 {
     (1..=n.isqrt()).rev().find(|r| n.is_multiple_of(*r)).unwrap_or(1)
 }
 
-/// How SIPs are joined, in the words of `system.sips.topology`.
+/// Returns how SIPs are connected, as a value of `system.sips.topology`.
 fn joined(sips: &Shape) -> &'static str {
     match sips {
         Shape::Torus(_) => "torus_2d",
@@ -393,7 +401,7 @@ fn joined(sips: &Shape) -> &'static str {
     }
 }
 
-/// `root_cube`: a number counts the cubes row by row.
+/// Returns `root_cube` as a pair. A single number counts the cubes row by row.
 fn root(run: &Run, columns: u64, rows: u64) -> Result<Option<(u64, u64)>, Diagnostic> {
     let Some(text) = &run.root_cube else { return Ok(None) };
     let numbers: Vec<u64> =
@@ -415,7 +423,8 @@ fn root(run: &Run, columns: u64, rows: u64) -> Result<Option<(u64, u64)>, Diagno
         .help("columns and rows count from 0; the default root is the centre, (columns / 2, rows / 2)"))
 }
 
-/// The queues of a run as settings of its machine. The model of slots' costs and the interval of polling are the topology's.
+/// Returns the queues of a run as settings of its machine. The cost model of slots and the polling
+/// interval come from the topology.
 fn queues(run: &Run, settings: &Settings) -> String {
     let model = settings.queue.queue.map_or(MODEL, |q| q.1.number());
     let sending = match (run.backpressure, settings.queue.backpressure) {
@@ -429,7 +438,7 @@ fn queues(run: &Run, settings: &Settings) -> String {
     )
 }
 
-/// What the file says and this run has no use for, with the reason.
+/// Warns about keys of the file that have no effect on this run, with the reason.
 fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
     let mut out = Diagnostics::new();
     let mut tell = |key: &str, why: String| {
@@ -444,7 +453,8 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
             .into(),
     );
     let own = joined(&counts.sips);
-    // It says what is so: how the machine joins its SIPs, or what the algorithm is.
+    // Both are facts: the machine connects its SIPs in one way, and the algorithm defines its own
+    // exchange.
     let hint = run.topology.as_deref().unwrap_or("");
     let confirms = (run.ranks == RunRanks::Sip && hint == own) || names(decl).any(|n| n == hint);
     if !has(decl, "exchange") && !confirms {

@@ -1,9 +1,11 @@
-//! Files of kbc's source that a verb takes where nothing is said, from any folder.
+//! Checkout: default files of subcommands in the source tree of kbc, found from any working
+//! directory.
 
 use std::path::{Path, PathBuf};
 
-/// A file or folder of the checkout around the working directory, or else of the one that kbc lies in or was built in; the
-/// name as it is where there is none, so that the message names it.
+/// Returns a file or folder of the checkout around the working directory, or else of the one in
+/// which kbc is installed or was built. If there is none, returns the name itself, so that the
+/// message contains it.
 pub fn find(name: &str) -> String {
     if Path::new(name).exists() {
         return name.to_owned();

@@ -1,25 +1,25 @@
-//! The folder that a replay writes to: it takes the place of every path that the replayed command names.
+//! Confinement of a replay: all files that a replayed command writes go below one new folder.
 //!
-//! A file that a crash left holds a command line, and whoever gives such a file to somebody else chooses that line. So
-//! nothing it names is written where it says: [`begin`] is called before the command is, and from then on every file
-//! and folder of [`crate::outdir`] goes below a folder that did not exist before.
+//! The file of a crash contains a command line, which its author chose. The command must therefore
+//! not write to the paths that it names. [`begin`] is called before the command, and from then on
+//! every file and folder of [`crate::outdir`] is written below a folder that did not exist before.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Name of the folder; with a number behind it where one exists.
+/// Name of the folder. A number is appended if it exists.
 const FOLDER: &str = "kbc-replay";
 
-/// Folders of that name that are tried.
+/// Largest number of folder names that are tried.
 const MOST: u32 = 10_000;
 
 /// Where this process writes.
 enum Place {
-    /// Where a path says.
+    /// At the given path.
     Named,
-    /// Below a new folder, which is made for the first file.
+    /// Below a new folder, which is created for the first file.
     Below(Option<PathBuf>),
 }
 
@@ -29,7 +29,7 @@ fn place<T>(f: impl FnOnce(&mut Place) -> T) -> T {
     f(&mut PLACE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// From now on everything is written below a new folder.
+/// From now on, everything is written below a new folder.
 pub fn begin() {
     place(|p| {
         if matches!(p, Place::Named) {
@@ -38,12 +38,12 @@ pub fn begin() {
     });
 }
 
-/// Whether everything is written below a new folder.
+/// Checks whether everything is written below a new folder.
 pub fn is_on() -> bool {
     place(|p| matches!(p, Place::Below(_)))
 }
 
-/// The folder, if something was written to it.
+/// Returns the folder, if something was written to it.
 pub fn folder() -> Option<PathBuf> {
     place(|p| match p {
         Place::Named => None,
@@ -51,10 +51,10 @@ pub fn folder() -> Option<PathBuf> {
     })
 }
 
-/// Where a path is written. Below the folder of a replay the folders of the path are made.
+/// Returns the path to write to. In a replay, the folders of the path are created.
 ///
 /// # Errors
-/// Of making folders.
+/// Returns the error of creating a folder.
 pub fn placed(path: &Path) -> io::Result<PathBuf> {
     let folder = place(|p| match p {
         Place::Named => Ok(None),
@@ -66,7 +66,7 @@ pub fn placed(path: &Path) -> io::Result<PathBuf> {
         }
     })?;
     let Some(mut out) = folder else { return Ok(path.to_owned()) };
-    // What would lead out of the folder is left out.
+    // Parts that would leave the folder are omitted.
     out.extend(path.components().filter(|c| matches!(c, Component::Normal(_))));
     if let Some(parent) = out.parent() {
         fs::create_dir_all(parent)?;
@@ -74,7 +74,7 @@ pub fn placed(path: &Path) -> io::Result<PathBuf> {
     Ok(out)
 }
 
-/// Makes a folder that was not there.
+/// Creates a folder that does not exist yet.
 fn fresh() -> io::Result<PathBuf> {
     for n in 1..=MOST {
         let name = if n == 1 { FOLDER.to_owned() } else { format!("{FOLDER}-{n}") };

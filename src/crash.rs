@@ -1,12 +1,13 @@
-//! What a bug of kbc leaves behind: files that replay it.
+//! Crash files: what kbc writes when it panics or finds an error of its own, so that the run can be
+//! replayed.
 //!
-//! Owns the record of a run (command line, texts read, the module, the stage) and the two files made of it when kbc
-//! panics or finds an error of its own: `kbc-crash.kb`, the command line and every text it read, which `kbc replay`
-//! replays from the start; and, once there is a module, `kbc-crash.kir`, which `kbc opt` replays from the stage that
-//! failed. Data files are not copied: a replay reads them again.
+//! The module owns the record of a run (command line, texts, module, stage) and the two files made
+//! from it. `kbc-crash.kb` contains the command line and every text that it read; `kbc replay`
+//! replays it from the start. Once there is a module, `kbc-crash.kir` contains it; `kbc opt`
+//! continues from the stage that failed. Data files are not copied, so a replay reads them again.
 //!
-//! In builds with debug assertions the variable KBC_FAULT names a stage that panics, so that the tests can have a bug
-//! in each.
+//! In builds with debug assertions, the variable KBC_FAULT names a stage that panics, so that tests
+//! can cause a bug in each stage.
 
 use crate::cli::{Cli, Command};
 use crate::outdir;
@@ -29,56 +30,57 @@ const KIR: &str = "; kbc: ";
 /// First words of the lines of a bundle of texts that a replay reads.
 const KB: &str = "// kbc: ";
 
-/// The record of the run.
+/// Record of the run.
 struct Record {
     command: Vec<String>,
     texts: Vec<(String, Arc<String>)>,
     stage: Option<Stage>,
-    /// The passes still to run, and the module before them.
+    /// The passes that are still to run, and the module before them.
     module: Option<(String, Module)>,
-    /// The files were written.
+    /// Whether the files were written.
     left: bool,
 }
 
-/// The record of the process.
+/// Record of the process.
 static RECORD: Mutex<Record> = Mutex::new(Record::new(vec![]));
 
 thread_local! {
-    /// The record of this thread, where it has one of its own.
+    /// Record of this thread, if it has its own.
     static OWN: RefCell<Option<Arc<Mutex<Record>>>> = const { RefCell::new(None) };
 }
 
-/// Works on the record; a panic that happened meanwhile leaves it as it is.
+/// Calls a function with the record. A panic during the call leaves the record unchanged.
 fn record<T>(f: impl FnOnce(&mut Record) -> T) -> T {
     let own = OWN.with_borrow(Clone::clone);
     let record: &Mutex<Record> = own.as_deref().unwrap_or(&RECORD);
     f(&mut record.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The record of a thread, for others that work for it.
+/// Returns the record of a thread, for other threads that work for it.
 pub struct Shared(Option<Arc<Mutex<Record>>>);
 
-/// This thread's record.
+/// Returns this thread's record.
 pub fn share() -> Shared {
     Shared(OWN.with_borrow(Clone::clone))
 }
 
-/// Takes the record of the thread this one works for.
+/// Uses the record of the thread for which this one works.
 pub fn adopt(of: Shared) {
     OWN.set(of.0);
 }
 
-/// A run begins on this thread, apart from those of others; its words without the program's name.
+/// Starts the record of a run on this thread, separate from others. `words` is the command line
+/// without the program's name.
 pub fn apart(command: &[String]) {
     OWN.set(Some(Arc::new(Mutex::new(Record::new(command.to_vec())))));
 }
 
-/// A run begins; its words without the program's name.
+/// Starts the record of a run. `words` is the command line without the program's name.
 pub fn begin(command: &[String]) {
     record(|r| *r = Record::new(command.to_vec()));
 }
 
-/// A text was read.
+/// Records that a text was read.
 pub fn read(name: &str, text: &Arc<String>) {
     record(|r| {
         if r.texts.iter().all(|t| t.0 != name) {
@@ -87,33 +89,33 @@ pub fn read(name: &str, text: &Arc<String>) {
     });
 }
 
-/// There is a module, and passes still to run on it.
+/// Records a module and the passes that are still to run on it.
 pub fn module(rest: &str, module: &Module) {
     record(|r| r.module = Some((rest.to_owned(), module.clone())));
 }
 
-/// A stage begins.
+/// Records the start of a stage.
 ///
 /// # Panics
-/// If KBC_FAULT asks for it, in builds with debug assertions.
+/// Panics if KBC_FAULT names the stage, in builds with debug assertions.
 pub fn stage(stage: Stage) {
     record(|r| r.stage = Some(stage));
     fault(stage.name());
 }
 
-/// Panics if KBC_FAULT asks for a bug at `place` (a stage or a pass), in builds with debug assertions.
+/// Panics if KBC_FAULT names `place` (a stage or a pass), in builds with debug assertions.
 pub fn fault(place: &str) {
     let asked = cfg!(debug_assertions) && std::env::var("KBC_FAULT").is_ok_and(|f| f == place);
     assert!(!asked, "asked for by KBC_FAULT");
 }
 
-/// Leaves the files, once a run, and says so: the words for standard error.
+/// Writes the files, once per run. Returns the words for standard error.
 pub fn leave() -> String {
     let files = record(|r| {
         if std::mem::replace(&mut r.left, true) {
             return None;
         }
-        // A thread with the name of a stage is at that one, wherever the others are.
+        // A thread whose name is that of a stage is at that stage, whatever the others do.
         r.stage = std::thread::current().name().and_then(Stage::named).or(r.stage);
         let mut files = vec![];
         if let Some(text) = r.of_module() {
@@ -139,7 +141,7 @@ pub fn leave() -> String {
     format!("\nThis is a bug in kbc {version}, not in your program. Please report it with{how}\n")
 }
 
-/// A panic leaves the files; the exit code is 101.
+/// Installs the panic handler, which writes the files. The exit code is 101.
 pub fn install() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -149,12 +151,12 @@ pub fn install() {
 }
 
 impl Record {
-    /// Of a run that begins.
+    /// Creates the record of a new run.
     const fn new(command: Vec<String>) -> Record {
         Record { command, texts: vec![], stage: None, module: None, left: false }
     }
 
-    /// The module and what replays it, where a module alone does.
+    /// Writes the module and the command that replays it, if a module alone can be replayed.
     fn of_module(&self) -> Option<String> {
         let (rest, module) = self.module.as_ref()?;
         let how = match self.stage? {
@@ -167,7 +169,7 @@ impl Record {
         Some(format!("{KIR}{how}\n{}{}", self.head(";"), text::print(module, &PrintOptions::default())))
     }
 
-    /// The command line and every text.
+    /// Writes the command line and every text.
     fn of_texts(&self) -> String {
         let mut out = format!("{KB}{}\n{}", line(&self.command), self.head("//"));
         for (name, text) in &self.texts {
@@ -178,7 +180,7 @@ impl Record {
         out
     }
 
-    /// Lines for people.
+    /// Comment lines for readers.
     fn head(&self, comment: &str) -> String {
         let stage = self.stage.map_or("start", Stage::name);
         let passes = self.module.as_ref().map(|m| m.0.as_str()).filter(|p| !p.is_empty());
@@ -190,7 +192,7 @@ impl Record {
         )
     }
 
-    /// What executes the module as the command did.
+    /// Returns the command that executes the module in the same way.
     fn run_flags(&self) -> String {
         let words = std::iter::once("kbc".to_owned()).chain(self.command.iter().cloned());
         let mut how = "run --no-time".to_owned();
@@ -217,12 +219,12 @@ impl Record {
     }
 }
 
-/// Words as a line for a shell.
+/// Returns words as a line for a shell.
 pub fn line(words: &[String]) -> String {
     words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -232,7 +234,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The words of a line as a shell would cut it; none if a quote is open.
+/// Splits a line into words as a shell does. Returns None if a quote is open.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut out, mut word, mut begun) = (vec![], String::new(), false);
     let mut chars = line.chars();
@@ -264,16 +266,16 @@ fn words(line: &str) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// The command that the first line of a `.kir` text asks for: one of those that [`leave`] writes there.
+/// Returns the command in the first line of a `.kir` text, if it is one that [`leave`] writes.
 pub fn asked_by_module(text: &str) -> Option<Vec<String>> {
     let verb = |v: &String| ["opt", "check", "run"].contains(&v.as_str());
     words(text.lines().next()?.strip_prefix(KIR)?).filter(|w| w.first().is_some_and(verb))
 }
 
-/// A command, and texts by the names of the files they stand for.
+/// A command, and texts with the names of the files for which they stand.
 pub type Bundle = (Vec<String>, Vec<(String, String)>);
 
-/// What a file holds that [`leave`] wrote of texts; none if it is not of that form.
+/// Parses a bundle of texts that [`leave`] wrote. Returns None for another form.
 pub fn bundle(text: &str) -> Option<Bundle> {
     let mut lines = text.split_inclusive('\n');
     let command = words(lines.next()?.trim_end().strip_prefix(KB)?)?;

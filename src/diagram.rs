@@ -1,7 +1,8 @@
-//! A machine as a diagram: which form it has, what its nodes and links are called, and how much each link is used.
+//! Diagram of a machine: its form, the names of its nodes and links, and the use of each link.
 //!
-//! Owns what of a [`Topology`] is shown. A package of many nodes is shown by its cubes: a node a cube and one for the IO
-//! of a SIP, of the links between two of them the busiest.
+//! The module decides which part of a [`Topology`] is shown. A package with many nodes is shown by
+//! its cubes: one node per cube and one for the IO of a SIP. Of several links between two such
+//! nodes, the busiest is shown.
 
 use kbc_figures::topology::{self as figure, Axis, Form, MAX_NODES, Way};
 use kbc_figures::{Fault, Heading};
@@ -9,13 +10,13 @@ use kbc_machine::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
 use kbc_time::Timing;
 use std::collections::BTreeMap;
 
-/// Nodes of a package that are shown one by one.
+/// Largest number of nodes of a package that are shown individually.
 const FEW: usize = 120;
 
-/// Use of every link in percent, by its number; none where nothing was timed.
+/// Use of every link in percent, by its number; None if nothing was timed.
 pub type Use = Option<Vec<f64>>;
 
-/// How much of a call every link is in use.
+/// Returns the share of a call in which each link is in use.
 pub fn used(topology: &Topology, timing: &Timing) -> Vec<f64> {
     let mut out = vec![0.0; topology.link_count() as usize];
     for l in &timing.links {
@@ -24,10 +25,10 @@ pub fn used(topology: &Topology, timing: &Timing) -> Vec<f64> {
     out
 }
 
-/// Whether a machine can be drawn, before anything is made for each of its links.
+/// Checks whether a machine can be drawn, before work is done for each of its links.
 ///
 /// # Errors
-/// More nodes than can be told apart.
+/// Returns an error if there are too many nodes to distinguish.
 pub fn fits(topology: &Topology) -> Result<(), Fault> {
     match topology.node_count() {
         n if n > MAX_NODES && !topology.is_package() => {
@@ -37,7 +38,7 @@ pub fn fits(topology: &Topology) -> Result<(), Fault> {
     }
 }
 
-/// The diagram of a machine.
+/// Returns the diagram of a machine.
 ///
 /// # Errors
 /// As [`fits`].
@@ -67,20 +68,20 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<
     Ok(figure::Topology { heading, form, nodes, links })
 }
 
-/// How the nodes of a machine are placed.
+/// Returns the layout of the nodes of a machine.
 fn form(topology: &Topology) -> Form {
     let axes = |way: fn(usize, usize) -> Way| -> Vec<Axis> {
         let n = topology.sizes().len();
         topology.sizes().enumerate().map(|(i, size)| Axis { size, way: way(i, n) }).collect()
     };
-    // The first of three axes goes behind the plane of the others.
+    // The first of three axes is drawn behind the plane of the others.
     let rows = |i: usize, n: usize| if n == 3 && i == 0 { Way::Behind } else { Way::Row };
     match topology.shape() {
         Shape::Ring(_) | Shape::Full(_) => Form::Product(axes(|_, _| Way::Circle)),
         Shape::Torus(_) | Shape::Mesh(_) | Shape::Hypercube(_) => Form::Product(axes(rows)),
         Shape::Switch(_) | Shape::Tree(..) => Form::Layers,
         Shape::Hierarchy(levels) if !topology.has_switches() => {
-            // Outermost first, as the axes of the machine.
+            // Outermost first, like the axes of the machine.
             let ways = levels.iter().rev().flat_map(|level| {
                 let way = match level {
                     Shape::Ring(_) | Shape::Full(_) => Way::Circle,
@@ -96,7 +97,7 @@ fn form(topology: &Topology) -> Form {
     }
 }
 
-/// Sizes of the axes of a shape that has any.
+/// Returns the sizes of the axes of a shape, if it has axes.
 fn sides(shape: &Shape) -> Vec<u32> {
     match shape {
         Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => vec![*n],
@@ -118,7 +119,7 @@ fn node(topology: &Topology, id: DeviceId) -> figure::Node {
     figure::Node { name: topology.name(id), label: None, switch, at, level }
 }
 
-/// Whether a link leads around, from the last coordinate to the first or back.
+/// Checks whether a link wraps around, from the last coordinate to the first or back.
 fn around(topology: &Topology, link: &Link) -> bool {
     let [from, to] = [link.from, link.to].map(|d| topology.coordinate(d, link.axis));
     match link.direction {
@@ -127,7 +128,7 @@ fn around(topology: &Topology, link: &Link) -> bool {
     }
 }
 
-/// A package by its cubes. IO stands in a row of its own below them.
+/// Returns a package by its cubes. The IO nodes are in a separate row below them.
 fn cubes_of(
     topology: &Topology,
     heading: Heading,

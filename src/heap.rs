@@ -1,11 +1,13 @@
-//! What the process asks of the system before it begins: memory that it has freed, files that may not grow.
+//! Process settings made at the start: reuse of freed memory, and files that must not grow.
 
-/// Largest block that is kept; larger ones go back to the system at once. The C library allows no more.
+/// Size of the largest block that is kept. Larger blocks return to the system at once. The C
+/// library allows no larger value.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: i32 = 32 << 20;
 
-/// Keeps freed memory for what is allocated next. By default the C library gives large blocks back to the system and gets new ones
-/// page by page: a run that makes one tensor after another then spends a third of its time there.
+/// Keeps freed memory for later allocations. By default the C library returns large blocks to the
+/// system and gets new ones page by page; a run that makes one tensor after another then spends a
+/// third of its time on that.
 pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code, reason = "settings of the C library's allocator have no safe entry")]
@@ -17,7 +19,8 @@ pub fn keep() {
     }
 }
 
-/// A file that grows beyond what it may (`ulimit -f`) is a write that fails, and not the end of the process.
+/// Turns a file that exceeds its size limit (`ulimit -f`) into a failed write instead of the end of
+/// the process.
 pub fn write_errors() {
     #[cfg(unix)]
     #[allow(unsafe_code, reason = "signals have no safe entry")]

@@ -1,6 +1,6 @@
-//! The command line of kbc: verbs and arguments, and what they need of the system.
+//! The command line of kbc: subcommands and arguments, and what they need from the system.
 //!
-//! [`kbc_compiler`] compiles, proves, executes, times and emits. [`session`] is its environment: it
+//! [`kbc_compiler`] compiles, proves, executes, times and emits. [`session`] is its environment; it
 //! alone reads files, looks at the terminal and writes to it.
 
 pub mod ccl;

@@ -1,4 +1,5 @@
-//! The binary: one verb, one outcome, one exit code (0 fine, 1 the input is wrong, 2 usage or files, 101 a bug).
+//! The binary: runs one subcommand and exits with its code (0: success, 1: wrong input, 2: usage or
+//! files, 101: a bug).
 
 use clap::{CommandFactory, FromArgMatches};
 use kbc::cli::{Cli, before, color_of, usage};
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory_limit::Counted = memory_limit::Counted;
 
-/// What `kbc` prints without arguments.
+/// Text that `kbc` prints without arguments.
 const FIRST_STEPS: &str = "\
 kbc compiles collective algorithms and tensor-parallel programs: it proves, executes and times them.
 
@@ -47,12 +48,12 @@ fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
             None if e.use_stderr() && words.iter().any(|w| matches!(visible(w), Cow::Owned(_))) => {
-                // The message has the words in it.
+                // The message contains the words.
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), visible(&e.to_string()).as_bytes());
                 return ExitCode::from(2);
             }
             None => {
-                // Help, the version, and what is wrong with the command line.
+                // Prints the help, the version, or an error of the command line.
                 let code = u8::try_from(e.exit_code()).unwrap_or(2);
                 let shown = e.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
                 return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::from(code));
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
         session.words(&format!("kbc replay: the written files are in {}\n", folder.display()));
     }
     match session.complete() {
-        // A result that is not whole is worse than one that is wrong: nobody can see that.
+        // An incomplete result is worse than a wrong one, because nobody notices it.
         Err(d) if code != 101 => {
             session.tell(&d.into());
             ExitCode::from(2)
@@ -88,7 +89,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A message from before there is a session that knows how they are written.
+/// Prints a message before there is a session that knows the format of messages.
 fn early(d: &Diagnostic, words: &[String]) -> ExitCode {
     let text = before(d, words);
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());

@@ -14,10 +14,10 @@ use std::fs;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
-/// What is left to others, in percent of what there is.
+/// Share of the memory that is left to other processes, in percent.
 const SPARED: u64 = 10;
 
-/// Bytes that this process may hold; none that are known if nothing says it.
+/// Returns the number of bytes that this process may hold, or None if no limit is known.
 pub fn limit() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(|| match std::env::var(VARIABLE).ok().and_then(|t| bytes(&t)) {
@@ -26,10 +26,10 @@ pub fn limit() -> Option<u64> {
     })
 }
 
-/// Whether the variable holds what is no size.
+/// Checks the value of the variable.
 ///
 /// # Errors
-/// E413
+/// Returns E413 if it is not a size.
 pub fn check_variable() -> Result<(), Diagnostic> {
     match std::env::var(VARIABLE) {
         Ok(text) if bytes(&text).is_none() => {
@@ -40,7 +40,7 @@ pub fn check_variable() -> Result<(), Diagnostic> {
     }
 }
 
-/// `8GiB`, `500 MB`, `1000000`.
+/// Parses a size: `8GiB`, `500 MB`, `1000000`.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -58,19 +58,19 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit).filter(|n| *n > 0)
 }
 
-/// Bytes that the system has for this process beside what it holds already.
+/// Returns the bytes that the system has for this process in addition to those that it holds.
 fn available() -> Option<u64> {
     [in_system(), in_group(), in_addresses()].into_iter().flatten().min()
 }
 
-/// What the system could give without pushing anything out.
+/// Returns what the system can give without swapping.
 fn in_system() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What is left to the control group of the process.
+/// Returns the remaining memory of the control group.
 fn in_group() -> Option<u64> {
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let left = |most: &str, used: &str| Some(number(most)?.saturating_sub(number(used)?));
@@ -81,19 +81,19 @@ fn in_group() -> Option<u64> {
     })
 }
 
-/// What is left of the addresses that the process may have (`ulimit -v`).
+/// Returns the remaining address space of the process (`ulimit -v`).
 #[cfg(target_os = "linux")]
 fn in_addresses() -> Option<u64> {
     let mut most = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     #[allow(unsafe_code, reason = "limits of the process have no safe entry")]
-    // SAFETY: the structure is there, and nothing else is written to.
+    // SAFETY: the structure exists, and nothing else is written.
     let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut most) } != 0;
     if failed || most.rlim_cur == libc::RLIM_INFINITY {
         return None;
     }
     let pages = fs::read_to_string("/proc/self/statm").ok()?;
     let used = pages.split(' ').next()?.parse::<u64>().ok()?.checked_mul(4096)?;
-    // Stacks of threads and machine code take some that nobody counts.
+    // Stacks of threads and machine code take memory that is not counted.
     Some(most.rlim_cur.saturating_sub(used) / 10 * 8)
 }
 
@@ -102,21 +102,22 @@ fn in_addresses() -> Option<u64> {
     None
 }
 
-/// The form of the message of a run that takes too much.
+/// Form of the message of a run that exceeds the limit.
 static FORM: AtomicU8 = AtomicU8::new(0);
 
-/// Bytes that may still be taken; what threads have not told yet comes on top.
+/// Bytes that may still be allocated. Threads may have allocated bytes that they have not added
+/// yet.
 static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// A thread tells what it took when it is so much.
+/// A thread adds its allocations when they reach this number of bytes.
 const STEP: i64 = 1 << 20;
 
 thread_local! {
-    /// Bytes that this thread has taken and not told.
+    /// Bytes that this thread has allocated and not added yet.
     static TAKEN: Cell<i64> = const { Cell::new(0) };
 }
 
-/// From now on a process that takes more than it may ends with E369.
+/// From now on, a process that exceeds the limit ends with E369.
 pub fn guard(format: DiagnosticFormat) {
     let form = match format {
         DiagnosticFormat::Human => 0,
@@ -129,13 +130,13 @@ pub fn guard(format: DiagnosticFormat) {
     }
 }
 
-/// The allocator of the system, with a count of what is taken.
+/// The allocator of the system, with a count of the allocated bytes.
 pub struct Counted;
 
 impl Counted {
-    /// So many bytes more, or fewer.
+    /// Adds to the count, or subtracts from it.
     fn count(bytes: i64) {
-        // A thread that is about to end has no count any more; it allocates next to nothing.
+        // A thread that is about to end has no count any more; it allocates almost nothing.
         let _ = TAKEN.try_with(|t| {
             let all = t.get() + bytes;
             if all.abs() < STEP {
@@ -159,7 +160,7 @@ impl Counted {
 }
 
 #[allow(unsafe_code, reason = "an allocator has no safe interface")]
-// SAFETY: every call goes to the allocator of the system as it came, and what that gives goes back as it is.
+// SAFETY: every call is passed to the allocator of the system unchanged, and so is its result.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: of the caller.
@@ -188,7 +189,8 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Says that there is no memory left, in texts that need none, and ends the process as for wrong input.
+/// Reports that there is no memory left, without allocating, and ends the process as for wrong
+/// input.
 #[cold]
 fn over() -> ! {
     let text: &[u8] = match FORM.load(Ordering::Relaxed) {
@@ -204,14 +206,15 @@ fn over() -> ! {
     end()
 }
 
-/// Standard error without the locks and buffers of the library, which whoever ran out of memory may hold.
+/// Writes to standard error without the locks and buffers of the library, which the thread that ran
+/// out of memory may hold.
 struct Raw;
 
 impl std::io::Write for Raw {
     #[cfg(unix)]
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         #[allow(unsafe_code, reason = "the library's standard error may be locked by this thread")]
-        // SAFETY: the bytes are there, and are only read.
+        // SAFETY: the bytes exist and are only read.
         let n = unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) };
         usize::try_from(n).map_err(|_| std::io::ErrorKind::Other.into())
     }
@@ -229,7 +232,7 @@ impl std::io::Write for Raw {
 #[cfg(unix)]
 fn end() -> ! {
     #[allow(unsafe_code, reason = "handlers at the exit would allocate")]
-    // SAFETY: it does not come back.
+    // SAFETY: the call does not return.
     unsafe {
         libc::_exit(1)
     }

@@ -1,7 +1,8 @@
-//! Folders kbc writes: all or nothing, and never over somebody else's work.
+//! Output folders: written completely or not at all, and never over files of somebody else.
 //!
-//! A folder is written beside its place and renamed into it. It carries a manifest with the checksum of every file;
-//! an existing folder is replaced only if its manifest shows that nothing was added, edited or removed by hand.
+//! A folder is written beside its destination and then renamed. It contains a manifest with the
+//! checksum of every file. An existing folder is replaced only if its manifest shows that no file
+//! was added, edited or removed by hand.
 
 use crate::confine;
 use crate::session::words;
@@ -16,7 +17,7 @@ pub const MANIFEST: &str = ".kbc-manifest";
 /// First line of a manifest.
 const HEADER: &str = "kbc manifest 1";
 
-/// E410 about a path.
+/// Returns E410 about a path.
 pub fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
     let why = match e.kind() {
         io::ErrorKind::NotFound => "the folder does not exist".to_owned(),
@@ -25,24 +26,24 @@ pub fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
     Diagnostic::error("E410", format!("cannot {what} {}: {why}", path.display()))
 }
 
-/// Where a path is written: as it stands, or in the folder of a replay.
+/// Returns the path to write to: the given one, or one in the folder of a replay.
 fn placed(path: &Path) -> Result<PathBuf, Diagnostic> {
     confine::placed(path).map_err(|e| failure(path, "write", &e))
 }
 
-/// Makes a folder that files will be written to, with those it lies in: what takes long asks for it before it begins.
-/// E410 where that cannot be.
+/// Creates a folder for files that will be written, with its parents. A long computation calls this
+/// before it begins. Returns E410 if that is not possible.
 pub fn folder(path: &Path) -> Result<(), Diagnostic> {
     let place = placed(path)?;
     std::fs::create_dir_all(place).map_err(|e| failure(path, "write", &e))
 }
 
-/// Writes a file beside its place and renames it; whatever fails, nothing is left beside the place.
+/// Writes a file beside its destination and renames it. If that fails, no temporary file remains.
 fn exchange(path: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Diagnostic> {
     let temporary = sibling(path, "new");
     let done = fill(&temporary).and_then(|()| fs::rename(&temporary, path));
     done.map_err(|e| {
-        // The message about the first failure is what matters; what is left is only our own temporary file.
+        // The message about the first failure matters; the rest is only our own temporary file.
         let _ = fs::remove_file(&temporary);
         failure(path, "write", &e)
     })
@@ -52,11 +53,11 @@ fn checksum(bytes: &[u8]) -> String {
     format!("{:08x} {}", crc32fast::hash(bytes), bytes.len())
 }
 
-/// Writes `files` (name, content) as the folder `dir`, replacing what kbc wrote there before.
+/// Writes `files` (name, content) as the folder `dir`, and replaces what kbc wrote there before.
 ///
 /// # Errors
-/// E410: the folder cannot be written. E411: it holds something kbc did not write, or that was edited, and `force` is
-/// not set. Nothing is changed then.
+/// Returns E410 if the folder cannot be written. Returns E411 if it contains something that kbc did
+/// not write, or that was edited, and `force` is not set; nothing is changed then.
 pub fn write(dir: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(), Diagnostic> {
     let dir = &placed(dir)?;
     if !force {
@@ -67,7 +68,7 @@ pub fn write(dir: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(),
     let temporary = sibling(dir, "new");
     let result = fill(dir, &temporary, files).and_then(|()| replace(dir, &temporary));
     if result.is_err() {
-        // The message about the first failure is what matters; what is left is only our own temporary folder.
+        // The message about the first failure matters; the rest is only our own temporary folder.
         let _ = fs::remove_dir_all(&temporary);
     }
     result
@@ -78,7 +79,8 @@ fn sibling(dir: &Path, suffix: &str) -> PathBuf {
     dir.with_file_name(format!(".{name}.kbc-{suffix}"))
 }
 
-/// Writes the files and the manifest into the new folder `dir`; `shown` is the one it will be.
+/// Writes the files and the manifest into the new folder `dir`. Messages name `shown`, its
+/// destination.
 fn fill(shown: &Path, dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Diagnostic> {
     if dir.exists() {
         fs::remove_dir_all(dir).map_err(|e| failure(shown, "replace", &e))?;
@@ -114,7 +116,8 @@ fn replace(dir: &Path, temporary: &Path) -> Result<(), Diagnostic> {
     fs::remove_dir_all(&old).map_err(|e| failure(&old, "remove", &e))
 }
 
-/// Whether `dir` may be replaced: it does not exist, is empty, or is exactly what a manifest in it says.
+/// Checks whether `dir` may be replaced: it does not exist, is empty, or is exactly what its
+/// manifest states.
 fn untouched(dir: &Path) -> Result<(), Diagnostic> {
     if !dir.exists() {
         return Ok(());
@@ -169,10 +172,11 @@ fn collect(dir: &Path, prefix: &Path, out: &mut BTreeMap<String, Vec<u8>>) -> io
     Ok(())
 }
 
-/// Writes a file that exists anew: where a link leads if it is one, with the permissions it had; all or nothing.
+/// Rewrites an existing file, completely or not at all. If the path is a link, its target is
+/// written. The permissions are kept.
 ///
 /// # Errors
-/// E410: it cannot be written.
+/// Returns E410 if it cannot be written.
 pub fn rewrite(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     if confine::is_on() {
         return write_file(path, bytes);
@@ -189,7 +193,8 @@ pub fn rewrite(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     })
 }
 
-/// A file that is being written beside its place; it goes there when it is kept, and away if it is not.
+/// A file that is written beside its destination. It is moved there when it is kept, and removed
+/// otherwise.
 pub struct Draft {
     path: PathBuf,
     temporary: PathBuf,
@@ -198,10 +203,10 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins a file.
+    /// Creates the temporary file.
     ///
     /// # Errors
-    /// E410: it cannot be created.
+    /// Returns E410 if it cannot be created.
     pub fn new(path: &Path) -> Result<Draft, Diagnostic> {
         let path = &placed(path)?;
         let temporary = if is_device(path) { path.to_owned() } else { sibling(path, "new") };
@@ -209,10 +214,10 @@ impl Draft {
         Ok(Draft { path: path.to_owned(), temporary, file: io::BufWriter::new(file), kept: false })
     }
 
-    /// Puts the file into its place.
+    /// Moves the file to its destination.
     ///
     /// # Errors
-    /// E410: it cannot be written.
+    /// Returns E410 if it cannot be written.
     pub fn keep(mut self) -> Result<(), Diagnostic> {
         self.file.flush().map_err(|e| failure(&self.path, "write", &e))?;
         if self.temporary != self.path {
@@ -236,29 +241,31 @@ impl Write for Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.kept && self.temporary != self.path {
-            // What is left is only our own temporary file.
+            // Only our own temporary file remains.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Whether a path is a device or a pipe: such a thing is written to, never replaced.
+/// Checks whether a path is a device or a pipe, which is written to and never replaced.
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
-/// Writes one file: beside its place, then renamed; a device or a pipe (`/dev/null`) as it stands.
+/// Writes one file: beside its destination, then renamed. A device or a pipe (`/dev/null`) is
+/// written directly.
 ///
 /// # Errors
-/// E410: it cannot be written.
+/// Returns E410 if it cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     write_here(&placed(path)?, bytes)
 }
 
-/// Writes one file as [`write_file`] does, also in a replay where it says: for names that are kbc's own.
+/// Writes one file like [`write_file`], also in a replay at the given path. For names that kbc
+/// chooses itself.
 ///
 /// # Errors
-/// E410: it cannot be written.
+/// Returns E410 if it cannot be written.
 pub fn write_here(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     if is_device(path) {
         return fs::write(path, bytes).map_err(|e| failure(path, "write", &e));
@@ -271,7 +278,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileTypeExt;
 
-    /// As root a rename would put a file into the place of the device.
+    /// With the rights of root, a rename would replace the device by the file.
     #[test]
     fn a_device_is_written_to_and_not_replaced() {
         let null = Path::new("/dev/null");

@@ -1,4 +1,4 @@
-//! Pictures as files: which form a name asks for, and writing it.
+//! Picture files: the format that a file name asks for, and writing the file.
 
 use crate::cli::{Picture, ThemeChoice};
 use crate::outdir;
@@ -7,23 +7,23 @@ use kbc_diag::Diagnostic;
 use kbc_figures::{Fault, Figure, Theme};
 use std::path::Path;
 
-/// Pixels from left to right of a PNG, if nothing is said: twice the size of the SVG.
+/// Default width of a PNG in pixels: twice the width of the SVG.
 pub const WIDTH: u32 = 1600;
 
-/// Form of a picture.
+/// Format of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     Svg,
     Png,
 }
 
-/// Endings of names, with their forms.
+/// Extensions of file names, with their formats.
 const FORMS: [(&str, Form); 2] = [("svg", Form::Svg), ("png", Form::Png)];
 
-/// The form of a file by its name.
+/// Returns the format of a file by its name.
 ///
 /// # Errors
-/// E591.
+/// Returns E591.
 fn form(out: &str) -> Result<Form, Diagnostic> {
     let ending = Path::new(out).extension().map(|e| e.to_string_lossy().to_lowercase());
     let found = ending.as_ref().and_then(|e| FORMS.iter().find(|f| f.0 == *e));
@@ -35,10 +35,10 @@ fn form(out: &str) -> Result<Form, Diagnostic> {
     })
 }
 
-/// Checks what is asked for before anything is computed.
+/// Checks the arguments before anything is computed.
 ///
 /// # Errors
-/// E591 for an ending that is no form; E416 for a width of something without pixels.
+/// Returns E591 for an unknown extension, and E416 for a width of a format without pixels.
 pub fn check(picture: &Picture) -> Outcome {
     let form = form(&picture.out).map_err(|d| Failure::Usage(d.into()))?;
     if form == Form::Svg && picture.width.is_some() {
@@ -58,12 +58,12 @@ impl From<ThemeChoice> for Theme {
     }
 }
 
-/// E590: why a figure is not drawn, by the name of its file.
+/// Returns E590: why a figure cannot be drawn, with the name of its file.
 pub fn fault(name: &str, why: &Fault) -> Diagnostic {
     Diagnostic::error("E590", format!("{name} cannot be drawn: {}", why.reason))
 }
 
-/// Writes a chart to its file, and says what it shows.
+/// Writes a chart to its file, and reports what it shows.
 ///
 /// # Errors
 /// Those of [`save`].
@@ -76,7 +76,7 @@ pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>)
 /// Writes a chart to its file.
 ///
 /// # Errors
-/// E590 for one that cannot be drawn; E410, E591.
+/// Returns E590 for a chart that cannot be drawn, E410 and E591.
 pub fn save(picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome<Figure> {
     let figure = drawn.map_err(|f| fault(&picture.out, &f))?;
     let bytes = match form(&picture.out)? {

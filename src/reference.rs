@@ -1,6 +1,7 @@
-//! Figures that others published, as files: what was published where, and how the same is measured here.
+//! Published figures as files: what was published and where, and how kbc measures the same.
 //!
-//! Owns the form of these files (docs/reference.md). Measuring is [`crate::commands::reference`]'s.
+//! The module owns the format of these files (docs/reference.md). [`crate::commands::reference`]
+//! measures.
 
 use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -11,9 +12,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Version of this form.
+    /// Version of the format.
     pub reference: u32,
-    /// Where the figures come from and what they are about.
+    /// Source and subject of the figures.
     pub source: String,
     /// The figures.
     pub figures: Vec<Figure>,
@@ -23,35 +24,36 @@ pub struct Reference {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it is; names are given once.
+    /// What the figure is. Names are unique.
     pub name: String,
-    /// What was published; without, a time that only a change refers to.
+    /// Published value. Without one, it is a time to which only a change refers.
     #[serde(default)]
     pub published: Option<f64>,
     /// Its unit: ns, us, ms of a time, GB/s, TFLOP/s of a rate, % of a change, x of a ratio, notifies.
     pub unit: String,
-    /// Where, if that is more than the file's source says.
+    /// Location, if it is more specific than the source of the file.
     #[serde(default)]
     pub from: Option<String>,
-    /// The program whose time it is.
+    /// The program that is timed.
     #[serde(default)]
     pub run: Option<Run>,
-    /// What of the run it is, if not its time.
+    /// The measured part of the run, if it is not its time.
     #[serde(default)]
     pub measure: Measure,
-    /// How much is done in the time of another figure.
+    /// A rate: the work done in the time of another figure.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// The time of one figure over that of another one.
+    /// A ratio: the time of one figure divided by that of another one.
     #[serde(default)]
     pub ratio: Option<Ratio>,
-    /// The change from one figure to another one, in percent.
+    /// A change from one figure to another one, in percent.
     #[serde(default)]
     pub change: Option<Change>,
-    /// How far ours may be off, in percent of what was published; in points where that is a percentage.
+    /// Allowed deviation, in percent of the published value, or in percentage points if that is a
+    /// percentage.
     #[serde(default)]
     pub within: Option<f64>,
-    /// Why ours is another one, or is not measured.
+    /// Reason why the value of kbc differs, or why it is not measured.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -62,42 +64,42 @@ pub struct Figure {
 pub struct Run {
     /// A `.kb` file, or a `.kir` file with a schedule, relative to the file of figures.
     pub program: String,
-    /// The program of it, if it has several.
+    /// The program, if the file has several.
     #[serde(default)]
     pub named: Option<String>,
-    /// What `--topology` is.
+    /// Value of `--topology`.
     #[serde(default)]
     pub topology: Option<String>,
-    /// What `--set` is.
+    /// Value of `--set`.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Parameters: what `-D` is.
+    /// Parameters, as `-D`.
     #[serde(default)]
     pub define: BTreeMap<String, u64>,
 }
 
-/// What of a run is measured.
+/// What is measured in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
-    /// How long it takes.
+    /// The duration.
     #[default]
     Time,
-    /// The lower bound of its time.
+    /// The lower bound of the time.
     Bound,
-    /// How long it takes without what is preloaded on its critical path.
+    /// The duration without preloading on the critical path.
     Preloaded,
-    /// Notifies of all ranks in a call.
+    /// Notifies of all ranks in one call.
     Notifies,
 }
 
-/// So much a second.
+/// An amount per second.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Bytes, or floating-point operations, that every rank moves or does.
+    /// Bytes, or floating-point operations, of every rank.
     pub amount: u64,
-    /// The figure whose time that takes.
+    /// The figure that has the time.
     pub of: String,
 }
 
@@ -107,7 +109,7 @@ pub struct Rate {
 pub struct Ratio {
     /// The time that is divided.
     pub of: String,
-    /// By this one.
+    /// The divisor.
     pub by: String,
 }
 
@@ -117,14 +119,14 @@ pub struct Ratio {
 pub struct Change {
     /// The first.
     pub from: String,
-    /// What it becomes.
+    /// The second.
     pub to: String,
 }
 
-/// The version of the form that is read.
+/// The version of the format that is read.
 pub const FORM: u32 = 1;
 
-/// How many ns a unit of time is; none for another unit.
+/// Returns the number of ns in a unit of time, or None for another unit.
 pub fn in_ns(unit: &str) -> Option<f64> {
     match unit {
         "ns" => Some(1.0),
@@ -137,8 +139,8 @@ pub fn in_ns(unit: &str) -> Option<f64> {
 /// Reads a file of figures.
 ///
 /// # Errors
-/// E481: it is no such file: YAML that cannot be read, an unknown or missing key, a name twice, a change of figures that
-/// are not there.
+/// Returns E481 for YAML that cannot be parsed, an unknown or missing key, a name that occurs
+/// twice, or a change of figures that do not exist.
 pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
     let wrong = |title: String, at: Span| {
         Diagnostic::error("E481", title).primary(at, "here").help("docs/reference.md describes these files")
@@ -150,7 +152,7 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
             format!("unsupported version `reference: {}`; this kbc reads {FORM}", reference.reference);
         return Err(wrong(title, whole));
     }
-    // The last that is called so: of two the one too many.
+    // The last figure with this name, which is the superfluous one.
     let place = |name: &str| {
         let named =
             |(at, _): &(usize, &str)| text[..*at].trim_end_matches([' ', '\'', '"']).ends_with("name:");

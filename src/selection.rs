@@ -1,7 +1,9 @@
-//! How good the choice of algorithms is: `select` against the simulated time of every legal algorithm, over a grid of
-//! collectives, machines and sizes drawn by a seed.
+//! Quality of the selection of algorithms: compares the choice of `select` with the simulated time
+//! of every legal algorithm, over a grid of collectives, machines and sizes that is drawn from a
+//! seed.
 //!
-//! Owns the grid and the comparison. What is chosen is the pass's, what it takes is the event engine's.
+//! The module owns the grid and the comparison. The pass chooses, and the event engine gives the
+//! times.
 
 use crate::fuzz;
 use crate::fuzz::rng::Rng;
@@ -32,28 +34,28 @@ pub struct Point {
     pub machine: String,
 }
 
-/// What came of a point.
+/// Result at a point.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Choice {
-    /// Where.
+    /// The point.
     pub point: Point,
-    /// What `select` takes, and its simulated ns.
+    /// The algorithm that `select` chooses, and its simulated time in ns.
     pub chosen: (String, f64),
-    /// What is fastest, and its simulated ns.
+    /// The fastest algorithm, and its simulated time in ns.
     pub best: (String, f64),
     /// Algorithms that were simulated.
     pub candidates: usize,
-    /// What the cost model alone would have taken, and its simulated ns.
+    /// The algorithm that the cost model alone would choose, and its simulated time in ns.
     pub model: (String, f64),
 }
 
 impl Choice {
-    /// Time of the chosen one over that of the fastest.
+    /// Returns the time of the chosen algorithm divided by that of the fastest.
     pub fn ratio(&self) -> f64 {
         over(self.chosen.1, self.best.1)
     }
 
-    /// The same for the model's choice.
+    /// Returns the same ratio for the choice of the model.
     pub fn model_ratio(&self) -> f64 {
         over(self.model.1, self.best.1)
     }
@@ -63,15 +65,16 @@ fn over(a: f64, best: f64) -> f64 {
     if best > 0.0 { a / best } else { 1.0 }
 }
 
-/// A number from a to b, evenly on a logarithmic scale.
+/// Draws a number from a to b, uniform on a logarithmic scale.
 fn log(rng: &mut Rng, a: f64, b: f64) -> f64 {
     let part = rng.below(1 << 20) as f64 / (1 << 20) as f64;
     (a.ln() + (b.ln() - a.ln()) * part).exp()
 }
 
-/// Point number `k` of a seed: one of six collectives, of 2 to 64 ranks on a ring, a full graph, or a mesh or torus of two
-/// or three axes, links of 1 to 400 GB/s and 50 ns to 10 us, in half of the grids another rate along the last axis (up
-/// to 8 times faster or slower), in half of the points a device with limits, and 1 KB to 1 GB.
+/// Returns point number `k` of a seed: one of six collectives, on 2 to 64 ranks, on a ring, a full
+/// graph, or a mesh or torus with two or three axes. Links have 1 to 400 GB/s and 50 ns to 10 us.
+/// In half of the grids the last axis has another rate, up to 8 times faster or slower. In half of
+/// the points the device has limits. Sizes are 1 KB to 1 GB.
 pub fn point(seed: u64, k: u64) -> Point {
     let mut rng = Rng::new(&[seed, k]);
     let collectives =
@@ -105,7 +108,7 @@ pub fn point(seed: u64, k: u64) -> Point {
     Point { collective, shape, ranks: sides.iter().product(), elements, machine }
 }
 
-/// The program of a point.
+/// Returns the program of a point.
 fn program(p: &Point) -> String {
     let n = p.elements;
     let (from, to, call) = match p.collective.as_str() {
@@ -144,10 +147,10 @@ fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, D
     table.entries.into_iter().next().ok_or_else(none)
 }
 
-/// Chooses, and simulates everything that could have been chosen.
+/// Chooses an algorithm, and simulates every possible choice.
 ///
 /// # Errors
-/// Of lowering or a pass, none of which a point of the grid should have.
+/// Returns errors of lowering or of a pass, which no point of the grid should have.
 pub fn compare(p: &Point) -> Result<Choice, Diagnostics> {
     let loaded = fuzz::read(&program(p))?;
     let chosen = selected(&loaded, &p.machine, "infer,place,select")?.chosen;

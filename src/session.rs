@@ -1,4 +1,5 @@
-//! A run of kbc: the only place that reads files, looks at the terminal and writes to it.
+//! Session: a run of kbc. It is the only place that reads files, looks at the terminal and writes
+//! to it.
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
@@ -13,10 +14,11 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages shown to people at once; what comes after is mostly the consequence of what came before.
+/// Largest number of messages shown to people; later messages are mostly consequences of earlier
+/// ones.
 const MOST: usize = 24;
 
-/// A workspace on a terminal.
+/// A workspace with a terminal.
 pub struct Session {
     workspace: Workspace,
     terminal: Arc<Terminal>,
@@ -52,7 +54,7 @@ impl From<Session> for Workspace {
 }
 
 impl Session {
-    /// As the command line says.
+    /// Creates a session according to the command line.
     pub fn new(cli: &Cli) -> Self {
         let color = match cli.color {
             ColorChoice::Always => true,
@@ -66,7 +68,8 @@ impl Session {
         Session { workspace: Workspace::new(terminal.clone()), terminal }
     }
 
-    /// One on the same terminal that has read nothing; the texts stand for the files of their names.
+    /// Creates a session on the same terminal that has read nothing. Its texts stand for the files
+    /// with their names.
     pub fn fresh(&self, texts: Vec<(String, String)>) -> Self {
         Session { workspace: self.workspace.fresh(texts), terminal: self.terminal.clone() }
     }
@@ -74,28 +77,30 @@ impl Session {
     /// Reads a data file.
     ///
     /// # Errors
-    /// E412: it cannot be read.
+    /// Returns E412 if it cannot be read.
     pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostic> {
         file(path)
             .map_err(|e| Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e))))
     }
 
-    /// Whether only results, warnings and errors are wanted.
+    /// Checks whether only results, warnings and errors are to be printed.
     pub fn is_quiet(&self) -> bool {
         self.terminal.quiet
     }
 
-    /// Words for people on standard error (dumps, timings).
+    /// Prints text for people on standard error (dumps, timings).
     pub fn words(&self, text: &str) {
         self::say(text);
     }
 
-    /// Words of a result on standard output, JSON among them. Control characters of names and texts are shown as text.
+    /// Prints a result on standard output, including JSON. Control characters of names and texts
+    /// are escaped.
     pub fn result(&self, text: &str) {
         self.output(&visible(text));
     }
 
-    /// A text for programs on standard output, byte by byte; on a terminal its control characters are shown as text.
+    /// Prints a text for programs on standard output, byte by byte; on a terminal its control
+    /// characters are escaped.
     pub fn artefact(&self, text: &str) {
         if std::io::stdout().is_terminal() { self.result(text) } else { self.output(text) }
     }
@@ -111,16 +116,16 @@ impl Session {
         }
     }
 
-    /// Whether all results came out.
+    /// Checks whether all results were written.
     ///
     /// # Errors
-    /// E410: standard output took not all of them, and is no closed pipe.
+    /// Returns E410 if a write to standard output failed and it is not a closed pipe.
     pub fn complete(&self) -> Result<(), Diagnostic> {
         self.terminal.lost.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
-/// Words for people on standard error.
+/// Prints text for people on standard error.
 pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(visible(text).as_bytes());
 }
@@ -205,15 +210,15 @@ impl Environment for Terminal {
     }
 }
 
-/// All of a data file, as far as memory goes.
+/// Reads a whole data file, as far as memory allows.
 fn file(path: &Path) -> std::io::Result<Vec<u8>> {
     whole(&mut std::fs::File::open(path)?, memory_limit::limit().unwrap_or(u64::MAX))
 }
 
-/// How a write to standard output ended. A closed pipe is no error: nobody reads on.
+/// Returns how a write to standard output ended. A closed pipe is not an error: nobody reads on.
 ///
 /// # Errors
-/// E410
+/// Returns E410.
 pub fn written(done: std::io::Result<()>) -> Result<(), Diagnostic> {
     match done {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -223,10 +228,10 @@ pub fn written(done: std::io::Result<()>) -> Result<(), Diagnostic> {
     }
 }
 
-/// Bytes of a text at most: a place in it is a number of 32 bits.
+/// Largest size of a text in bytes, because a position in it is a 32-bit number.
 const MOST_TEXT: u64 = 1 << 30;
 
-/// All that is there, unless it is more than `most` bytes or has no end (`/dev/zero`).
+/// Reads everything, unless it is more than `most` bytes or has no end (`/dev/zero`).
 fn whole(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
     let mut all = vec![];
     from.take(most.saturating_add(1)).read_to_end(&mut all)?;
@@ -236,10 +241,10 @@ fn whole(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// The path of a file that was found in a folder, as texts and messages name it.
+/// Returns the path of a file that was found in a folder, in the form for texts and messages.
 ///
 /// # Errors
-/// It is not UTF-8, which every text is that could name the file.
+/// Returns an error if it is not UTF-8, because no text could name it.
 pub fn named(path: &Path) -> std::io::Result<String> {
     let wrong = || std::io::Error::other(format!("the name of {path:?} is not UTF-8: rename the file"));
     path.to_str().map(str::to_owned).ok_or_else(wrong)

@@ -13,7 +13,7 @@ use kbc_tiles::tile::{Kernel, text};
 use std::path::Path;
 use std::time::Instant;
 
-/// The passes that the first line of a text asks for, as a crash wrote it.
+/// The passes in the first line of a crash file.
 pub fn replays(text: &str) -> Option<String> {
     match crash::asked_by_module(text)?.as_slice() {
         [verb, flag, passes] if verb == "opt" && flag == "-p" => Some(passes.clone()),
@@ -21,7 +21,7 @@ pub fn replays(text: &str) -> Option<String> {
     }
 }
 
-/// Prints and dumps what the command line asks for.
+/// Prints and dumps what the command line requests.
 pub struct Watching {
     asked: Asked,
     after: Vec<PrintAfter>,
@@ -34,8 +34,8 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// As the command line asks; `kernels` are the passes of the tile level after which the kernel is
-    /// printed.
+    /// Creates it from the command line; `kernels` are the passes of the tile level after which the
+    /// kernel is printed.
     pub fn new(asked: &Asked, kernels: Vec<String>) -> Self {
         let begin = Instant::now();
         Watching {
@@ -49,7 +49,7 @@ impl Watching {
         }
     }
 
-    /// Only how long steps take, if `timings` asks for it.
+    /// Prints only the duration of steps, if `timings` is set.
     pub fn times(timings: bool) -> Self {
         Watching::new(&Asked { timings, ..Asked::default() }, vec![])
     }
@@ -115,10 +115,10 @@ impl Watch for Watching {
     }
 }
 
-/// `--force` where no folder is written.
+/// Rejects `--force` if no folder is written.
 ///
 /// # Errors
-/// E416.
+/// Returns E416.
 pub fn forced(watch: &Asked, folder: bool) -> Result<(), Diagnostic> {
     if watch.force && watch.dump_dir.is_none() && !folder {
         return Err(Diagnostic::error("E416", "--force applies only when a folder is written")
@@ -127,7 +127,7 @@ pub fn forced(watch: &Asked, folder: bool) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Names given to `--print-after` must be passes.
+/// Checks that names given to `--print-after` are passes.
 fn known(watch: &Asked) -> Result<(), Diagnostics> {
     let names: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).collect();
     known_among(watch, &names)
@@ -162,11 +162,11 @@ pub fn tile_names() -> impl Iterator<Item = &'static str> {
     [emit::LOWERED].into_iter().chain(backends::passes().into_iter().map(|p| p.name))
 }
 
-/// For a target that is emitted: what is watched of the passes of graph and schedule, and after which passes of the tile
-/// level the kernel is printed.
+/// For a target with emitted code: what is watched in the passes of graph and schedule, and the
+/// passes of the tile level after which the kernel is printed.
 ///
 /// # Errors
-/// E902: a name that is a pass of neither.
+/// Returns E902 for a name that is a pass of neither.
 pub fn split(watch: &Asked) -> Result<(Asked, Vec<String>), Diagnostics> {
     let tile: Vec<&str> = tile_names().collect();
     let all: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).chain(tile.clone()).collect();
@@ -176,10 +176,11 @@ pub fn split(watch: &Asked) -> Result<(Asked, Vec<String>), Diagnostics> {
     Ok((Asked { print_after: now.iter().map(|n| (*n).to_owned()).collect(), ..watch.clone() }, later))
 }
 
-/// The passes of the tile level that a list names, as a filter of their names; nothing, or `default`, is all of them.
+/// Returns the passes of the tile level in a list, as a filter of their names. An empty list or
+/// `default` means all of them.
 ///
 /// # Errors
-/// E902: no such pass.
+/// Returns E902 for an unknown pass.
 pub fn tile_passes(list: Option<&str>) -> Result<Vec<&'static str>, Diagnostics> {
     let names: Vec<&'static str> = backends::passes().iter().map(|p| p.name).collect();
     let Some(list) = list.filter(|l| l.trim() != "default") else { return Ok(names) };
@@ -188,10 +189,10 @@ pub fn tile_passes(list: Option<&str>) -> Result<Vec<&'static str>, Diagnostics>
     Ok(names.into_iter().filter(|n| asked.contains(n)).collect())
 }
 
-/// After which passes of the tile level a `.tile` text is printed.
+/// Returns the passes of the tile level after which a `.tile` text is printed.
 ///
 /// # Errors
-/// E902: no such pass.
+/// Returns E902 for an unknown pass.
 pub fn tile_watch(watch: &Asked) -> Result<Vec<String>, Diagnostics> {
     let names: Vec<&str> = backends::passes().iter().map(|p| p.name).collect();
     let asked: Vec<&str> = asked(watch).collect();

@@ -1,13 +1,13 @@
-//! YAML files of kbc's own forms: reading one, and where it is wrong.
+//! YAML files with a format of kbc: reading a file, and the position of an error.
 
 use kbc_diag::{FileId, Span};
 use kbc_frontend::machine::nesting;
 use serde::de::DeserializeOwned;
 
-/// Reads a file of a form.
+/// Reads a file.
 ///
 /// # Errors
-/// What is wrong, in words without a place, and the place.
+/// Returns the message without a position, and the position.
 pub fn read<T: DeserializeOwned>(text: &str, file: FileId) -> Result<T, (String, Span)> {
     if let Some(at) = nesting::too_deep(text) {
         return Err(("brackets nest too deeply".into(), Span::new(file, at, at + 1)));

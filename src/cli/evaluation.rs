@@ -1,4 +1,4 @@
-//! Verbs that evaluate: many runs, and what is drawn of them.
+//! Arguments of the subcommands that evaluate many runs and draw figures of them.
 
 use super::{ReportFormat, ThemeChoice};
 use crate::sweep::grid::Shard;

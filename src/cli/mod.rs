@@ -1,4 +1,4 @@
-//! The command line: verbs, flags, what is said about wrong ones, and nothing else.
+//! The command line: subcommands, flags, and messages about wrong arguments.
 
 mod evaluation;
 mod plot;
@@ -60,7 +60,8 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
     clap::builder::RangedU64ValueParser::new().range(1..)
 }
 
-/// The last value of a flag among the words of a command line, which need not be right otherwise.
+/// Returns the last value of a flag among the words of a command line, which may be invalid
+/// otherwise.
 fn said<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     let mut at = words.iter().take_while(|w| *w != "--");
     let mut out = None;
@@ -76,7 +77,7 @@ fn said<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     out
 }
 
-/// The colours that `--color` asks for in messages about the command line itself.
+/// Returns the colours that `--color` requests for messages about the command line itself.
 pub fn color_of(words: &[String]) -> clap::ColorChoice {
     match said(words, "--color") {
         Some("always") => clap::ColorChoice::Always,
@@ -85,8 +86,8 @@ pub fn color_of(words: &[String]) -> clap::ColorChoice {
     }
 }
 
-/// A message about the command line in the form that `--diagnostics` asks for (E416); none where that is the one for
-/// people, or where it is no error (`--help`, `--version`).
+/// Prints a message about the command line in the form of `--diagnostics` (E416). Returns None if
+/// that is the human-readable form, or if it is not an error (`--help`, `--version`).
 pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
     if !e.use_stderr() {
         return None;
@@ -98,7 +99,7 @@ pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
         d = match (line.strip_prefix("tip: "), line.starts_with("Usage: ")) {
             (Some(tip), _) => d.help(tip),
             (None, true) => d.note(line),
-            // What is missing, and the values there are.
+            // Returns what is missing, and the possible values.
             (None, false) => Diagnostic { title: format!("{} {line}", d.title), ..d },
         };
     }
@@ -108,7 +109,7 @@ pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
     }
 }
 
-/// A message about the command line, in the form that its words ask for.
+/// Prints a message about the command line, in the form that its words request.
 pub fn before(d: &Diagnostic, words: &[String]) -> String {
     let map = SourceMap::default();
     match said(words, "--diagnostics") {

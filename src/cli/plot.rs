@@ -1,4 +1,4 @@
-//! `kbc plot`: pictures.
+//! Arguments of `kbc plot`, which draws pictures.
 
 use super::{Selection, Source};
 use clap::{Args, Subcommand, ValueEnum};

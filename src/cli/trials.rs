@@ -1,4 +1,4 @@
-//! Verbs that try kbc itself: what it chooses, its engines, its checker.
+//! Arguments of the subcommands that test kbc itself: its selection, its engines, its checker.
 
 use super::{ReportFormat, at_least_one};
 use crate::ccl::CclOptions;
