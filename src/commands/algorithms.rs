@@ -1,7 +1,9 @@
-//! Algorithms by themselves: right on many shapes, proven as schedules on small ones, as expensive as documented.
+//! Checks of algorithms: correct on many shapes, schedules proven on small ones, cost as
+//! documented.
 //!
-//! Owns the shapes of a check, the costs of one and how `kbc list NAME` shows them. Rounds come first: a mistake is then told
-//! in the author's own terms, and the schedules are of rounds that are right.
+//! The module owns the shapes of a check, the costs of an algorithm and the output of `kbc list
+//! NAME`. Rounds are checked first, so that mistakes are reported in terms of the algorithm, and
+//! schedules are built only from correct rounds.
 
 use super::grid::{self, Setting};
 use super::list;
@@ -22,29 +24,29 @@ use kbc_rounds::{AlgId, Call, Library, Limits, Verifier, cost};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Ranks up to which schedules are built and proven.
+/// Largest number of ranks on which schedules are built and proven.
 const SCHEDULED: u64 = 8;
 
-/// Ranks up to which that is done with other arguments and other sizes.
+/// Largest number of ranks on which that is done with other arguments and sizes.
 const SMALL: u64 = 4;
 
-/// Refusals of the way down to a schedule: a limit of kbc, nothing wrong with the algorithm.
+/// Errors of lowering that are limits of kbc and not mistakes of the algorithm.
 const LIMITS: [&str; 3] = ["E033", "E040", "E332"];
 
-/// The algorithms that `--algorithm` or `--using` asks for.
+/// The algorithms that `--algorithm` or `--using` names.
 pub struct Named {
-    /// All of that name; all there are where none is asked for.
+    /// All algorithms of that name; all algorithms of the file if none is named.
     pub ids: Vec<AlgId>,
-    /// What was asked for.
+    /// The text of the argument.
     pub asked: Option<Asked>,
-    /// They stand beside a program that is checked as well.
+    /// Whether they are checked in addition to a program.
     pub beside: bool,
 }
 
-/// The algorithms among `all`, or else of their collectives, that are asked for.
+/// Returns the algorithms in `all`, or of their collectives, that are requested.
 ///
 /// # Errors
-/// E005: there is none of that name; E413, E416 for what asks.
+/// Returns E005 for an unknown name, and E413 or E416 for a wrong argument.
 pub fn asked(
     session: &mut Session,
     library: &Library,
@@ -76,11 +78,12 @@ pub fn asked(
     Ok(Named { ids, asked: Some(asked), beside: false })
 }
 
-/// Checks algorithms, on so many ranks, or by default on the shapes of [`shapes`]; with the arguments that are
-/// asked for, or with a grid of them. Beside the reports, names of those beside a program that are made for none of the shapes.
+/// Checks algorithms on the given numbers of ranks, or by default on the shapes of [`shapes`], with
+/// the requested arguments or with a grid of them. Returns the reports, and the names of the
+/// algorithms beside a program that are not defined for any of the shapes.
 ///
 /// # Errors
-/// What is wrong, of all of them; E005, E006 for arguments.
+/// Returns all errors of all algorithms; E005 and E006 for arguments.
 pub fn check(
     session: &Session,
     library: &Library,
@@ -100,7 +103,7 @@ pub fn check(
         };
         match settings.and_then(|s| one(library, &mut verifier, (*id, &s), ranks)) {
             Ok(row) => rows.push(row),
-            // A program has it on a shape of its own.
+            // A program uses the algorithm on a shape of its own.
             Err(d) if named.beside && d.list.iter().all(|d| d.code == "E024") => {
                 unfit.push(decl.name.node.clone());
             }
@@ -110,7 +113,7 @@ pub fn check(
     if found.has_errors() { Err(found.into()) } else { Ok((rows, unfit)) }
 }
 
-/// `--ranks ..`, or as it was `-D p=..`: numbers of ranks to check on; the shapes of [`shapes`] by default.
+/// Returns the numbers of ranks of `--ranks ..` or `-D p=..`; by default the shapes of [`shapes`].
 pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
     let mut ranks = source.of.ranks.as_ref().map(|t| asked::ranks("--ranks ", t)).transpose()?;
     for (name, value) in defines(&source.of.define)? {
@@ -150,8 +153,9 @@ pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
     Ok(ranks)
 }
 
-/// Shapes an algorithm with that many axes is checked on: lines up to 17, grids with sides up to 5 and at most 20 ranks,
-/// boxes up to 4 x 4 x 3 with at most 36; or all with `ranks` ranks.
+/// Returns the shapes on which an algorithm with that many axes is checked: lines up to 17, grids
+/// with sides up to 5 and at most 20 ranks, boxes up to 4 x 4 x 3 with at most 36 ranks; or all
+/// shapes with `ranks` ranks.
 pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
     let mut all: Vec<Vec<i64>> = vec![vec![]];
     for axis in 0..axes {
@@ -163,7 +167,7 @@ pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
             (None, ..) => 3,
         };
         all = all.into_iter().flat_map(|s| (1..=most).map(move |n| [s.clone(), vec![n]].concat())).collect();
-        // Shapes that are too large already do not grow any more.
+        // Shapes that are already too large are not extended.
         if let Some(p) = ranks {
             all.retain(|s| p % s.iter().product::<i64>() == 0);
         }
@@ -173,13 +177,13 @@ pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
         let p = s.iter().product::<i64>();
         ranks.map_or(p <= most, |r| p == r)
     });
-    // The smallest shape that fails makes the shortest message.
+    // The smallest shape that fails gives the shortest message.
     all.sort_by_key(|s| s.iter().product::<i64>());
     all
 }
 
-/// One or two ranks are the least that fail, but hardly anything travels there: the same fault on three or four ranks,
-/// where it shows as well.
+/// One or two ranks are the smallest that fail, but hardly anything is transferred there. The same
+/// fault on three or four ranks is clearer, if it occurs there.
 fn telling(library: &Library, call: &Call, least: Diagnostics, given: bool) -> Diagnostics {
     let &[p @ 1..=2] = call.sizes.as_slice() else { return at(least, &call.sizes) };
     let code = least.list.first().map(|d| d.code).filter(|c| !given && c.starts_with("E1"));
@@ -200,7 +204,7 @@ fn telling(library: &Library, call: &Call, least: Diagnostics, given: bool) -> D
     at(least, &call.sizes)
 }
 
-/// Adds what was found in an algorithm; what was found in one it uses is told once.
+/// Adds the errors of an algorithm. Errors of an algorithm that it uses are reported once.
 fn merge(found: &mut Diagnostics, more: Diagnostics, name: &str) {
     for d in more.list {
         let same = |o: &&mut Diagnostic| o.code == d.code && o.span() == d.span();
@@ -232,7 +236,7 @@ fn one(
     };
     let mut sizes_of: BTreeSet<usize> = BTreeSet::new();
     let (mut illegal, mut legal) = (None, vec![false; settings.len()]);
-    // Why a schedule of it could not be made, where that was tried.
+    // Returns why a schedule could not be built, if that was tried.
     let mut refused = None;
     let all = match ranks {
         Some(list) => list.iter().flat_map(|p| shapes(decl.axes.len(), Some(*p))).collect(),
@@ -261,7 +265,8 @@ fn one(
                 compare(library, &call, &claims, &cost(&rounds))
                     .map_err(|d| setting.named(at((*d).into(), &sizes)))?;
                 (right, legal[number]) = (true, true);
-                // Roots at both ends stand for the others: texts count from the root or from an end.
+                // Roots at both ends represent the others, because algorithms count from the root
+                // or from an end.
                 if c != 0 && c != p - 1 {
                     continue;
                 }
@@ -286,24 +291,25 @@ fn one(
     row.tried = grid::tried(settings, &legal);
     match (illegal, refused) {
         (Some(d), _) if row.shapes == 0 => Err(d),
-        // Its rounds are right, but nothing that could run was proven.
+        // The rounds are correct, but no executable schedule was proven.
         (_, Some(d)) if row.schedules == 0 => Err(d),
         _ => Ok(row),
     }
 }
 
-/// Whether a schedule of a call was proven.
+/// Whether the schedule of a call was proven.
 enum Proof {
     /// It was built and proven.
     Proven,
     /// A limit of kbc, with the reason.
     Refused(Diagnostics),
-    /// A `using` cannot say the arguments.
+    /// A `using` cannot express the arguments.
     NotExpressible,
 }
 
-/// Elements of the vectors for which schedules are built and proven: with the first arguments two for each rank on small shapes, on
-/// smaller ones also fewer than there are ranks, and numbers that no number of ranks divides.
+/// Returns the numbers of elements for which schedules are built and proven. With the default
+/// arguments, these are two per rank on small shapes; on smaller shapes also fewer than ranks, and
+/// numbers that are not divisible by any number of ranks.
 fn elements(p: u64, first: bool) -> Vec<u64> {
     match p {
         p if p <= SMALL && first => vec![2 * p, 1, 2 * p + 1],
@@ -315,7 +321,7 @@ fn elements(p: u64, first: bool) -> Vec<u64> {
 /// Builds and proves the schedule of a call.
 ///
 /// # Errors
-/// What the passes or the checker find, but for limits of kbc.
+/// Returns the errors of the passes and the checker, except limits of kbc.
 fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result<Proof, Diagnostics> {
     let Some(args) = setting.schedule_args() else { return Ok(Proof::NotExpressible) };
     let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
@@ -343,10 +349,11 @@ fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result
     if verdict.ok() { Ok(Proof::Proven) } else { Err(verdict.errors) }
 }
 
-/// `kbc list NAME`: the documentation of the algorithms of that name, and what they cost.
+/// Prints the documentation of the algorithms of a name and their costs (`kbc list NAME`).
 ///
 /// # Errors
-/// E413: a name in `-D` that none of them has; of reading documentation and of costs.
+/// Returns E413 for a name in `-D` that none of them has, and the errors of documentation and
+/// costs.
 pub fn show(session: &mut Session, library: &Library, name: &str, args: &List) -> Outcome {
     let mut given: Vec<(String, i64)> = vec![];
     for (n, value) in defines(&args.define)? {
@@ -381,7 +388,7 @@ pub fn show(session: &mut Session, library: &Library, name: &str, args: &List) -
     Ok(())
 }
 
-/// What `kbc list NAME` says of one algorithm.
+/// Returns the text of `kbc list NAME` about one algorithm.
 #[derive(Serialize)]
 struct Page {
     collective: String,
@@ -392,7 +399,7 @@ struct Page {
     costs: Vec<CostRow>,
 }
 
-/// What one call costs; bytes in units of the vector.
+/// Returns the costs of one call; bytes in units of the vector.
 #[derive(Serialize)]
 struct CostRow {
     call: String,
@@ -429,7 +436,7 @@ fn page(
     let value = |n: &str| given.iter().find(|g| g.0 == n).map(|g| g.1);
     let args: Vec<(String, Value)> =
         decl.params.iter().filter_map(|(p, _)| Some((p.node.clone(), Value::Int(value(&p.node)?)))).collect();
-    // Sizes that are given, the others as in these.
+    // Returns the given sizes, with the default for the others.
     let usual: &[&[i64]] = match decl.axes.len() {
         1 => &[&[2], &[8], &[9], &[16]],
         2 => &[&[2, 3], &[4, 4]],
@@ -455,7 +462,7 @@ fn page(
         let root = decl.root.is_some().then(|| vec![0; sizes.len()]);
         let call = Call { alg: id, sizes: sizes.clone(), root, args: args.clone() };
         let legal = kbc_rounds::group::is_legal(library, &call).map_err(|d| Diagnostics::from(*d))?;
-        // Where no size was asked for, shapes it is not made for are left out.
+        // If no size is requested, shapes for which the algorithm is not defined are omitted.
         if !legal && given.is_empty() {
             continue;
         }

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 /// Measures and prints.
 ///
 /// # Errors
-/// E996: a choice is more than 5 % slower than the best; those of [`super::ccl`].
+/// Returns E996 if a choice is more than 5 % slower than the best, and the errors of
+/// [`super::ccl`].
 pub fn run(session: &mut Session, args: &Bench) -> Outcome {
     match &args.what {
         BenchWhat::Select(args) => select(session, args),
@@ -19,7 +20,7 @@ pub fn run(session: &mut Session, args: &Bench) -> Outcome {
     }
 }
 
-/// A choice may take so many times as long as the best.
+/// Allowed ratio of the time of a choice to that of the best algorithm.
 const ALLOWED: f64 = 1.05;
 
 /// The report, as JSON.
@@ -27,7 +28,7 @@ const ALLOWED: f64 = 1.05;
 struct Found {
     seed: u64,
     points: usize,
-    /// Points on which the choice is within 5 % of the best.
+    /// Points at which the choice is within 5 % of the best.
     within: usize,
     /// The same for the cost model alone.
     model_within: usize,

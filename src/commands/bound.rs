@@ -1,6 +1,7 @@
-//! `kbc explain bound`: the rows of every collective's lower bound and the partition behind it.
+//! `kbc explain bound`: the rows of the lower bound of every collective, and the partition that
+//! gives the bound.
 //!
-//! Owns the words. The partition is evaluated again from the links when it is printed.
+//! The module owns the words. The partition is evaluated again from the links when it is printed.
 
 use crate::bounds::{Collective, Nobody, timed};
 use crate::build::Built;
@@ -10,13 +11,13 @@ use kbc_machine::bounds::{CollKind, evaluate};
 use kbc_machine::topology::{Dimension, Quantity, Topology};
 use kbc_time::TimeOptions;
 
-/// Ranks up to which every part is listed.
+/// Largest number of ranks for which every part is listed.
 const LISTED: usize = 64;
 
-/// Bounds of a program's collectives on its machine, and of the whole.
+/// Prints the bounds of the collectives of a program on its machine, and of the whole program.
 ///
 /// # Errors
-/// Of the engine; E990.
+/// Returns the errors of the engine, and E990.
 pub fn of(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
     let options = TimeOptions { path: false, ..TimeOptions::default() };
@@ -35,9 +36,9 @@ pub fn of(built: &Built) -> Outcome<String> {
     Ok(out)
 }
 
-/// A rate, to be read.
+/// Returns a rate in a readable form.
 fn rate(per_second: f64) -> String {
-    // To twelve digits: sums of rates are not shown with their rounding.
+    // Twelve digits, so that rounding errors of sums are not shown.
     let amount = format!("{per_second:.11e}").parse().unwrap_or(per_second);
     Quantity { amount, dimension: Dimension::BytesPerSecond }.to_string()
 }

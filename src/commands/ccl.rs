@@ -1,6 +1,8 @@
-//! `kbc bench ccl`: the all-reduce that two kernbench files describe, proven, executed, compared element by element, timed.
+//! `kbc bench ccl`: proves, executes, compares and times the all-reduce that two kernbench files
+//! describe.
 //!
-//! Owns its line for people, the words about wrong elements and its JSON. What runs is [`crate::ccl`]'s.
+//! The module owns its human-readable line, the words about wrong elements and its JSON.
+//! [`crate::ccl`] builds what runs.
 
 use crate::analyse::{self, Executed};
 use crate::build::{Built, assemble};
@@ -24,16 +26,17 @@ use kbc_time::{RankUse, TimeOptions};
 use serde::Serialize;
 use std::path::Path;
 
-/// Wrong elements that are shown, and of one rank.
+/// Largest number of wrong elements that are shown in total, and per rank.
 const SHOWN: (usize, usize) = (8, 3);
 
-/// Names in a list.
+/// Largest number of names in a list.
 const NAMED: usize = 6;
 
-/// Element additions of all runs that look for the provenance of wrong elements: about ten seconds.
+/// Largest number of element additions in all runs that search the provenance of wrong elements:
+/// about ten seconds.
 const SEARCHED: u64 = 1 << 30;
 
-/// What was found, as JSON.
+/// Result as JSON.
 #[derive(Serialize)]
 struct Found<'a> {
     schema: u32,
@@ -41,16 +44,16 @@ struct Found<'a> {
     ok: bool,
     /// The line for people.
     line: String,
-    /// The entry of the file.
+    /// Entry of the file.
     algorithm: &'a str,
-    /// What of kbc's it is, with its arguments.
+    /// The algorithm of kbc, with its arguments.
     using: &'a str,
     world_size: u64,
-    /// Where that was said.
+    /// Where the world size comes from.
     origin: String,
     /// `sip` or `pe`.
     ranks: &'static str,
-    /// PEs that take part.
+    /// Number of PEs that take part.
     pes: u64,
     n_elem: u64,
     bytes_per_pe: u64,
@@ -59,39 +62,39 @@ struct Found<'a> {
     queues: String,
     /// How messages pass through links.
     forward: &'static str,
-    /// Ranks all of whose elements are right; null where the run did not come to its end.
+    /// Number of ranks whose elements are all correct; null if the run did not end.
     right: Option<u64>,
-    /// Latency: the longest of `pe_times`; null where anything is wrong.
+    /// Latency: the longest of `pe_times`; null if anything is wrong.
     crit_ns: Option<f64>,
     bound_ns: Option<f64>,
-    /// How long every PE that takes part executes; none where anything is wrong.
+    /// Execution time of every PE that takes part; empty if anything is wrong.
     pe_times: Vec<PeTime>,
     /// The first wrong elements.
     wrong: Vec<Wrong>,
-    /// Wrong elements of each PE that has some.
+    /// Numbers of wrong elements, for each PE that has some.
     wrong_elements: Vec<WrongPe>,
-    /// As of `kbc run`.
+    /// The report of `kbc run`.
     report: Report,
 }
 
 /// A wrong element.
 #[derive(Serialize)]
 struct Wrong {
-    /// Whose.
+    /// Rank.
     who: String,
     rank: u64,
     element: u64,
     expected: f64,
     got: f64,
-    /// Who is not in it.
+    /// Missing contributors.
     missing: Vec<String>,
-    /// Who is in it more than once, and how often.
+    /// Contributors that are counted more than once, with the count.
     repeated: Vec<(String, u64)>,
-    /// All that in words; empty where it is not known.
+    /// All of that in words; empty if it is not known.
     why: String,
 }
 
-/// From the common start of all PEs to the end of one.
+/// Time from the common start of all PEs to the end of this one.
 #[derive(Serialize)]
 struct PeTime {
     who: String,
@@ -99,7 +102,7 @@ struct PeTime {
     exec_ns: f64,
 }
 
-/// How many elements of a PE are wrong.
+/// Number of wrong elements of a PE.
 #[derive(Serialize)]
 struct WrongPe {
     who: String,
@@ -110,7 +113,8 @@ struct WrongPe {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Of [`prepare`] and of building; what the checker finds, or E430 where numbers are wrong.
+/// Returns the errors of [`prepare`] and of building, the errors of the checker, and E430 for wrong
+/// numbers.
 pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     let bench = prepare(session, &args.plain())?;
     let built = assemble(session, &bench.source, "default", &mut Unwatched);
@@ -120,7 +124,8 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     };
     let mut report = begin("bench ccl", &args.ccl, &built, schedule);
     session.progress("proving");
-    // Where the text of an algorithm is wrong, the proof of its schedule would say the same less well.
+    // If the text of an algorithm is wrong, the proof of its schedule would report the same less
+    // clearly.
     let proven = if wrong.has_errors() { Err(wrong) } else { analyse::prove(session, &built, schedule) };
     session.progress("executing");
     let done = analyse::execute(session, &built, schedule, &Data::default(), 1, None, &mut Unwatched);
@@ -141,7 +146,7 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
             report.inputs = inputs(&built, &done.inputs);
             report.compare = Some(done.compare);
         }
-        // What a run meets that does not come to its end is what the checker has told.
+        // The checker has already reported why a run does not end.
         Err(failure) => {
             let (d, code) = failure.into_parts();
             if code != 1 {
@@ -190,7 +195,8 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     if found.ok { Ok(()) } else { Err(Failure::Program(errors)) }
 }
 
-/// An algorithm that has no form for so many ranks, said of the file in the place of the program that was made of it.
+/// Reports an algorithm that is not defined for so many ranks at the file of the user instead of
+/// the generated program.
 fn unfit(bench: &Bench, failure: Failure) -> Failure {
     let (d, code) = failure.into_parts();
     let why = d.list.iter().find(|d| matches!(d.code, "E022" | "E024"));
@@ -250,7 +256,8 @@ fn found<'a>(
     }
 }
 
-/// Compares every element of every PE with the sum of the inputs: the first wrong ones, and how many each PE has.
+/// Compares every element of every PE with the sum of the inputs. Returns the first wrong elements,
+/// and the number of wrong elements of each PE.
 fn look(
     session: &Session,
     bench: &Bench,
@@ -314,7 +321,7 @@ fn look(
     (rows.collect(), pes)
 }
 
-/// A PE that takes part, in words.
+/// Returns the name of a PE that takes part.
 fn who(bench: &Bench, pe: u64) -> String {
     let (rank, inside) = (pe / bench.each, pe % bench.each);
     match bench.part {
@@ -351,7 +358,7 @@ fn why(bench: &Bench, from: &Provenance) -> String {
     parts.join("; ")
 }
 
-/// Contributors in words: ranks all of whose PEs are among them, then single PEs.
+/// Returns contributors in words: first the ranks whose PEs are all among them, then single PEs.
 fn all(bench: &Bench, pes: &[u64]) -> Vec<String> {
     let (mut whole, mut single) = (vec![], vec![]);
     let mut rest = pes;
@@ -384,7 +391,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Between which times PEs end, and who does so last.
+/// Returns the range of times at which PEs end, and which ones end last.
 fn spread(times: &[PeTime]) -> String {
     let first = times.iter().map(|p| p.exec_ns).fold(f64::INFINITY, f64::min);
     let last = times.iter().map(|p| p.exec_ns).fold(0.0, f64::max);
@@ -397,7 +404,7 @@ fn spread(times: &[PeTime]) -> String {
     format!("exec_ns of {}: {first:.2} to {last:.2}, the last is {who}", count(times.len() as u64, "PE"))
 }
 
-/// The lines about ranks that fail, each with its wrong elements that are known.
+/// Returns the lines about ranks that fail, with their known wrong elements.
 fn failures(bench: &Bench, found: &Found<'_>) -> Vec<String> {
     let run = &bench.run;
     let head = |rank: u64| format!("[FAIL] rank {rank} (ws={}, algo={})", run.world_size, run.algorithm);
@@ -428,7 +435,7 @@ fn failures(bench: &Bench, found: &Found<'_>) -> Vec<String> {
     out
 }
 
-/// The report for people with the time of every PE.
+/// Returns the human-readable report with the time of every PE.
 fn logged(bench: &Bench, found: &Found<'_>) -> String {
     let mut out = human(bench, found);
     for p in &found.pe_times {
@@ -481,7 +488,7 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
         if !r.chosen.is_empty() {
             line(format!("estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
         }
-        // There is no program that `kbc explain` could take.
+        // There is no program for `kbc explain`.
         path::short(r, "--report json", &mut line);
     }
     out

@@ -1,6 +1,6 @@
-//! `kbc check`: proof without execution. A `.kir` file: its schedule as it stands. A file with a program: its schedule.
-//! A file of algorithms, or the library: each of them on many shapes ([`super::algorithms`]). A `.tile` file:
-//! [`super::tile`]. PyTorch programs: [`super::torch`].
+//! `kbc check`: proves without executing. The input is a `.kir` file with a schedule, a file with a
+//! program, a file of algorithms or the library ([`super::algorithms`], on many shapes), a `.tile`
+//! file ([`super::tile`]), or PyTorch programs ([`super::torch`]).
 
 use super::algorithms::Named;
 use super::compile::{finish, show};
@@ -17,10 +17,10 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::ast::Item;
 use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
 
-/// Proves what the file says, or what the library says.
+/// Proves the content of the file, or the library.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns everything that is wrong.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let torch = args.file.as_deref().is_some_and(torch::is_one);
     if args.sync && torch {
@@ -67,7 +67,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         Some(name) => is_generic(&loaded, root, name),
         None => only_called(&loaded, root),
     };
-    // An algorithm that is asked for is checked, whatever else the file has.
+    // An algorithm that is named is checked, whatever else the file contains.
     let asked = source.of.algorithm.is_some() && source.of.program.is_none();
     let mut report =
         Report { schema: SCHEMA, command: "check", file: source.file.clone(), ok: true, ..Report::default() };
@@ -84,7 +84,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         done = programs::taken(&built.module.name, &built.origin, names);
         true
     } else {
-        // Machines are of programs; of algorithms `ranks` says the same of each flag.
+        // Only programs have machines. For algorithms, `ranks` reports each flag.
         if !has_program || asked {
             algorithms::ranks(&source)?;
         } else {
@@ -95,7 +95,8 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         false
     };
     let ids = loaded.library.algorithms_in(root);
-    // Kernels, functions and collectives alone have been read and resolved: there is nothing more to prove.
+    // Kernels, functions and collectives alone have been parsed and resolved; there is nothing more
+    // to prove.
     let declares = loaded.file(root).is_some_and(|f| !f.tree().items.is_empty())
         || loaded.library.functions_in(root).next().is_some()
         || loaded.library.collectives_in(root).next().is_some();
@@ -112,7 +113,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     }
     let mut unchecked: Vec<String> = vec![];
     if source.of.program.is_none() {
-        // What `-D`, `--using` and `--ranks` say is said of the program, where one is built.
+        // If a program is built, `-D`, `--using` and `--ranks` apply to the program.
         let ranks = if has_program && !asked { None } else { algorithms::ranks(&source)? };
         let named = match built {
             true => Named { ids, asked: None, beside: true },
@@ -129,7 +130,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
             format!("algorithm {n}: not checked, because it is not defined for any of the usual shapes and the program does not use it")
         }));
     }
-    // A tile kernel has a meaning where it is called.
+    // A tile kernel has a meaning only where it is called.
     let kernels = uncalled_kernels(&loaded, root).into_iter().filter(|_| !asked);
     unchecked.extend(kernels.map(|k| format!("kernel {k}: not checked, because no program here calls it")));
     report.unchecked = unchecked;
@@ -151,7 +152,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     Err(d.into())
 }
 
-/// Refuses what is said of PyTorch programs alone.
+/// Rejects arguments that apply only to PyTorch programs.
 fn no_torch(args: &Check) -> Outcome {
     let of = &args.groups;
     let flags = [
@@ -162,7 +163,7 @@ fn no_torch(args: &Check) -> Outcome {
     refuse(&flags, args.file.as_deref().unwrap_or("the library"))
 }
 
-/// A schedule as text: verified and proven as it stands.
+/// Verifies and proves a schedule given as text.
 fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
     kbc_compiler::load::refuse(&[("--set", !source.of.set.is_empty())], "the proof of a schedule")?;
     if let Some(shape) = &source.of.topology {

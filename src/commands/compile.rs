@@ -1,4 +1,4 @@
-//! `kbc compile`: text, schedule, proof, numbers, time, report.
+//! `kbc compile`: lowers, proves, executes, times and reports.
 
 use crate::analyse;
 use crate::backends;
@@ -25,10 +25,10 @@ use kbc_numerics::shard::Part;
 use kbc_time::TimeOptions;
 use std::path::Path;
 
-/// Runs everything for a target.
+/// Runs all steps for a target.
 ///
 /// # Errors
-/// Of any step; a comparison that fails is an error, too.
+/// Returns the error of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     emit::target(&args.target)?;
     if super::import::is_one(session, &args.source.file) {
@@ -47,7 +47,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     program(session, args)
 }
 
-/// A program, or what stands for one.
+/// Compiles a program, or an input that represents one.
 ///
 /// # Errors
 /// As [`run`].
@@ -72,7 +72,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         None => (args.watch.clone(), vec![]),
     };
     let passes = match target {
-        // No target has queues, whatever the machine that it is timed on.
+        // No target has queues, whatever the machine on which it is timed.
         Some(_) if args.passes == "default" => "windows",
         _ => &args.passes,
     };
@@ -92,7 +92,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data.plain(), &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
-        // A pipeline that ends before `synchronize` was asked for, to look at the module.
+        // A pipeline that ends before `synchronize` was requested, to look at the module.
         let kinds = wanted.list.first().or(asked.texts.first());
         if let Some((kind, _)) = kinds {
             return Err(Diagnostic::error(
@@ -122,7 +122,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let nothing_more = asked.out.is_none() && asked.texts.is_empty();
     let alone = artefacts.iter().chain(&asked.texts).any(|a| a.1 == "-");
     if alone && nothing_more && args.data.output.is_empty() && wanted.list.is_empty() {
-        // The text was asked for, and it is proven; nobody would see what a run finds.
+        // The text was requested, and it is proven; nobody would see the results of a run.
         return Ok(());
     }
     session.progress("executing");
@@ -196,10 +196,10 @@ fn write_text(session: &Session, path: &str, text: &str) -> Outcome {
     Ok(())
 }
 
-/// Writes results as `--output` asks for: the global value, put together from the ranks' parts.
+/// Writes results for `--output`: the global value, assembled from the parts of the ranks.
 ///
 /// # Errors
-/// Of [`data::outputs`]; E410: a file cannot be written.
+/// Returns the errors of [`data::outputs`], and E410 if a file cannot be written.
 pub fn write_results(asked: &Data, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
     for (file, bytes) in data::outputs(&asked.plain(), names, types, parts)? {
         outdir::write_file(Path::new(&file), &bytes)?;
@@ -207,7 +207,7 @@ pub fn write_results(asked: &Data, names: &[String], types: &[TensorType], parts
     Ok(())
 }
 
-/// What `--emit` and `--out` ask for.
+/// What `--emit` and `--out` request.
 struct Asked {
     /// Records of the timed run.
     records: Vec<(String, String)>,
@@ -219,7 +219,8 @@ struct Asked {
     out: Option<String>,
 }
 
-/// Reads `--emit` and `--out`: a package is written unless it is artefacts on standard output or of the kernel that are asked for.
+/// Parses `--emit` and `--out`. A package is written unless only outputs on standard output or of
+/// the kernel are requested.
 fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
     let (records, rest): (Vec<_>, Vec<_>) =
         artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
@@ -259,10 +260,10 @@ fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
     Ok(Asked { records, artefacts, texts, out })
 }
 
-/// Prints a report; one that is not ok ends with exit code 1.
+/// Prints a report. A report that is not ok gives exit code 1.
 ///
 /// # Errors
-/// E430: a comparison failed.
+/// Returns E430 if a comparison failed.
 pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
     crash::stage(Stage::Report);
     if print {
@@ -294,7 +295,8 @@ fn json(report: &Report) -> Result<String, Diagnostic> {
         .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))
 }
 
-/// The folder of a package if nothing is said: the program's name with the target's behind it, in the working directory.
+/// Returns the default folder of a package: the program's name followed by the target's, in the
+/// working directory.
 fn folder(args: &Compile) -> Outcome<String> {
     match Path::new(&args.source.file).file_stem() {
         Some(stem) if args.source.file != "-" => Ok(format!("{}.{}", stem.to_string_lossy(), args.target)),
@@ -311,10 +313,10 @@ fn folder(args: &Compile) -> Outcome<String> {
 
 const ARTEFACTS: [&str; 8] = ["graph", "kir", "dot", "dot-graph", "trace", "log", "tile", "cpp"];
 
-/// `KIND[=PATH]`, a path of `-` being standard output.
+/// Parses `KIND[=PATH]`, where the path `-` is standard output.
 ///
 /// # Errors
-/// E416: another kind.
+/// Returns E416 for an unknown kind.
 pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String, String)>> {
     let mut out = vec![];
     for e in emit {

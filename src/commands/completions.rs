@@ -1,4 +1,5 @@
-//! `kbc completions`: a script for a shell, made of the command line's own description.
+//! `kbc completions`: a completion script for a shell, generated from the description of the
+//! command line.
 
 use crate::cli::{Cli, Completions};
 use crate::session::{Outcome, Session};

@@ -1,4 +1,4 @@
-//! `kbc explain`: what a code means, and why the compiler chose what it chose.
+//! `kbc explain`: error codes, choices of the compiler, and the parts of the time of a call.
 
 use super::compile::finish;
 use super::{bound, memory, overlap, select, traffic};
@@ -30,7 +30,7 @@ const TOPICS: [&str; 9] =
 /// Prints a page or a table.
 ///
 /// # Errors
-/// E416: no such code or topic; those of compiling the file.
+/// Returns E416 for an unknown code or topic, and the errors of compiling the file.
 pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if TOPICS.contains(&args.topic.as_str()) {
         let Some(file) = &args.file else {
@@ -66,7 +66,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         }
         let mut built = build(session, &source.plain(), "default", &mut Unwatched)?;
         if args.topic == "select" && built.overlap.changed() {
-            // Its bounds are those of whole collectives, in the order of the program.
+            // The bounds are those of whole collectives, in the order of the program.
             built = build(session, &source.plain(), "windows", &mut Unwatched)?;
         }
         let text = match args.topic.as_str() {
@@ -105,7 +105,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     }
 }
 
-/// Where the time of a call goes: its critical path, or its links.
+/// Prints the parts of the time of a call: its critical path, or its links.
 fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
     let (command, path) =
         if args.topic == "path" { ("explain path", true) } else { ("explain links", false) };
@@ -167,7 +167,7 @@ fn unknown(topic: &str) -> Diagnostic {
     d
 }
 
-/// Every value with its type and what it comes from.
+/// Prints every value with its type and the reason for it.
 fn placement(built: &Built) -> String {
     let Some(local) = &built.local else { return values(&built.placed) };
     let part = |p: &LocalPart| {
@@ -184,7 +184,7 @@ fn values(g: &Graph) -> String {
     values_of(g).into_iter().map(line).collect()
 }
 
-/// The memory map of a rank's window domain.
+/// Prints the memory map of a rank's window domain.
 fn window(s: &Schedule) -> String {
     let mut out = String::from("windows (bytes in the domain of every rank)\n");
     for w in &s.windows {

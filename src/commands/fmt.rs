@@ -1,7 +1,7 @@
-//! `kbc fmt`: files in their one form.
+//! `kbc fmt`: brings files into their canonical form.
 //!
-//! Owns which files, how they are written and what `--check` says. What the form is belongs to `kbc_frontend::fmt` and
-//! `kbc_ir::text`.
+//! The module selects the files, writes them, and implements `--check`. `kbc_frontend::fmt` and
+//! `kbc_ir::text` define the form.
 
 use crate::cli::Fmt;
 use crate::crash::{self, Stage};
@@ -13,8 +13,8 @@ use std::path::Path;
 /// Formats the files, or checks them.
 ///
 /// # Errors
-/// E039 for every file that is not in its form (`--check`); of reading, parsing and writing. Every file is looked at, and
-/// one with an error is left alone.
+/// Returns E039 for every file that is not formatted (`--check`), and the errors of reading,
+/// parsing and writing. Every file is processed, and a file with an error is not changed.
 pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     let mut found = Diagnostics::new();
     for path in files(&args.files, &mut found) {
@@ -25,7 +25,7 @@ pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     if found.has_errors() { Err(found.into()) } else { Ok(()) }
 }
 
-/// The files that are meant, folders replaced by what is in them.
+/// Returns the files, with folders replaced by their content.
 fn files(names: &[String], found: &mut Diagnostics) -> Vec<String> {
     let mut out = vec![];
     for name in names {
@@ -53,7 +53,7 @@ fn known(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "kb" || e == "kir")
 }
 
-/// Files in a folder and those below it, in the order of their names; hidden ones are left out.
+/// Returns the files in a folder and below it, ordered by name, without hidden ones.
 fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
     let mut all = std::fs::read_dir(dir)?.collect::<std::io::Result<Vec<_>>>()?;
     all.sort_by_key(std::fs::DirEntry::file_name);
@@ -71,7 +71,7 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One file.
+/// Processes one file.
 fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
@@ -111,7 +111,7 @@ fn is_kir(path: &str, text: &str) -> bool {
     }
 }
 
-/// E039 at the first line that would change.
+/// Returns E039 at the first line that would change.
 fn unformed(session: &Session, file: FileId, path: &str, text: &str, formatted: &str) -> Diagnostic {
     let mut at = 0;
     for (old, new) in text.split_inclusive('\n').zip(formatted.split_inclusive('\n')) {
@@ -127,7 +127,7 @@ fn unformed(session: &Session, file: FileId, path: &str, text: &str, formatted: 
         .help(format!("kbc fmt {name}"))
 }
 
-/// Lines that go and lines that come, in hunks without context: `@ 12`, `- old`, `+ new`.
+/// Returns removed and added lines, in hunks without context: `@ 12`, `- old`, `+ new`.
 fn diff(path: &str, old: &str, new: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let (mut i, mut j) = (0, 0);
@@ -140,7 +140,8 @@ fn diff(path: &str, old: &str, new: &str) -> String {
             (i, j) = (i + 1, j + 1);
             continue;
         }
-        // The nearest pair of equal lines that say something ends the hunk; further than this it is all one.
+        // The nearest pair of equal lines with content ends the hunk. Beyond this distance,
+        // everything is one hunk.
         let reach = (a.len() - i).max(b.len() - j);
         let same = |x: Option<&&str>, y: Option<&&str>| x == y && x.is_some_and(|x| x.trim().len() > 1);
         let (di, dj) = (0..=2 * reach.min(200))

@@ -1,4 +1,4 @@
-//! `kbc fuzz`: random programs and schedules on both engines.
+//! `kbc fuzz`: runs random programs and schedules on both engines.
 
 use crate::cli::{
     Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat,
@@ -16,13 +16,14 @@ use kbc_diag::Diagnostic;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Programs between two words about progress.
+/// Number of programs between two progress messages.
 const STEP: u64 = 5000;
 
 /// Runs them and prints the counts.
 ///
 /// # Errors
-/// E993: the engines differ; E990: a bound is wrong. Of reading files, or of writing what differs.
+/// Returns E993 if the engines differ, E990 if a bound is wrong, and the errors of reading and
+/// writing files.
 pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
     let out = match &args.what {
         FuzzWhat::Engines(a) => &a.range.out,
@@ -50,7 +51,7 @@ fn numbers(range: &FuzzRange) -> Range<u64> {
     }
 }
 
-/// Says from time to time how far it is, and of each difference at once.
+/// Prints progress from time to time, and each difference at once.
 fn progress(session: &Session) -> impl FnMut(&Summary) {
     let (mut next, mut told) = (STEP, 0);
     move |s| {
@@ -116,7 +117,7 @@ fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
         }
     };
     if args.build.is_none() {
-        // What cannot be removed is in the folder for temporary files.
+        // Files that cannot be removed remain in the folder for temporary files.
         let _ = std::fs::remove_dir_all(temporary);
     }
     match done {
@@ -141,7 +142,7 @@ fn schedules(session: &mut Session, args: &FuzzSchedules) -> Outcome {
     finish(session, &args.range, ("schedules", &sum.text("schedules")), &sum)
 }
 
-/// Files written at most.
+/// Largest number of files that are written.
 const FILES: usize = 100;
 
 fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
@@ -220,7 +221,7 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
     for (number, text, what) in &tally.wrong {
         let name = format!("kbc-fuzz-{}-{number}.kb", range.seed);
         let replay = format!("kbc fuzz bounds {name} --seed {} --only {number}", range.seed);
-        // The machine stands first.
+        // The machine comes first.
         let file = format!("{text}// {replay}\n// {}\n", what.replace('\n', " "));
         outdir::write_file(&Path::new(&range.out).join(name), file.as_bytes())?;
         session.result(&format!("number {number}: {what}\n{text}"));
@@ -237,7 +238,7 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
     }
 }
 
-/// The counts, and a file for each difference.
+/// Prints the counts, and writes a file for each difference.
 fn finish(session: &Session, range: &FuzzRange, (mode, text): (&str, &str), sum: &Summary) -> Outcome {
     session.result(text);
     for d in &sum.differences {

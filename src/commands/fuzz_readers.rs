@@ -1,4 +1,4 @@
-//! `kbc fuzz readers`: damaged files for everything that reads one.
+//! `kbc fuzz readers`: damaged files for every reader.
 
 use crate::cli::FuzzReaders;
 use crate::fuzz::readers::examples::{below, built_in};
@@ -8,13 +8,14 @@ use crate::session::{Outcome, Session, words};
 use kbc_diag::Diagnostic;
 use std::path::Path;
 
-/// Files between two words about progress.
+/// Number of files between two progress messages.
 const STEP: u64 = 5000;
 
-/// Damages, reads and prints the counts.
+/// Damages and reads files, and prints the counts.
 ///
 /// # Errors
-/// E993: a reader fails. Of reading the examples, or of writing what is not read as it should be.
+/// Returns E993 if a reader fails, and the errors of reading the examples and of writing a file
+/// that is not read correctly.
 pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
     let mut examples = built_in();
     for path in &args.files {

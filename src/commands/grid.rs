@@ -1,7 +1,8 @@
-//! The arguments that an algorithm is checked with.
+//! Grid of the arguments with which an algorithm is checked.
 //!
-//! Owns the grid: the defaults and what the documentation lists (`Variants:`), or where it lists nothing small values of every
-//! parameter that is a number; or the values that the command line asks for, each with each.
+//! By default, the grid contains the default arguments and those that the documentation lists
+//! (`Variants:`); if it lists none, small values of every numeric parameter. If the command line
+//! gives values, it contains all their combinations.
 
 use crate::asked::Asked;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -15,29 +16,29 @@ use kbc_rounds::{AlgId, Library};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Values of a parameter that are tried where nothing is said.
+/// Values of a parameter that are tried by default.
 const VALUES: [i64; 4] = [1, 2, 3, 4];
 
-/// The most combinations of values that are tried.
+/// Largest number of combinations of values.
 const MOST: usize = 10_000;
 
 /// Arguments of one call.
 #[derive(Clone, Default, Debug)]
 pub struct Setting {
-    /// Of the algorithm; others are at their defaults.
+    /// Arguments of the algorithm; the others have their defaults.
     pub args: Vec<(String, Value)>,
     /// Options of the use, which change the schedule and not the rounds.
     pub options: Vec<(String, Arg)>,
-    /// It is one of the documentation's.
+    /// Whether the documentation lists it.
     pub documented: bool,
-    /// Nobody asked for it.
+    /// Whether it comes from the grid and not from the command line.
     pub tried: bool,
-    /// The defaults that take part in what is said of the grid.
+    /// The defaults that appear in messages about the grid.
     defaults: Vec<(String, i64)>,
 }
 
 impl Setting {
-    /// Messages that say with which arguments they are.
+    /// Adds the arguments to messages.
     pub fn named(&self, mut d: Diagnostics) -> Diagnostics {
         let list: Vec<String> = self.args.iter().map(|(n, v)| format!("{n} = {}", shown(v))).collect();
         if !list.is_empty() {
@@ -50,8 +51,8 @@ impl Setting {
         d
     }
 
-    /// Arguments and options as schedules are built with them; none with algorithms among them, which are looked up where they
-    /// are declared.
+    /// Returns arguments and options in the form in which schedules are built. Returns None if an
+    /// argument is an algorithm, because those are resolved in the file that declares them.
     pub fn schedule_args(&self) -> Option<Vec<(String, Arg)>> {
         let of = |(n, v): &(String, Value)| match v {
             Value::Int(i) => Some((n.clone(), Arg::Int(*i))),
@@ -69,11 +70,11 @@ fn shown(v: &Value) -> String {
     }
 }
 
-/// The grid where nothing is said: defaults first, then those of the documentation, which says what the algorithm is meant for; where
-/// it does not, one parameter after another.
+/// Returns the default grid: first the defaults, then the arguments that the documentation lists;
+/// if it lists none, one parameter after another.
 ///
 /// # Errors
-/// E119: the documentation lists what is no argument.
+/// Returns E119 if the documentation lists an unknown argument.
 pub fn usual(decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
     let is_alg = algorithm_valued(decl);
     let numbers: Vec<(String, Option<i64>)> = decl
@@ -110,10 +111,10 @@ fn constant(e: &ExprKind) -> Option<i64> {
     }
 }
 
-/// What is asked for: every value with every other.
+/// Returns all combinations of the requested values.
 ///
 /// # Errors
-/// E005, E006: what is no argument or option of the algorithm; E413: too many values.
+/// Returns E005 and E006 for an unknown argument or option, and E413 for too many values.
 pub fn asked(library: &Library, id: AlgId, asked: &Asked) -> Result<Vec<Setting>, Diagnostics> {
     let decl = library.algorithm(id);
     if asked.args.is_empty() {
@@ -198,7 +199,8 @@ fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Res
     })
 }
 
-/// Values with which an algorithm is right, by parameter: `k = 1, 2, 4`. `legal` says which settings some shape admits.
+/// Returns the values with which an algorithm is correct, by parameter: `k = 1, 2, 4`. `legal`
+/// states which settings any shape admits.
 pub fn tried(settings: &[Setting], legal: &[bool]) -> Vec<String> {
     let mut names: Vec<&str> = vec![];
     for (name, _) in settings.iter().flat_map(|s| &s.args) {

@@ -1,4 +1,5 @@
-//! `.xml` files: schedules that other programs wrote, checked, executed and timed as they stand.
+//! Imported schedules: `.xml` files of other programs, which are checked, executed and timed
+//! unchanged.
 
 use super::compile::write_results;
 use super::compile::{artefacts, finish, show};
@@ -33,7 +34,7 @@ use kbc_numerics::tensor::Tensor;
 use kbc_time::TimeOptions;
 use std::path::Path;
 
-/// Whether a file is one: by its ending, or by the first character of standard input.
+/// Checks whether a file is one, by its extension or by the first character of standard input.
 pub fn is_one(session: &mut Session, path: &str) -> bool {
     if path != "-" {
         return path.ends_with(".xml");
@@ -41,10 +42,10 @@ pub fn is_one(session: &mut Session, path: &str) -> bool {
     session.read(path).is_ok_and(|(_, text)| text.trim_start().starts_with('<'))
 }
 
-/// `--post` where no imported schedule is.
+/// Rejects `--post` without an imported schedule.
 ///
 /// # Errors
-/// E416 (wrong usage).
+/// Returns E416 (wrong usage).
 pub fn no_post(source: &Source) -> Outcome {
     match &source.post {
         Some(_) if source.file.is_empty() => {
@@ -183,7 +184,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     finish(session, &it.report, args.report, !wanted.takes_output())
 }
 
-/// What is said with `-D`.
+/// Parameters given with `-D`.
 struct Said {
     options: Options,
     /// Bytes of the largest user buffer.
@@ -341,7 +342,7 @@ fn facts(algo: &Algo, options: &Options, f: &Finding) -> ImportReport {
     }
 }
 
-/// The promise of the one collective that a `.kb` file declares.
+/// Returns the contract of the one collective that a `.kb` file declares.
 fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Outcome<Promise> {
     let loaded = kbc_compiler::load::load_file(session, path)?;
     let root = loaded.root.unwrap_or_default();
@@ -378,7 +379,7 @@ fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Ou
     Ok(promise)
 }
 
-/// The end of a schedule that is wrong: its report, and the messages.
+/// Prints the report and the messages of a schedule that is wrong.
 fn reject(session: &Session, it: &mut Imported, format: ReportFormat) -> Outcome {
     if it.finding.accepted() {
         let notes = std::mem::take(&mut it.finding.errors);
@@ -402,7 +403,7 @@ struct Simulate<'a> {
     options: TimeOptions,
 }
 
-/// Executes with numbers and compares, and times; the inputs.
+/// Executes with numbers, compares and times. Returns the inputs.
 fn simulate(
     session: &mut Session,
     it: &mut Imported,
@@ -461,13 +462,14 @@ fn types(schedule: &Schedule) -> Outcome<[TensorType; 2]> {
     }
 }
 
-/// Every rank's own contribution: integers whose combination is exact, as far as there are some.
+/// Returns each rank's own contribution: integers whose combination is exact, as far as possible.
 fn inputs(it: &Imported, seed: u64) -> Outcome<Tensor> {
     let [x, _] = types(&it.built.execute)?;
     let mesh = &it.built.execute.mesh;
     let mut range = generate::exact_range(x.dtype, mesh.ranks(), 1, false);
     if it.options.op == ReduceOp::Prod && it.algo.coll.reduces() {
-        // A product of more than a few numbers above 1 leaves every type: of -1, 0 and 1 it does not.
+        // A product of more than a few numbers above 1 exceeds every type; a product of -1, 0 and 1
+        // does not.
         range = generate::ExactRange { modulus: 3, centred: true, exact: true };
     }
     Ok(generate::exact(&x, mesh, range, 0, seed as u32)?)
@@ -528,8 +530,8 @@ fn golden(promise: &Promise, inplace: bool, inputs: &Tensor, y: &TensorType, ran
     })
 }
 
-/// Values, and that each is to be hit exactly: inputs are integers whose combination the type holds. Where nothing is
-/// promised a rank has what it has.
+/// Returns values, with the demand that each is exact: the inputs are integers whose combination
+/// the type can represent. If the contract names no value, a rank keeps what it has.
 fn reference(golden: &Golden, y: &TensorType, parts: &[Part]) -> (Exact, Vec<f64>) {
     let own = parts.iter().flat_map(|p| p.tensor.data().to_f64());
     let flat = golden.values.iter().flatten().zip(own).map(|(v, own)| v.unwrap_or(own));

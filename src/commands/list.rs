@@ -1,4 +1,5 @@
-//! `kbc list`: what there is to name in a program or on the command line, the library's and the user's side by side.
+//! `kbc list`: the names that a program or the command line can use, from the library and from
+//! files of the user.
 
 use crate::backends::platforms;
 use crate::cli::{List, Passes, ReportFormat};
@@ -25,7 +26,7 @@ struct Row {
     summary: String,
 }
 
-/// What can be listed, and what each is.
+/// The lists, and what each contains.
 const WHAT: [&str; 12] = [
     "algorithms",
     "collectives",
@@ -44,7 +45,7 @@ const WHAT: [&str; 12] = [
 /// Prints a table.
 ///
 /// # Errors
-/// E416: nothing of that name; of reading and parsing the files.
+/// Returns E416 for an unknown name, and the errors of reading and parsing files.
 pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
@@ -89,7 +90,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     Ok(())
 }
 
-/// A row of a table: a name, what it is, where it comes from.
+/// A row of a table: a name, its description, and its source.
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -128,7 +129,7 @@ fn count(bytes: u64) -> String {
     format!("{bytes} byte{}", if bytes == 1 { "" } else { "s" })
 }
 
-/// A generator: how it is called, and why it is refused, where it is.
+/// A generator: how it is called, and why it is not supported, if that is so.
 fn topology(name: &str) -> Entry {
     let why = match Topology::parse(shape_example(name), FileId::default()) {
         Ok(_) => String::new(),
@@ -155,7 +156,7 @@ fn first(doc: &str) -> &str {
     doc.lines().next().unwrap_or("").trim()
 }
 
-/// Collectives with the text that promises what they do.
+/// Returns collectives with the text of their contracts.
 fn collectives(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     let library = kbc_compiler::load::library(session, files)?;
     let mut out: Vec<Entry> = library
@@ -170,7 +171,7 @@ fn collectives(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     Ok(out)
 }
 
-/// Functions with their parameters: what is built in, and what files declare.
+/// Returns functions with their parameters: built-in ones and those of files.
 fn functions(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     let library = kbc_compiler::load::library(session, files)?;
     let mut out: Vec<Entry> = library
@@ -207,7 +208,7 @@ fn kernels(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     Ok(out)
 }
 
-/// Programs with how they are called.
+/// Returns programs with the form of their calls.
 fn programs(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     let loaded = kbc_compiler::load::everything(session, files)?;
     let mut out = vec![];
@@ -220,7 +221,7 @@ fn programs(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     Ok(out)
 }
 
-/// Collectives and the algorithms that exist for them.
+/// Returns collectives and their algorithms.
 fn algorithms(session: &mut Session, files: &[String], report: ReportFormat) -> Outcome {
     let library = kbc_compiler::load::library(session, files)?;
     let mut rows: Vec<Row> = library
@@ -271,7 +272,8 @@ fn algorithms(session: &mut Session, files: &[String], report: ReportFormat) -> 
     Ok(())
 }
 
-/// The summary of an algorithm, or of the first of its name in the same file: a family is described once.
+/// Returns the summary of an algorithm, or that of the first one of its name in the same file,
+/// because a family is described once.
 fn of_family(library: &kbc_rounds::Library, a: &AlgorithmDecl) -> String {
     let mut family = library
         .algorithms()

@@ -1,6 +1,8 @@
-//! `kbc explain memory` and the shards of `kbc explain placement`: what is where in the memories of a machine.
+//! `kbc explain memory`, and the shards of `kbc explain placement`: the contents of the memories of
+//! a machine.
 //!
-//! Owns the tables. Places are [`kbc_machine::memory`]'s, shards [`kbc_machine::placement`]'s.
+//! The module owns the tables. [`kbc_machine::memory`] assigns addresses, and
+//! [`kbc_machine::placement`] makes shards.
 
 use crate::build::Built;
 use crate::report::human::bytes;
@@ -14,7 +16,7 @@ use kbc_machine::share::{Move, of_rank, volume, volumes};
 use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::BTreeMap;
 
-/// Lines of one tensor's shards.
+/// Largest number of lines about the shards of one tensor.
 const LISTED: usize = 16;
 
 /// Memories with equal contents are one entry.
@@ -50,7 +52,7 @@ pub(super) fn text(built: &Built) -> Outcome<String> {
     Ok(out)
 }
 
-/// The shards of the first device's tensors, where the machine's file places them.
+/// Returns the shards of the tensors of the first device, if the machine file has a placement.
 pub(super) fn shards(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok(String::new()) };
     let mut out = String::new();
@@ -90,7 +92,7 @@ pub(super) fn shards(built: &Built) -> Outcome<String> {
     Ok(out + &work(schedule, &program, &built.topology))
 }
 
-/// How the PEs of the first device share its local work.
+/// Returns how the PEs of the first device share its local work.
 fn work(schedule: &Schedule, program: &Program<'_>, topology: &Topology) -> String {
     let mut out = String::new();
     for (op, _) in locals(schedule) {

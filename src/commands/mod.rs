@@ -1,4 +1,4 @@
-//! One module a verb, and what several of them need.
+//! Subcommands, one module each, and what several of them share.
 
 mod algorithms;
 pub mod bench;
@@ -42,15 +42,16 @@ use kbc_diag::Severity;
 use kbc_diag::settle::settle;
 use kbc_passes::instrument::Instrument;
 
-/// Runs a verb. What is wrong with a text of the IR or of the tile level has a place in it.
+/// Runs a subcommand. Messages about a text of the IR or of the tile level get a position in it.
 ///
 /// # Errors
-/// Of the verb.
+/// Returns the errors of the subcommand.
 pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
     verb(session, command).map_err(|failure| settled(session, failure))
 }
 
-/// Messages without a place get one, where one text of the IR or of the tile level was read and they are about its content.
+/// Gives messages without a position one, if one text of the IR or of the tile level was read and
+/// they are about its content.
 fn settled(session: &Session, failure: Failure) -> Failure {
     let Failure::Program(mut found) = failure else { return failure };
     let is_one = |text: &str| {
@@ -60,7 +61,7 @@ fn settled(session: &Session, failure: Failure) -> Failure {
     let ending = |name: &str| name.ends_with(".kir") || name.ends_with(".tile");
     let mut texts = session.map.files().filter(|(_, f)| ending(&f.name) || f.name == "-" && is_one(&f.text));
     if let (Some((id, file)), None) = (texts.next(), texts.next()) {
-        // Data, files, memory and the command line are not the text's.
+        // Errors of data, files, memory and the command line are not errors of the text.
         let about = |code: &str| {
             matches!(
                 code.as_bytes(),
@@ -100,7 +101,7 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
     }
 }
 
-/// An observer that looks at nothing.
+/// An observer that ignores everything.
 pub struct Nothing;
 
 impl Instrument for Nothing {}

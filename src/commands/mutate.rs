@@ -1,4 +1,4 @@
-//! `kbc mutate`: the checker's own error rate.
+//! `kbc mutate`: measures the error rate of the checker.
 
 use crate::analyse;
 use crate::build::build;
@@ -19,7 +19,8 @@ use std::ops::RangeInclusive;
 /// Measures and prints.
 ///
 /// # Errors
-/// Of reading and compiling the files; E994 if a mutant escapes or a right schedule is refused.
+/// Returns the errors of reading and compiling files, and E994 if a wrong mutant passes or a
+/// correct schedule is rejected.
 pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
     let mut all = Subjects::default();
@@ -82,7 +83,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
 }
 
-/// Those that `--algorithm` names, all without it.
+/// Returns the algorithms that `--algorithm` names, or all.
 fn wanted(loaded: &Loaded, ids: Vec<AlgId>, args: &Mutate) -> Vec<AlgId> {
     let named = |id: &AlgId| {
         let decl = loaded.library.algorithm(*id);
@@ -105,7 +106,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
                 .help("lower it with `kbc opt` first")
                 .into());
         };
-        // What is wrong already has no mutants that could tell anything.
+        // Mutants of a schedule that is already wrong show nothing.
         analyse::verify(session, schedule)?;
         return Ok(one(file, module));
     }
@@ -121,7 +122,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
     Ok(algorithms(session, &loaded, &ids, ranks))
 }
 
-/// `2..9`: both ends count; or one number.
+/// Parses `2..9`, which includes both ends, or one number.
 fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
     let (lo, hi) = text.split_once("..").unwrap_or((text, text));
     match (lo.trim().parse::<u64>(), hi.trim().parse::<u64>()) {
@@ -131,5 +132,5 @@ fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
     }
 }
 
-/// Ranks above which there would be too many orders.
+/// Number of ranks above which there would be too many orders.
 const MOST_RANKS: u64 = 32;

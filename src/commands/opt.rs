@@ -1,4 +1,4 @@
-//! `kbc opt`: passes on a `.kir` text, or on one of the tile level.
+//! `kbc opt`: runs passes on a `.kir` or `.tile` text.
 
 use super::tile;
 use crate::cli::Opt;
@@ -14,10 +14,10 @@ use kbc_machine::topology::Topology;
 use kbc_passes::PassCx;
 use std::path::Path;
 
-/// Reads, runs, writes.
+/// Reads, runs passes and writes.
 ///
 /// # Errors
-/// Of the text, of the passes, or of writing the result.
+/// Returns the errors of the text, of the passes and of writing the result.
 pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     watch::forced(&args.watch, false)?;
     if tile::is_one(session, &args.file) {
@@ -26,7 +26,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     tile::no_target(args.target.as_ref(), &args.file)?;
     let (file, mut module) = kbc_compiler::load::load_kir(session, &args.file)?;
     let text = session.map.get(file).map_or("", |f| &f.text).to_owned();
-    // What a crash left says what crashed: other passes, or another verb.
+    // The file of a crash states the remaining passes, or another subcommand.
     if args.passes.is_none()
         && let Some(outcome) = super::replay::by_first_line(session, &args.file, &text)
     {

@@ -1,10 +1,11 @@
-//! `kbc explain overlap`: what runs beside what, which products are cut with their collective, and why.
+//! `kbc explain overlap`: which operations run in parallel, which matmuls are split together with
+//! their collective, and why.
 
 use crate::build::Built;
 use crate::report::human::{count, time};
 use kbc_passes::overlap::Looked;
 
-/// The table of a program.
+/// Returns the table of a program.
 pub fn text(built: &Built) -> String {
     let table = &built.overlap;
     if built.local.is_some() {

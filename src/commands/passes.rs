@@ -1,4 +1,5 @@
-//! `kbc passes`: what each pass needs, gives and breaks, from the records that register them.
+//! `kbc passes`: the properties that each pass needs, establishes and invalidates, from the
+//! registry.
 
 use crate::backends;
 use crate::cli::{Passes, ReportFormat};
@@ -10,10 +11,10 @@ use kbc_passes::pipeline::PIPELINES;
 use kbc_passes::registry::{ALL, find};
 use kbc_tiles::backend::Pass;
 
-/// Prints the table, or one pass' page.
+/// Prints the table, or the page of one pass.
 ///
 /// # Errors
-/// E902: no such pass.
+/// Returns E902 for an unknown pass.
 pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     if let Some(name) = &args.name {
         if let Some(pass) = backends::passes().iter().find(|p| p.name == name) {

@@ -1,4 +1,4 @@
-//! `kbc plot`: a machine as a picture, alone or with what a program makes of its links.
+//! `kbc plot`: a picture of a machine, alone or with the use of its links by a program.
 
 use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection, Source};
 use crate::diagram::{diagram, fits, used};
@@ -39,10 +39,11 @@ fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
     picture::write(session, &args.picture, Ok(drawn))
 }
 
-/// The machine of a program with how much a call uses every link; `name` is what messages call it.
+/// Returns the machine of a program with the use of every link in a call; `name` is its name in
+/// messages.
 ///
 /// # Errors
-/// Of building, proving and timing; E590.
+/// Returns the errors of building, proving and timing, and E590.
 pub fn call(session: &mut Session, source: &Source, name: &str, theme: Theme) -> Outcome<Figure> {
     let fault = |f| picture::fault(name, &f);
     let ready = ready(session, &source.plain())?;
@@ -57,7 +58,8 @@ pub fn call(session: &mut Session, source: &Source, name: &str, theme: Theme) ->
     Ok(diagram(topology, heading, &Some(shares)).and_then(|d| d.draw()).map_err(fault)?)
 }
 
-/// What was timed: collectives with their algorithms, the time, what the bound comes from.
+/// Returns the subject of the figure: collectives with their algorithms, the time, and the reason
+/// for the bound.
 fn about(report: &Report, ns: f64) -> String {
     const SHOWN: usize = 3;
     let mut parts: Vec<String> = report
@@ -76,7 +78,8 @@ fn about(report: &Report, ns: f64) -> String {
     parts.join(", ")
 }
 
-/// The settings of a machine, without its shape; of a long list the first, as a list of links would fill the card.
+/// Returns the settings of a machine without its shape. Only the first entries of a long list are
+/// shown, because a list of links would fill the picture.
 fn settings(topology: &Topology) -> String {
     const MOST: usize = 160;
     let text = brief(&topology.to_string());
@@ -94,7 +97,7 @@ fn settings(topology: &Topology) -> String {
     out
 }
 
-/// Parts of a sentence that are not empty.
+/// Returns the parts of a sentence that are not empty.
 fn joined(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(". ")
 }

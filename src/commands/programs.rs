@@ -1,6 +1,8 @@
-//! Programs of a file that nothing compiles: those that only a call makes whole, and those beside the one that is compiled.
+//! Programs of a file that are not compiled: those whose arguments only a call defines, and those
+//! beside the compiled one.
 //!
-//! Each is called with small sizes, and the schedule of that call is proven. Which calls are tried is the front end's.
+//! Each is called with small sizes, and the schedule of that call is proven. The front end chooses
+//! the calls.
 
 use crate::build::{self, Origin};
 use crate::cli::Source;
@@ -15,10 +17,10 @@ use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
 use kbc_rounds::eval::unknown;
 
-/// Checks the programs of a file, but for those in `done`.
+/// Checks the programs of a file, except those in `done`.
 ///
 /// # Errors
-/// What is wrong with a program whatever its call, or with every call that was tried.
+/// Returns what is wrong with a program for every call, or for all calls that were tried.
 pub fn check(
     session: &mut Session,
     loaded: &Loaded,
@@ -55,10 +57,10 @@ pub fn check(
     if found.has_errors() { Err(found.finish().into()) } else { Ok(out) }
 }
 
-/// Every name that `-D` gives is a parameter, or a size of some program.
+/// Checks that every name given with `-D` is a parameter or a size of a program.
 ///
 /// # Errors
-/// E420: one that is neither.
+/// Returns E420 otherwise.
 pub fn known(loaded: &Loaded, source: &Source) -> Outcome {
     let root = loaded.root.unwrap_or_default();
     let mut valid: Vec<String> = loaded.params(root).map(|p| p.name.node.clone()).collect();
@@ -74,7 +76,7 @@ pub fn known(loaded: &Loaded, source: &Source) -> Outcome {
     Ok(())
 }
 
-/// What is wrong with one call.
+/// Returns the errors of one call.
 fn judge(loaded: &Loaded, lowered: Lowered) -> Result<(), Diagnostics> {
     let Lowered { mut module, topology, .. } = lowered;
     let time = Simulated { topology: &topology };
@@ -86,7 +88,7 @@ fn judge(loaded: &Loaded, lowered: Lowered) -> Result<(), Diagnostics> {
     if verdict.ok() { Ok(()) } else { Err(verdict.errors) }
 }
 
-/// The programs that take part in one that was built: it, and those it calls.
+/// Returns the programs that take part in a built one: itself, and those that it calls.
 pub fn taken(name: &str, origin: &Origin, called: impl Iterator<Item = String>) -> Vec<String> {
     let root = origin.loaded.root.unwrap_or_default();
     let all = programs(&origin.loaded, root);

@@ -1,7 +1,7 @@
-//! `kbc compare-reference`: published figures beside ours.
+//! `kbc compare-reference`: published figures beside those of kbc.
 //!
-//! Every time is that of a program that was proven, and, where that is not too much data, executed and compared with its
-//! single-device result before.
+//! Every time is that of a program that was proven before and, if that is not too much data,
+//! executed and compared with its single-device result.
 
 use crate::analyse;
 use crate::bounds::{self, Subject};
@@ -18,28 +18,29 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What was measured of a run (ns, or notifies of all ranks in a call), and what was done for it.
+/// The measured value of a run (ns, or notifies of all ranks in a call), and the work that was done
+/// for it.
 #[derive(Clone, Copy)]
 struct Measured {
     value: f64,
     executed: bool,
 }
 
-/// A figure and ours.
+/// A published figure and that of kbc.
 #[derive(Serialize)]
 pub struct Row {
     /// Its name.
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// What was published, if anything was.
+    /// Published value, if there is one.
     pub published: Option<f64>,
-    /// None where it is not measured.
+    /// Value of kbc; None if it is not measured.
     pub ours: Option<f64>,
-    /// Ours against the published one, in percent; of a percentage, in points.
+    /// Deviation of kbc in percent; in percentage points if the value is a percentage.
     deviation: Option<f64>,
-    /// `executed`, `proven` where that would be too much data or it is a schedule without a program; nothing where no
-    /// program runs for it.
+    /// `executed`; `proven` if executing would need too much data or there is only a schedule; None
+    /// if no program runs.
     evidence: Option<&'static str>,
     within: Option<f64>,
     ok: bool,
@@ -59,7 +60,8 @@ pub struct Found {
 /// Measures and prints.
 ///
 /// # Errors
-/// Of reading a file and of compiling its programs; E997 if a figure is farther off than its file allows.
+/// Returns the errors of reading a file and of compiling its programs, and E997 if a figure
+/// deviates more than its file allows.
 pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     let mut all = vec![];
     let usual = [checkout::find("specs/reference")];
@@ -85,7 +87,7 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     Err(Failure::Program(Diagnostics::from(d)))
 }
 
-/// The files that are meant, folders replaced by the `.yaml` files in them.
+/// Returns the files, with folders replaced by the `.yaml` files in them.
 fn files(names: &[String]) -> Outcome<Vec<String>> {
     let mut out = vec![];
     for name in names {
@@ -114,10 +116,10 @@ fn files(names: &[String]) -> Outcome<Vec<String>> {
     Ok(out)
 }
 
-/// Measures what a file says.
+/// Measures the figures of a file.
 ///
 /// # Errors
-/// Of reading it and of compiling its programs.
+/// Returns the errors of reading it and of compiling its programs.
 pub fn one(session: &mut Session, path: &str) -> Outcome<Found> {
     let (file, text) = session.read(path)?;
     let reference = read(&text, file)?;
@@ -181,7 +183,7 @@ fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
     }
 }
 
-/// What a schedule that is proven takes on a machine.
+/// Returns the time of a proven schedule on a machine.
 fn taken(subject: Subject<'_>, topology: &Topology, measure: Measure) -> Outcome<f64> {
     let schedule = subject.schedule;
     if measure == Measure::Notifies {
@@ -197,7 +199,7 @@ fn taken(subject: Subject<'_>, topology: &Topology, measure: Measure) -> Outcome
     Ok(bounds::against(subject, topology, &timing)?.ns)
 }
 
-/// What a program takes, once it is proven and its numbers are right.
+/// Returns the time of a program, after it was proven and its numbers were compared.
 fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) -> Outcome<Measured> {
     let beside = |path: &str| session.beside(file, path).to_string_lossy().into_owned();
     let topology = run.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
@@ -241,7 +243,7 @@ fn human(found: &Found) -> String {
         let published = r.published.map_or("-".to_owned(), |p| format!("{p} {}", r.unit));
         let ours = r.ours.map_or("-".to_owned(), |o| format!("{o:.2} {}", r.unit));
         let points = if r.unit == "%" { "pp" } else { "%" };
-        // What is shown as nothing has no sign.
+        // A value that is shown as zero has no sign.
         let shown = |d: f64| if d.abs() < 0.005 { 0.0 } else { d };
         let deviation = r.deviation.map_or("-".to_owned(), |d| format!("{:+.2} {points}", shown(d)));
         let allowed = match (r.within, r.ok) {

@@ -1,7 +1,8 @@
-//! `kbc replay`: what a crash left is replayed.
+//! `kbc replay`: replays the file that a crash wrote.
 //!
-//! Whoever made the file chose the command in it, so the command may read and compute, and that is all: what it writes
-//! goes to a new folder ([`confine`]), and it is none that reads a command from a file again.
+//! The author of the file chose the command in it. Therefore the command may only read and compute:
+//! everything that it writes goes to a new folder ([`confine`]), and it must not itself read a
+//! command from a file.
 
 use crate::cli::{Cli, Command, Fuzz, FuzzWhat, Replay};
 use crate::confine;
@@ -10,10 +11,10 @@ use crate::session::{Outcome, Session};
 use clap::Parser;
 use kbc_diag::Diagnostic;
 
-/// Replays a file that a crash left: the command it holds, on the texts it holds.
+/// Replays the file of a crash: its command, on its texts.
 ///
 /// # Errors
-/// E413: the file is none of them; those of the command.
+/// Returns E413 for another file, and the errors of the command.
 pub fn run(session: &mut Session, args: &Replay) -> Outcome {
     let (_, text) = session.read(&args.file)?;
     if let Some((command, texts)) = crash::bundle(&text) {
@@ -33,7 +34,7 @@ pub fn run(session: &mut Session, args: &Replay) -> Outcome {
     }
 }
 
-/// Runs a command on texts that stand for the files of their names.
+/// Runs a command on texts that stand for the files with their names.
 fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)>) -> Outcome {
     let words = std::iter::once("kbc".to_owned()).chain(command.iter().cloned());
     let cli = Cli::try_parse_from(words).map_err(|e| {
@@ -59,7 +60,8 @@ fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)
     super::dispatch(session, &cli.command)
 }
 
-/// Replays what the first line of a `.kir` text asks for, where that is no `opt`; none if it asks for nothing else.
+/// Replays the command in the first line of a `.kir` text, if it is not `opt`. Returns None
+/// otherwise.
 pub fn by_first_line(session: &mut Session, file: &str, text: &str) -> Option<Outcome> {
     let mut command = crash::asked_by_module(text).filter(|c| c.first().is_some_and(|v| v != "opt"))?;
     command.push(file.to_owned());

@@ -1,4 +1,4 @@
-//! `kbc report`: a page about a program or a schedule, to be looked at in a browser.
+//! `kbc report`: an HTML page about a program or a schedule.
 
 use super::compile::finish;
 use super::run::generated;
@@ -25,11 +25,11 @@ use kbc_machine::topology::Topology;
 use kbc_time::TimeOptions;
 use std::path::Path;
 
-/// Proves, executes, compares and times, and writes what was found as a page.
+/// Proves, executes, compares and times, and writes the results as a page.
 ///
 /// # Errors
-/// Of any step; E594 for what has no page; E593 for one that would be too large; results that are not what they should be are
-/// an error, too, but the page is there to show them.
+/// Returns the error of any step, E594 for an input without a page, and E593 for a page that would
+/// be too large. Wrong results are an error, too, but the page is written to show them.
 pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     let source = Source { file: args.file.clone(), of: args.of.clone(), post: None };
     if super::import::is_one(session, &source.file)
@@ -106,7 +106,7 @@ fn of_schedule(session: &mut Session, args: &MakePage, source: &Source) -> Outco
     write(session, args, report, &module, &topology, None)
 }
 
-/// Ranks that are none are refused before anything takes time.
+/// Ranks that do not exist are rejected before any step that takes time.
 fn shown(args: &MakePage, schedule: &Schedule) -> Outcome {
     if let Some(text) = &args.trace_ranks {
         Ranks::parse(text, schedule.mesh.ranks())?;
@@ -156,7 +156,7 @@ fn write(
     finish(session, &report, ReportFormat::Human, false)
 }
 
-/// The command line that makes the page again, for a shell.
+/// Returns the command line that generates the page again, for a shell.
 fn command(args: &MakePage) -> String {
     let mut words = vec!["kbc".to_owned(), "report".to_owned(), args.file.clone()];
     let mut pair = |flag: &str, value: &String| words.extend([flag.to_owned(), value.clone()]);

@@ -1,4 +1,5 @@
-//! `kbc repro`: every figure and table of the documentation, made from sweeps and reference files, or held against them.
+//! `kbc repro`: generates every figure and table of the documentation from sweeps and reference
+//! files, or checks them.
 
 use super::sweep::{load, tell};
 use super::{plot, reference};
@@ -21,14 +22,14 @@ use kbc_figures::{Fault, Heading, Theme};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names in a message.
+/// Largest number of names in a message.
 const NAMED: usize = 12;
 
-/// Makes all files, and writes them or compares them with those that are there.
+/// Generates all files, and writes them or compares them with the existing ones.
 ///
 /// # Errors
-/// E589 of the list and of markers in pages, E585 for rows that fail, E590 for figures, and with `--check` E586 if anything
-/// is not what it should be.
+/// Returns E589 for the list and for markers in pages, E585 for rows that fail, E590 for figures,
+/// and with `--check` E586 if anything is out of date.
 pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     let list_file = args.file.clone().unwrap_or_else(|| checkout::find("docs/repro.yaml"));
     let (file, text) = session.read(&list_file)?;
@@ -98,7 +99,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     Ok(())
 }
 
-/// Rows of a sweep; its file and figures go into the folder.
+/// Makes the rows of a sweep. Its file and figures go into the folder.
 fn swept(
     session: &mut Session,
     path: &str,
@@ -124,7 +125,7 @@ fn swept(
     Ok(lines)
 }
 
-/// A machine with how much a call uses every link.
+/// Draws a machine with the use of every link in a call.
 fn machine(session: &mut Session, m: &Machine, beside: &dyn Fn(&str) -> String) -> Outcome<Made> {
     let topology = m.topology.as_ref().map(|t| if is_file(t) { beside(t) } else { t.clone() });
     let define = m.define.iter().map(|(n, v)| format!("{n}={v}")).collect();
@@ -135,12 +136,12 @@ fn machine(session: &mut Session, m: &Machine, beside: &dyn Fn(&str) -> String) 
     Ok(Made { path: format!("{}.svg", m.name), bytes: figure.svg().as_bytes().to_vec() })
 }
 
-/// Whether `--topology` is a machine file.
+/// Checks whether `--topology` is a machine file.
 fn is_file(topology: &str) -> bool {
     topology.ends_with(".yaml") || topology.ends_with(".yml")
 }
 
-/// Published figures beside ours as a figure.
+/// Draws published figures beside those of kbc.
 fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> {
     let found = reference::one(session, path)?;
     let row = |f: &reference::Row| {
@@ -173,7 +174,7 @@ fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> 
     Ok(Made { path: format!("{}.svg", r.name), bytes: figure.svg().as_bytes().to_vec() })
 }
 
-/// What differs, is missing, or is there and is not made.
+/// Returns the files that differ, are missing, or are not generated any more.
 fn drifted(out: &Path, folder: &[Made], pages: &[(String, std::sync::Arc<String>, String)]) -> Vec<String> {
     let shown = |name: &str| out.join(name).to_string_lossy().into_owned();
     let mut off: Vec<String> = folder

@@ -1,4 +1,4 @@
-//! `kbc run`: the simulate step alone, for `.kb` and `.kir`, with its own switches.
+//! `kbc run`: executes and times `.kb` and `.kir` files, without proof, with options of its own.
 
 use super::compile::write_results;
 use super::compile::{artefacts, finish, show};
@@ -22,7 +22,8 @@ use kbc_numerics::generate::{self, ExactRange};
 use kbc_numerics::tensor::Tensor;
 use kbc_time::TimeOptions;
 
-/// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
+/// Calls of an adversarial run: one more than a race on the reuse of alternating slots needs to
+/// show.
 const ADVERSARIAL_CALLS: u32 = 4;
 
 /// Executes and times.
@@ -92,12 +93,13 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     finish(session, &report, args.report, !wanted.takes_output())
 }
 
-/// How to time it.
+/// Options of the simulation.
 fn options(args: &Run) -> TimeOptions {
     TimeOptions { every_rank: args.every_rank, ..TimeOptions::default() }
 }
 
-/// A schedule as it stands: executed on generated inputs, adversarially if asked for, and timed on its machine.
+/// Runs a schedule unchanged: executes it on generated inputs, adversarially if requested, and
+/// times it on its machine.
 fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if !args.data.input.is_empty() || !args.data.output.is_empty() {
         return Err(Diagnostic::error("E416", "--input and --output do not apply to a .kir file").into());
@@ -109,7 +111,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     let mut failed_orders = false;
     let mut ran = None;
     if args.no_data && !args.no_time {
-        // Nothing else would find that it is wrong.
+        // No other step would find that it is wrong.
         analyse::verify(session, schedule)?;
     }
     if !args.no_data {
@@ -200,11 +202,12 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if report.unchecked.is_empty() || wrong {
         return finish(session, &report, args.report, !wanted.takes_output());
     }
-    // It ran, which was asked for, and nobody says whether it is right: that is no error, and not `ok`.
+    // The schedule ran as requested, and nothing defines the correct result: that is neither an
+    // error nor `ok`.
     if wanted.takes_output() { Ok(()) } else { show(session, &report, args.report) }
 }
 
-/// The end of a run that did not come to its end: a report of the ranks where there are any, and the messages.
+/// Prints the report of the ranks, if there are any, and the messages of a run that did not end.
 fn failed(
     session: &Session,
     mut report: Report,
@@ -220,7 +223,7 @@ fn failed(
     Err(failure.diagnostics.into())
 }
 
-/// Exact integers for every input of a schedule.
+/// Returns exact integers for every input of a schedule.
 pub(super) fn generated(schedule: &Schedule, calls: u32, seed: u64) -> Result<Vec<Vec<Tensor>>, Diagnostic> {
     let mut types: Vec<(u32, &TensorType)> = schedule
         .buffers

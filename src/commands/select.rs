@@ -1,7 +1,7 @@
-//! `kbc explain select`: why each collective has the algorithm it has.
+//! `kbc explain select`: why each collective has its algorithm.
 //!
-//! Every candidate with the price of the cost model, the simulated time of its finished schedule, and that against the bound
-//! of the collective on the machine.
+//! For every candidate, the table shows the estimate of the cost model, the simulated time of its
+//! finished schedule, and its ratio to the bound of the collective on the machine.
 
 use crate::bounds::{self, Nobody};
 use crate::build::{Built, select_again};
@@ -12,12 +12,12 @@ use kbc_passes::cost::{Method, Price, exact_ranks};
 use kbc_passes::select::{Selection, Verdict};
 use kbc_time::TimeOptions;
 
-/// The table of every collective of a program.
+/// Returns the table of every collective of a program.
 ///
 /// # Errors
-/// Of pricing and simulating the candidates, and of timing the program.
+/// Returns the errors of estimating and simulating the candidates, and of timing the program.
 pub fn text(built: &Built) -> Outcome<String> {
-    // Simulating all candidates on thousands of ranks would take longer than anybody waits.
+    // Simulating all candidates on thousands of ranks would take too long.
     let most = exact_ranks(&built.topology);
     let small = built.module.mesh.axes.iter().all(|a| a.size <= most);
     let by = if small { "time" } else { "model" };
@@ -44,12 +44,13 @@ pub fn text(built: &Built) -> Outcome<String> {
     Ok(if out.is_empty() { "no collective\n".into() } else { out })
 }
 
-/// What the time of an algorithm is taken to be.
+/// Returns the time that is used for an algorithm.
 fn taken_as(p: &Price) -> f64 {
     p.simulated.unwrap_or(p.ns)
 }
 
-/// Why this one: against the next best, or the best if it was asked for and is not.
+/// Returns the reason for the choice: against the next best, or against the best if another one was
+/// requested.
 fn why(all: &Selection, taken: &Selection) -> String {
     if taken.asked {
         let own = all.candidates.iter().find(|c| c.algorithm == taken.chosen);

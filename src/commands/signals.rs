@@ -1,4 +1,4 @@
-//! `kbc check --sync FILE.kir`: what the signals of a schedule do in a call, by use and form.
+//! `kbc check --sync FILE.kir`: the signals of a schedule in one call, by use and form.
 
 use crate::cli::{Check, ReportFormat};
 use crate::session::{Outcome, Session};
@@ -10,13 +10,13 @@ use kbc_ir::walk::{Act, Cursor, Program, Step};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The call that is counted: one that has calls before it.
+/// The call that is counted. It has earlier calls.
 const LATER: i64 = 4;
 
-/// Operations that are counted at most.
+/// Largest number of operations that are counted.
 const MOST: u64 = 1 << 26;
 
-/// What a command found out, as one object.
+/// Result of the command, as one object.
 #[derive(Serialize)]
 struct Found {
     schema: u32,
@@ -30,15 +30,15 @@ struct Found {
     completes: u64,
 }
 
-/// An array of signals, on all ranks together.
+/// An array of signals, summed over all ranks.
 #[derive(Serialize)]
 struct Row {
     signal: String,
     r#use: &'static str,
     form: &'static str,
-    /// Counters that are counted up in the call.
+    /// Number of counters that are incremented in the call.
     counters: u64,
-    /// Streams that count the same counter up, where that is most.
+    /// Largest number of streams that increment the same counter.
     writers: u64,
     notifies: u64,
     waits: u64,
@@ -47,7 +47,8 @@ struct Row {
 /// Counts the signals of a schedule.
 ///
 /// # Errors
-/// Of reading and verifying; E30x for an operation without a meaning; E354 for more operations than are counted.
+/// Returns the errors of reading and verifying, E30x for an operation without a meaning, and E354
+/// for more operations than are counted.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     refuse(&[("--algorithm", args.of.algorithm.is_some())], "the signals of one schedule")?;
@@ -62,7 +63,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     Ok(())
 }
 
-/// What was found as one line of JSON.
+/// Returns the result as one line of JSON.
 pub(super) fn written(found: &impl Serialize) -> Result<String, Diagnostics> {
     let text = serde_json::to_string(found);
     Ok(text.map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))? + "\n")
@@ -94,7 +95,7 @@ fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
         acquires: 0,
         completes: 0,
     };
-    // Counter, rank that has it, rank and stream that count it up.
+    // Counter, its rank, and the rank and stream that increment it.
     let mut pairs: BTreeSet<(u32, u64, u64, u32)> = BTreeSet::new();
     let mut acts = 0;
     for (rank, stream) in

@@ -1,4 +1,4 @@
-//! `kbc sweep`: the rows of a file of axes, executed side by side, as CSV, JSON lines and figures.
+//! `kbc sweep`: executes the rows of a grid in parallel, and writes CSV, JSON lines and figures.
 
 use crate::cli::{ReportFormat, Sweep, ThemeChoice};
 use crate::crash;
@@ -19,13 +19,14 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows with something wrong that are shown with all that was said about them.
+/// Largest number of faulty rows that are shown with all their messages.
 const SHOWN: usize = 4;
 
-/// Executes the rows of a sweep, or puts those of its shards together.
+/// Executes the rows of a sweep, or merges those of its shards.
 ///
 /// # Errors
-/// E583 of the file, E584 of what is merged, E585 if a row is wrong or refused; of reading and writing files.
+/// Returns E583 for the file, E584 for merging, E585 if a row is wrong or rejected, and the errors
+/// of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
     if let Some(out) = args.out.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
         kbc_compiler::load::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
@@ -58,7 +59,7 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
     finish(session, args, &loaded, &id, &lines, known)
 }
 
-/// A sweep file, and what is drawn of its rows.
+/// A sweep file, and the figures of its rows.
 pub struct Loaded {
     /// Its text.
     pub text: Arc<String>,
@@ -96,7 +97,7 @@ pub fn load(session: &mut Session, path: &str) -> Outcome<Loaded> {
     Ok(Loaded { text, grid, columns, figures })
 }
 
-/// The rows that are asked for.
+/// Returns the requested rows.
 fn chosen<'g>(grid: &'g Grid, args: &Sweep) -> Outcome<Vec<&'g Point>> {
     let usage = |d: Diagnostic| Failure::Usage(Diagnostics::from(d));
     let mut out: Vec<&Point> = grid.points.iter().collect();
@@ -136,7 +137,7 @@ fn cache_of(args: &Sweep) -> Outcome<Option<Cache>> {
     Ok(folder.and_then(Cache::open))
 }
 
-/// Progress for people: on a terminal only.
+/// Creates a progress bar, on a terminal only.
 fn bar(session: &Session, rows: usize) -> ProgressBar {
     if session.is_quiet() {
         return ProgressBar::hidden();
@@ -148,13 +149,13 @@ fn bar(session: &Session, rows: usize) -> ProgressBar {
     }
 }
 
-/// A row by its axes: `row 3: torus_2d, 64`.
+/// Returns the name of a row by its axes: `row 3: torus_2d, 64`.
 fn row_name(point: &Point) -> String {
     let labels: Vec<&str> = point.values.iter().map(|v| v.label.as_str()).collect();
     format!("row {}: {}", point.row, labels.join(", "))
 }
 
-/// What was heard of rows.
+/// Prints the messages of rows.
 pub fn tell(session: &Session, grid: &Grid, found: &Found) {
     for (text, rows) in found.heard.iter().take(SHOWN) {
         let first = rows.first().map_or(String::new(), |r| row_name(&grid.points[*r]));
@@ -167,7 +168,7 @@ pub fn tell(session: &Session, grid: &Grid, found: &Found) {
     }
 }
 
-/// Rows and the commands that are the same as each.
+/// Prints rows and the equivalent commands.
 fn listed(sweep: &str, points: &[&Point]) -> String {
     let one = |p: &&Point| {
         let words = row::command(sweep, p);
@@ -187,7 +188,7 @@ fn merged(session: &mut Session, args: &Sweep, loaded: &Loaded, id: &str) -> Out
     Ok(merge(&loaded.grid, id, &parts, &loaded.columns)?)
 }
 
-/// Writes rows where they are wanted.
+/// Writes rows to their destination.
 fn finish(
     session: &Session,
     args: &Sweep,
@@ -207,7 +208,7 @@ fn finish(
                 (format!("{stem}.csv"), table::csv(lines)?),
                 (format!("{stem}.jsonl"), table::jsonl(lines, id)?.into_bytes()),
             ];
-            // Figures are of the whole grid: a part of it would look like all there is.
+            // Figures need the whole grid: a part of it would look like all rows.
             let whole = lines.len() == loaded.grid.points.len();
             let entries = if whole { &loaded.figures[..] } else { &[] };
             for d in figures::draw(

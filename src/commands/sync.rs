@@ -1,5 +1,5 @@
-//! `kbc check --sync`: the signals of every algorithm, counted on its order graph, against a barrier a round. Those of a
-//! schedule as text are `signals`'s.
+//! `kbc check --sync`: counts the signals of every algorithm on its order graph, and compares them
+//! with one barrier per round. [`super::signals`] counts those of a schedule given as text.
 
 use super::algorithms::{ranks, shapes};
 use crate::cli::{Check, ReportFormat};
@@ -12,10 +12,10 @@ use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, Library, Limits};
 use serde::Serialize;
 
-/// Numbers of ranks where none is asked for.
+/// Numbers of ranks by default.
 const RANKS: [i64; 2] = [4, 8];
 
-/// What a command found out, as one object.
+/// Result of the command, as one object.
 #[derive(Serialize)]
 struct Found {
     schema: u32,
@@ -34,17 +34,18 @@ struct Row {
     ranks: i64,
     rounds: u64,
     messages: u64,
-    /// What its schedule does.
+    /// Signals of its schedule.
     chosen: Counts,
-    /// What it would do with other slots.
+    /// Signals with other policies for slots.
     others: Vec<Counts>,
-    /// Policies with which it would wait for itself: a round has more messages on a channel than slots, both ways.
+    /// Policies with which it would deadlock: a round has more messages on a channel than slots, in
+    /// both directions.
     impossible: Vec<String>,
-    /// Notifies of a barrier a round: rounds * p * (p - 1).
+    /// Notifies with one barrier per round: rounds * p * (p - 1).
     barrier_a_round: u64,
 }
 
-/// One way to place messages.
+/// A policy to place messages.
 #[derive(Serialize)]
 struct Counts {
     policy: String,
@@ -55,7 +56,7 @@ struct Counts {
     /// Acquires, one after the wait for each arrival.
     acquires: u64,
     barriers: u64,
-    /// On the rank that has most.
+    /// On the rank that has the most.
     slots: u64,
     credits_wanted: u64,
     credits_needed: u64,
@@ -78,7 +79,8 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
 /// Counts the signals of the algorithms of a file, or of the library.
 ///
 /// # Errors
-/// Of reading; E416 where there is no algorithm; what is wrong with one, or with a schedule.
+/// Returns the errors of reading, E416 if there is no algorithm, and the errors of an algorithm or
+/// a schedule.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     let file = &source.file;
@@ -151,13 +153,13 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     Ok(())
 }
 
-/// Shapes without axes of one rank, where there are such.
+/// Prefers shapes without axes of one rank.
 fn wide(all: Vec<Vec<i64>>) -> Vec<Vec<i64>> {
     let wide: Vec<Vec<i64>> = all.iter().filter(|s| s.iter().all(|n| *n > 1)).cloned().collect();
     if wide.is_empty() { all.into_iter().take(1).collect() } else { wide }
 }
 
-/// The counts of an algorithm on a shape; none where it is not made for it.
+/// Returns the counts of an algorithm on a shape; None if it is not defined for that shape.
 fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
     let decl = library.algorithm(id);
     let p: i64 = sizes.iter().product();

@@ -1,4 +1,5 @@
-//! `.tile` texts: kernels of the tile level that `kbc check` verifies and `kbc opt` runs passes on.
+//! `.tile` texts: kernels of the tile level, which `kbc check` verifies and on which `kbc opt` runs
+//! passes.
 
 use crate::backends;
 use crate::cli::{Check, Opt, ReportFormat};
@@ -15,7 +16,7 @@ use kbc_tiles::tile::verify::{in_text, problems};
 use kbc_tiles::tile::{Kernel, parse, text};
 use std::path::Path;
 
-/// Whether a file is one: by its ending, or by the first line of standard input.
+/// Checks whether a file is one, by its extension or by the first line of standard input.
 pub fn is_one(session: &mut Session, path: &str) -> bool {
     if path != "-" {
         return path.ends_with(".tile");
@@ -25,10 +26,10 @@ pub fn is_one(session: &mut Session, path: &str) -> bool {
     first.is_some_and(|l| l.starts_with("tile "))
 }
 
-/// `--target` where no `.tile` text is.
+/// Rejects `--target` without a `.tile` text.
 ///
 /// # Errors
-/// E416 (wrong usage).
+/// Returns E416 (wrong usage).
 pub fn no_target(target: Option<&String>, file: &str) -> Outcome {
     match target {
         Some(_) => {
@@ -44,7 +45,7 @@ fn usage<T>(d: Diagnostic) -> Outcome<T> {
     Err(Failure::Usage(d.into()))
 }
 
-/// What flags that mean nothing are told.
+/// Name of the input in messages about flags that do not apply.
 const KIND: &str = "a .tile file";
 
 fn profile(target: Option<&String>) -> Outcome<&'static dyn Target> {
@@ -68,7 +69,7 @@ fn read(session: &mut Session, path: &str, target: &dyn Target) -> Outcome<(File
 /// Verifies a kernel that its passes have completed.
 ///
 /// # Errors
-/// Of reading; E449 to E456 and E459, at their lines.
+/// Returns the errors of reading, and E449 to E456 and E459 at their lines.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
     refuse(&args.of.plain().given(), KIND)?;
     refuse(&[("--report json", args.report == ReportFormat::Json)], KIND)?;
@@ -89,10 +90,11 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     Ok(())
 }
 
-/// Runs passes; what all of them have completed is verified.
+/// Runs passes. A kernel that is complete afterwards is verified.
 ///
 /// # Errors
-/// Of reading, of names and ids, of the passes, of the verifier, or of writing the result.
+/// Returns the errors of reading, of names, of the passes, of the verifier and of writing the
+/// result.
 pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     let flags = [("--use", !args.uses.is_empty()), ("--locs", args.locs), ("--emit dot", args.emit == "dot")];
     refuse(&flags, KIND)?;

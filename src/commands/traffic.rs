@@ -1,7 +1,9 @@
-//! `kbc explain traffic`: what a schedule moves, beside what it has to move and beside hand-written kernels.
+//! `kbc explain traffic`: the traffic of a schedule, beside what it must move and beside
+//! hand-written kernels.
 //!
-//! Owns the tables. Counting is [`crate::traffic`]'s. What has to be moved is the bound of [`crate::bounds`] on a machine on
-//! which every rank has one link of a byte a nanosecond to a switch, so that nanoseconds are bytes of a rank.
+//! The module owns the tables. [`crate::traffic`] counts. The minimum is the bound of
+//! [`crate::bounds`] on a machine on which every rank has one link of one byte per nanosecond to a
+//! switch, so that nanoseconds are bytes per rank.
 
 use super::signals::written;
 use crate::bounds::{Collective, Nobody, timed};
@@ -21,7 +23,7 @@ use kbc_machine::topology::{LinkRate, Settings, Shape, Topology};
 use kbc_time::TimeOptions;
 use serde::Serialize;
 
-/// What a command found out, as one object.
+/// Result of the command, as one object.
 #[derive(Serialize)]
 struct Found {
     schema: u32,
@@ -33,15 +35,15 @@ struct Found {
     whole: Row,
     /// Copies outside collectives.
     copies: Vec<Copied>,
-    /// Where the counts of hand-written kernels are from.
+    /// Source of the counts of hand-written kernels.
     source: Option<String>,
 }
 
-/// A collective, or the whole.
+/// A collective, or the whole schedule.
 #[derive(Serialize)]
 struct Row {
     name: String,
-    /// Its algorithm, as reports name it.
+    /// Its algorithm, named as in reports.
     algorithm: Option<String>,
     /// Ranks of a group.
     ranks: u64,
@@ -49,20 +51,23 @@ struct Row {
     bytes: Option<u64>,
     most: Traffic,
     mean: Mean,
-    /// Bytes that some rank has to send or receive; none where nobody knows. Of the whole those of its collectives together.
+    /// Bytes that some rank must send or receive; None if that is not known. For the whole
+    /// schedule, the sum over its collectives.
     bound: Option<u64>,
-    /// The bound in percent of what the rank that has most sends or receives, of the whole collective by collective.
+    /// The bound in percent of the traffic of the rank with the most; for the whole schedule,
+    /// collective by collective.
     percent: Option<f64>,
-    /// Bytes of the windows that it touches; of the whole those of all windows and signals.
+    /// Bytes of the windows that it uses; for the whole schedule, of all windows and signals.
     window: u64,
-    /// Bytes of copies that end in its operands before it, and of those that begin with them behind it.
+    /// Bytes of copies that end in its operands before it, and of those that begin with them after
+    /// it.
     stage_in: u64,
     stage_out: u64,
-    /// Hand-written kernels that do the same.
+    /// Hand-written kernels for the same operation.
     hand_written: Vec<Moves>,
 }
 
-/// [`Traffic`] in the mean of all ranks.
+/// [`Traffic`], averaged over all ranks.
 #[derive(Serialize)]
 struct Mean {
     sent: f64,
@@ -83,10 +88,10 @@ struct Copied {
     bytes: u64,
 }
 
-/// Counts and prints. `target` is whose hand-written kernels are named.
+/// Counts and prints. `target` selects the hand-written kernels.
 ///
 /// # Errors
-/// Of compiling or reading the file; E30x, E354 of counting.
+/// Returns the errors of compiling or reading the file, and E30x and E354 of counting.
 pub(super) fn run(
     session: &mut Session,
     source: &Source,
@@ -108,7 +113,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Every rank has one link each way, of a byte a nanosecond.
+/// Every rank has one link per direction, of one byte per nanosecond.
 fn machine(ranks: u64) -> Outcome<Topology> {
     let n = u32::try_from(ranks).unwrap_or(u32::MAX);
     let link = Some(LinkRate { bandwidth: 1e9, latency_ns: 0.0 });
@@ -119,7 +124,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
     let ranks = schedule.mesh.ranks();
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut Nobody)?;
-    // For a target what its kernel does.
+    // For a target, the traffic of its kernel.
     let emitted = match target {
         Some(name) => emit::target(name)?,
         None => None,
@@ -143,7 +148,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
         }
         collectives.push(row);
     }
-    // One collective after another: each has its own rank that has most.
+    // Each collective has its own rank with the most traffic.
     let known = collectives.iter().filter_map(|c| c.bound.map(|b| (b, c.most.sent.max(c.most.received))));
     let (bound, link) = known.fold((0, 0), |sum, c| (sum.0 + c.0, sum.1 + c.1));
     let bounded = bound > 0 && link > 0;
@@ -178,7 +183,8 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
 fn collective(schedule: &Schedule, counted: &Counted, region: usize, bound: Option<&Collective>) -> Row {
     let r = &schedule.regions[region];
     let promised = r.promise.as_ref().map(|p| p.collective.to_string());
-    // Copies into an operand before it and out of one behind it, and copies that these copy from and to.
+    // Returns copies into an operand before the region and out of one after it, and copies that
+    // these copy from and to.
     let staged = |before: bool| -> u64 {
         let mut of = counted.operands[region].clone();
         let mut bytes = 0;
@@ -213,7 +219,7 @@ fn group(r: &Region) -> u64 {
     r.coords.iter().map(|c| c.1).product()
 }
 
-/// A row of what ranks do, still without what it is about.
+/// Returns a row of the traffic of ranks, without its subject.
 fn row(ranks: &[Traffic], bound: Option<u64>) -> Row {
     let most = |get: fn(&Traffic) -> u64| ranks.iter().map(get).max().unwrap_or(0);
     let mean = |get: fn(&Traffic) -> u64| {
@@ -275,7 +281,7 @@ fn human(found: &Found) -> String {
     out
 }
 
-/// Bytes and numbers of the rank that has most, and the mean of all.
+/// Prints bytes and numbers of the rank with the most, and the mean of all.
 fn table(r: &Row) -> String {
     let (a, b) = (&r.most, &r.mean);
     let mut out = format!("  {:<24} {:>12} {:>12}\n", "a rank", "most", "mean");
@@ -292,7 +298,7 @@ fn table(r: &Row) -> String {
     let numbers =
         [("notifies", a.notifies, b.notifies), ("waits", a.waits, b.waits), ("fences", a.fences, b.fences)];
     for (name, most, mean) in numbers {
-        // To a tenth, and whole where it is whole.
+        // To a tenth, without a fraction if it is whole.
         let mean = (mean * 10.0).round() / 10.0;
         out += &format!("  {name:<24} {most:>12} {mean:>12}\n");
     }
@@ -304,7 +310,7 @@ fn table(r: &Row) -> String {
     out
 }
 
-/// A collective beside hand-written kernels.
+/// Prints a collective beside hand-written kernels.
 fn beside(r: &Row) -> String {
     let own = Moves {
         name: "this".into(),

@@ -1,6 +1,7 @@
-//! Where the other side becomes the faster one: found by simulating both at values between two that are neighbours in the table.
+//! Crossovers: finds where the other side becomes faster, by simulating both sides between
+//! neighbouring values of the table.
 //!
-//! A crossover is a value at which the other side is faster and just below which it is not; nothing is read off a curve.
+//! At a crossover the other side is faster, and just below it is not. No value is interpolated.
 
 use super::{Both, SAME, ratio};
 use crate::session::Outcome;
@@ -9,12 +10,13 @@ use serde::Serialize;
 /// A change of the faster side.
 #[derive(Serialize)]
 pub(super) struct Crossing {
-    /// Bytes, where all rows have them, else the value of the parameter: the first that was found at which it is faster.
+    /// First value found at which it is faster: in bytes if all rows have them, otherwise the value
+    /// of the parameter.
     pub(super) at: f64,
     pub(super) faster: char,
     /// The value of the parameter.
     pub(super) value: u64,
-    /// Both at that value and at the one below it that was simulated: bytes or value, ns of A, ns of B.
+    /// Both sides at that value and at the simulated value below: bytes or value, ns of A, ns of B.
     #[serde(skip)]
     pub(super) around: Vec<(f64, f64, f64)>,
 }
@@ -27,7 +29,7 @@ pub(super) struct Sample {
     pub(super) b: f64,
 }
 
-/// Values that are tried beside one that a side refuses.
+/// Number of values that are tried beside one that a side rejects.
 const BESIDE: u64 = 8;
 
 impl Sample {
@@ -36,7 +38,7 @@ impl Sample {
         Some(Sample { bytes: r.bytes, a: r.a.time_ns?, b: r.b.time_ns? })
     }
 
-    /// The side that is faster.
+    /// Returns the side that is faster.
     fn faster(&self) -> Option<char> {
         let x = self.a / self.b;
         match () {
@@ -47,10 +49,11 @@ impl Sample {
     }
 }
 
-/// All crossovers between rows; `both` simulates at a value, and gives nothing where a side refuses it.
+/// Returns all crossovers between rows. `both` simulates at a value, and returns None if a side
+/// rejects it.
 ///
 /// # Errors
-/// Of a side that fails other than by refusing.
+/// Returns the error of a side that fails for another reason.
 pub(super) fn crossings(
     rows: &[Both],
     both: &mut dyn FnMut(u64) -> Outcome<Option<Sample>>,
@@ -85,7 +88,7 @@ pub(super) fn crossings(
     Ok(out)
 }
 
-/// Both sides in the middle, or near it where a side refuses that.
+/// Simulates both sides in the middle, or near it if a side rejects that value.
 fn middle(
     low: u64,
     high: u64,

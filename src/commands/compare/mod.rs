@@ -1,6 +1,8 @@
-//! `kbc compare A B`: two algorithms, machines or programs over sizes: who wins where, from where on, and why.
+//! `kbc compare A B`: two algorithms, machines or programs over sizes: which is faster where, the
+//! crossovers, and the reasons.
 //!
-//! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are simulated ([`crossing`]).
+//! Rows are those of sweeps ([`crate::sweep`]), and they are cached and checked in the same way.
+//! Crossovers are simulated ([`crossing`]).
 
 mod crossing;
 mod rows;
@@ -24,7 +26,7 @@ use kbc_machine::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What A and B are.
+/// Kind of A and B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -33,7 +35,7 @@ enum Kind {
     Programs,
 }
 
-/// What is compared, and where.
+/// The items that are compared, and the sizes.
 #[derive(Serialize)]
 struct Found {
     schema: u32,
@@ -44,13 +46,14 @@ struct Found {
     /// The parameter that is varied.
     over: Option<String>,
     rows: Vec<Both>,
-    /// Bytes, or values of the parameter where there are no bytes, from which on the other one is faster.
+    /// Sizes from which the other item is faster: bytes, or values of the parameter if there are no
+    /// bytes.
     crossovers: Vec<Crossing>,
-    /// Where one gains most over the other, and why.
+    /// Sizes at which one item gains most over the other, and the reasons.
     why: Vec<Why>,
 }
 
-/// The two at a size.
+/// Both items at one size.
 #[derive(Serialize)]
 struct Both {
     value: Option<u64>,
@@ -59,7 +62,7 @@ struct Both {
     b: Side,
 }
 
-/// One of the two.
+/// One of the items.
 #[derive(Serialize)]
 struct Side {
     status: &'static str,
@@ -70,12 +73,12 @@ struct Side {
     limited_by: Option<String>,
 }
 
-/// The critical paths at a size.
+/// The critical paths at one size.
 #[derive(Serialize)]
 struct Why {
     value: Option<u64>,
     faster: char,
-    /// Time of the slower one over that of the faster one.
+    /// Time of the slower item divided by that of the faster one.
     gain: f64,
     /// By cause: ns of A and of B.
     causes: Vec<(String, f64, f64)>,
@@ -84,14 +87,14 @@ struct Why {
 
 /// Schema of the JSON.
 const SCHEMA: u32 = 1;
-/// What differs by less than this share is the same.
+/// Times that differ by less than this share count as equal.
 const SAME: f64 = 1e-9;
 
 /// Compares.
 ///
 /// # Errors
-/// E588: two of different kinds, or nothing to compare them on; of reading and building; E585 for rows that are wrong or
-/// refused on both sides.
+/// Returns E588 for two items of different kinds or without a program, the errors of reading and
+/// building, and E585 for rows that are wrong or rejected on both sides.
 pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     if args.a.ends_with(".csv") && args.b.ends_with(".csv") {
         return rows::run(session, args);
@@ -128,7 +131,7 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
         let bytes = a.bytes.filter(|n| b.bytes == Some(*n));
         both.push(Both { value: *value, bytes, a: side(a), b: side(b) });
     }
-    // What is wrong with a side is told where there is nothing left to compare.
+    // Errors of one side are reported if nothing is left to compare.
     if both.iter().all(|r| ratio(r).is_none()) {
         found.heard.iter().for_each(|h| session.words(&format!("{}\n", h.0)));
         let why = both.iter().find_map(|r| r.a.why.as_ref().or(r.b.why.as_ref()));
@@ -168,14 +171,14 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     Ok(())
 }
 
-/// What paths of the command line are relative to: the working folder.
+/// Base of the paths on the command line: the working folder.
 const HERE: &str = "compare";
 
 fn usage(d: Diagnostic) -> Failure {
     Failure::Usage(Diagnostics::from(d))
 }
 
-/// What the two are.
+/// Returns the kind of the two items.
 fn kind(args: &Compare) -> Outcome<Kind> {
     let wrong = |title: String| Diagnostic::error("E588", title);
     let ends = |w: &str, ends: &[&str]| ends.iter().any(|e| w.ends_with(e));
@@ -217,7 +220,7 @@ fn kind(args: &Compare) -> Outcome<Kind> {
     }
 }
 
-/// `n=64..1048576`, doubling, or `n=64,100,1000`.
+/// Parses `n=64..1048576`, which doubles, or `n=64,100,1000`.
 fn over(text: &str) -> Outcome<(String, Vec<u64>)> {
     let wrong = || {
         let d = Diagnostic::error("E413", format!("--over {text} is not NAME=VALUES"));
@@ -268,13 +271,14 @@ fn side(f: &Facts) -> Side {
     }
 }
 
-/// Time of A over that of B.
+/// Returns the time of A divided by that of B.
 fn ratio(r: &Both) -> Option<f64> {
     let (a, b) = (r.a.time_ns?, r.b.time_ns?);
     (a > 0.0 && b > 0.0).then(|| a / b)
 }
 
-/// Where the sizes lie: bytes, where all rows have them, else the values of the parameter.
+/// Returns the positions of the sizes: bytes if all rows have them, otherwise the values of the
+/// parameter.
 fn x(rows: &[Both], r: &Both) -> Option<f64> {
     let all = rows.iter().all(|r| r.bytes.is_some());
     if all { r.bytes.map(|b| b as f64) } else { r.value.map(|v| v as f64) }
@@ -288,7 +292,7 @@ fn curve(rows: &[Both], of: fn(&Both) -> Option<f64>) -> Vec<(f64, f64)> {
     out
 }
 
-/// Both sides, proven and timed; none where one of them is refused.
+/// Proves and times both sides; None if one of them is rejected.
 fn sampled(session: &mut Session, points: [Point; 2]) -> Outcome<Option<Sample>> {
     let mut one = |point: &Point| -> Outcome<Option<(f64, Option<u64>)>> {
         match report(session, point) {
@@ -309,7 +313,7 @@ fn sampled(session: &mut Session, points: [Point; 2]) -> Outcome<Option<Sample>>
     Ok(Some(Sample { bytes: a.1.filter(|n| b.1 == Some(*n)), a: a.0, b: b.0 }))
 }
 
-/// Where A gains most, and where B does.
+/// Returns where A gains most, and where B does.
 fn whys(session: &mut Session, rows: &[Both], points: &[Point]) -> Outcome<Vec<Why>> {
     let mut out = vec![];
     for faster in ['A', 'B'] {
@@ -339,7 +343,7 @@ fn whys(session: &mut Session, rows: &[Both], points: &[Point]) -> Outcome<Vec<W
     Ok(out)
 }
 
-/// The report of a point, proven.
+/// Returns the proven report of a point.
 fn report(session: &mut Session, point: &Point) -> Outcome<Report> {
     let mut own = session.fresh(vec![]);
     let source = row::source(&mut own, HERE, point)?;
@@ -348,7 +352,7 @@ fn report(session: &mut Session, point: &Point) -> Outcome<Report> {
     Ok(ready.timed(&own, "compare", &source.file)?.0)
 }
 
-/// Where the figure goes.
+/// Returns the path of the figure.
 fn picture(args: &Compare) -> Option<Picture> {
     args.out.as_ref().map(|out| Picture { out: out.clone(), theme: args.theme, width: None })
 }
@@ -357,7 +361,7 @@ fn draw(picture: &Picture, found: &Found, args: &Compare) -> Outcome {
     let name = |side: char, of: &str| format!("{side}: {of}");
     let series = |side: char, of: &str, time: fn(&Both) -> Option<f64>| {
         let mut points = curve(&found.rows, time);
-        // What was simulated around crossovers: they are marked where they are.
+        // Simulated points around crossovers are marked.
         let around = found.crossovers.iter().flat_map(|c| &c.around);
         points.extend(around.map(|(x, a, b)| (*x, if side == 'A' { *a } else { *b })));
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -383,7 +387,7 @@ fn draw(picture: &Picture, found: &Found, args: &Compare) -> Outcome {
     Ok(())
 }
 
-/// Lines beside each other, the left ones in a column as wide as the longest.
+/// Returns lines beside each other; the left column is as wide as its longest line.
 fn beside(left: &[String], right: &[String]) -> String {
     let width = left.iter().map(|l| l.chars().count()).max().unwrap_or(0);
     let empty = String::new();

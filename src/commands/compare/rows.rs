@@ -1,4 +1,5 @@
-//! Two files of rows: the same sweep by two versions of kbc, of a machine file, or of a program.
+//! Comparison of two files of rows: the same sweep with two versions of kbc, of a machine file, or
+//! of a program.
 
 use crate::cli::{Compare, ReportFormat};
 use crate::report::human::time;
@@ -7,7 +8,8 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What differs by less than this share is the same: rows have three digits behind the point.
+/// Values that differ by less than this share count as equal: rows have three digits after the
+/// decimal point.
 const SAME: f64 = 1e-6;
 
 /// Rows of both files.
@@ -22,9 +24,9 @@ struct Found {
     faster: usize,
     slower: usize,
     same: usize,
-    /// Rows whose status is not the same, or which have no time in one of the files.
+    /// Rows whose status differs, or which have no time in one of the files.
     changed: Vec<Changed>,
-    /// Rows of which one is faster, those that gain most first.
+    /// Rows of which one is faster, sorted by gain.
     different: Vec<Different>,
 }
 
@@ -42,9 +44,9 @@ struct Different {
     at: BTreeMap<String, String>,
     a_ns: f64,
     b_ns: f64,
-    /// Time of B over that of A.
+    /// Time of B divided by that of A.
     ratio: f64,
-    /// Algorithms, where they are not the same.
+    /// Algorithms, if they differ.
     algorithms: Option<[String; 2]>,
 }
 
@@ -73,7 +75,8 @@ fn read(session: &mut Session, path: &str) -> Outcome<Rows> {
 /// Compares row by row.
 ///
 /// # Errors
-/// E588: one that is no file of rows, or two of different grids; a flag that means nothing for rows.
+/// Returns E588 for a file that is not a file of rows, for rows of different grids, and for a flag
+/// that does not apply to rows.
 pub(super) fn run(session: &mut Session, args: &Compare) -> Outcome {
     let flags = [
         ("--of", args.of.is_some()),
@@ -99,7 +102,8 @@ pub(super) fn run(session: &mut Session, args: &Compare) -> Outcome {
             b.len()
         )));
     }
-    // Axes and columns of the sweep's own stand before the usual ones; what is the same in both says where a row is.
+    // Axes and columns of the sweep itself come before the standard ones. The columns that are
+    // equal in both files identify a row.
     let place: Vec<&String> = columns
         .iter()
         .skip_while(|c| *c != "row")

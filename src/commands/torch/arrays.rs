@@ -1,4 +1,5 @@
-//! Arrays of data files: what stands for what, and as which element type a program takes it.
+//! Arrays of data files: which array belongs to which input, and the element type that the program
+//! gives it.
 
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Severity};
@@ -11,11 +12,11 @@ use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What the arrays of a data file are, by their keys; nothing is unpacked for it. One that cannot be read is left out, with
-/// a warning.
+/// Returns the arrays of a data file by their keys, without unpacking them. An array that cannot be
+/// read is ignored with a warning.
 ///
 /// # Errors
-/// Of the file.
+/// Returns the errors of the file.
 pub fn all(session: &mut Session, shown: &str, bytes: &[u8]) -> Outcome<BTreeMap<String, kb::Array>> {
     let mut out = BTreeMap::new();
     for key in formats::keys(shown, bytes)? {
@@ -38,7 +39,7 @@ pub fn all(session: &mut Session, shown: &str, bytes: &[u8]) -> Outcome<BTreeMap
     Ok(out)
 }
 
-/// What an element type that is read in the place of another stands for.
+/// Returns the element type that is represented by the one that is stored.
 pub fn stood_for(d: DType) -> Theirs {
     match d {
         DType::F32 => Theirs::F64,
@@ -47,11 +48,11 @@ pub fn stood_for(d: DType) -> Theirs {
     }
 }
 
-/// An array of a data file. What numpy has no name for is taken as the bits of bf16, as are 16-bit integers for an input
-/// of that type.
+/// Reads an array of a data file. Types that numpy cannot name are read as the bits of bf16, and so
+/// are 16-bit integers for an input of that type.
 ///
 /// # Errors
-/// Of the file.
+/// Returns the errors of the file.
 pub fn near(name: &str, bytes: &[u8], key: &str, bf16: bool) -> Result<Tensor, Diagnostic> {
     match formats::read_near(name, bytes, key, Near::Yes) {
         Ok(t) if bf16 && t.dtype() == DType::I16 => formats::read_near(name, bytes, key, Near::Bits),
@@ -74,7 +75,7 @@ fn sizes(shape: &[u64]) -> Vec<i64> {
     shape.iter().map(|n| *n as i64).collect()
 }
 
-/// What [`near`] would read.
+/// Returns the arrays that [`near`] would read.
 fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::Described, Diagnostic> {
     match formats::describe(name, bytes, Some(key), Near::Yes) {
         Err(d) if d.code == "E403" => formats::describe(name, bytes, Some(key), Near::Bits),
@@ -82,10 +83,10 @@ fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::Described, 
     }
 }
 
-/// A weight of an archive; none of a type that kbc does not have.
+/// Returns a weight of an archive; None if kbc does not support its type.
 ///
 /// # Errors
-/// It has another size, in words.
+/// Returns a message if it has another size.
 pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
     let stored = match w.dtype {
         Theirs::Bool => Some(DType::U8),
@@ -97,10 +98,10 @@ pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
     Tensor::new(shape, data).map(Some).ok_or_else(|| "the weight has another size".into())
 }
 
-/// A constant of a program as an array.
+/// Returns a constant of a program as an array.
 ///
 /// # Errors
-/// E991: it has no elements.
+/// Returns E991 if it has no elements.
 pub fn constant(c: &Const) -> Result<Tensor, Diagnostic> {
     let wrong = || Diagnostic::error("E991", "the constant has no elements");
     let list = c.elements().map_err(|_| wrong())?;
@@ -112,10 +113,11 @@ pub fn constant(c: &Const) -> Result<Tensor, Diagnostic> {
     Tensor::new(shape, data).ok_or_else(wrong)
 }
 
-/// As the element type that an input has in kbc: rounded to nearest even, or a whole number that fits.
+/// Converts data to the element type that an input has in kbc: rounded to nearest even, or an
+/// integer in range.
 ///
 /// # Errors
-/// A number that does not fit, in words.
+/// Returns a message about a number that is out of range.
 pub fn converted(t: &Tensor, to: Theirs) -> Result<Tensor, String> {
     if theirs(t.dtype()) == to {
         return Ok(t.clone());
@@ -130,20 +132,21 @@ pub fn converted(t: &Tensor, to: Theirs) -> Result<Tensor, String> {
     Tensor::new(t.shape().to_vec(), data).ok_or_else(|| "its size differs".into())
 }
 
-/// A data file of that ending.
+/// Writes a data file with that extension.
 ///
 /// # Errors
-/// E406: what the format cannot hold.
+/// Returns E406 for content that the format cannot store.
 pub fn pack(list: &[(String, Tensor)], ending: &str) -> Result<Vec<u8>, Diagnostic> {
     if ending == "npz" { formats::write_npz(list) } else { formats::write_safetensors(list) }
 }
 
-/// What tells an array from others: a number that is the same where arrays are, bit for bit, and what all its elements are.
+/// Returns a number that is equal for equal arrays, bit for bit, and the value of all elements, if
+/// there is only one.
 pub fn print(t: &Tensor) -> kb::Print {
     kb::Print { hash: hash(t), uniform: uniform(t) }
 }
 
-/// The number that an array has everywhere.
+/// Returns the number that all elements of an array have.
 fn uniform(t: &Tensor) -> Option<f64> {
     let list = t.data().to_f64();
     list.first().copied().filter(|x| list.iter().all(|y| y.to_bits() == x.to_bits()))
@@ -159,11 +162,11 @@ fn hash(t: &Tensor) -> u64 {
     h.finish()
 }
 
-/// The arrays of all ranks as that of a global program: for each axis of the mesh, the slowest first, its size and where its
-/// parts go.
+/// Assembles the arrays of all ranks to that of a global program. For each axis of the mesh, the
+/// slowest first, it takes the size and the placement.
 ///
 /// # Errors
-/// Arrays that do not fit together, in words.
+/// Returns a message about arrays that do not match.
 pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, String> {
     for (size, place) in by.iter().rev() {
         let groups = parts.chunks(*size as usize).map(|of| match place {
@@ -189,7 +192,7 @@ pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, Str
     }
 }
 
-/// One after another along a dimension.
+/// Concatenates arrays along a dimension.
 fn side_by_side(parts: &[Tensor], d: usize) -> Result<Tensor, String> {
     let mut shape = parts[0].shape().to_vec();
     let rest =

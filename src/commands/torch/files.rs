@@ -1,6 +1,7 @@
-//! Files of PyTorch programs: which there are in a folder, which rank each is of, what is beside them.
+//! Files of PyTorch programs: the programs in a folder, the rank of each, and the files beside
+//! them.
 //!
-//! Owns names of files and reading; what programs are is `kbc_import::torch`'s.
+//! The module owns file names and reading. `kbc_import::torch` defines programs.
 
 use super::arrays::all;
 use crate::build::defines;
@@ -17,16 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whether a path is a PyTorch program, or a folder (of them).
+/// Checks whether a path is a PyTorch program, or a folder (of them).
 pub fn is_one(path: &str) -> bool {
     let text = path.ends_with(".py") || path.ends_with(".txt");
     path.ends_with(".pt2") || path.ends_with(".json") || text || Path::new(path).is_dir()
 }
 
-/// A file of a program, as its name tells.
+/// A file of a program, according to its name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct File {
-    /// What the programs of one world have in common in their names: `fwd` of `rank0.fwd.model.json`.
+    /// The common part of the names of the programs of one world: `fwd` in `rank0.fwd.model.json`.
     pub tag: String,
     /// The rank, if its name has one.
     pub rank: Option<u64>,

@@ -1,4 +1,5 @@
-//! `kbc import`: a `.kb` file of PyTorch programs, with its data files beside it; all of them or none.
+//! `kbc import`: writes a `.kb` file of PyTorch programs, and its data files beside it: all of them
+//! or none.
 
 use super::arrays::{all, array, constant, converted, joined, near, pack, print, tensor};
 use super::files::{Checked, File, Said, checked, sets, with_others};

@@ -1,4 +1,5 @@
-//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made `.kb` in [`import`].
+//! PyTorch programs, one per rank, given as files or a folder (docs/torch.md). They are checked
+//! here, and [`import`] converts them to `.kb`.
 
 mod arrays;
 mod files;

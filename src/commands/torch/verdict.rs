@@ -1,4 +1,5 @@
-//! What is said of the programs of all ranks together: placements, and the comparison with an unsharded model.
+//! Report about the programs of all ranks together: placements, and the comparison with an
+//! unsharded model.
 
 use super::files::{Checked, Said, checked, sets};
 use super::import::stored;
