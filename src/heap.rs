@@ -11,8 +11,8 @@ const KEPT: i32 = 32 << 20;
 pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code, reason = "settings of the C library's allocator have no safe entry")]
-    // SAFETY: the two numbers are valid for these settings, which change where memory comes from and nothing else; no other
-    // thread has been started.
+    // SAFETY: the two numbers are valid for these settings, which change where memory comes from
+    // and nothing else; no other thread has been started.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT);
         libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);

@@ -29,7 +29,8 @@ pub struct Figure {
     /// Published value. Without one, it is a time to which only a change refers.
     #[serde(default)]
     pub published: Option<f64>,
-    /// Its unit: ns, us, ms of a time, GB/s, TFLOP/s of a rate, % of a change, x of a ratio, notifies.
+    /// Its unit: ns, us, ms of a time, GB/s, TFLOP/s of a rate, % of a change, x of a ratio,
+    /// notifies.
     pub unit: String,
     /// Location, if it is more specific than the source of the file.
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! Makes the index of the built-in library: where its declarations stand and what they are called, so that a run reads
-//! those it uses.
+//! Makes the index of the built-in library: where its declarations stand and what they are called,
+//! so that a run reads those it uses.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -61,7 +61,8 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     out
 }
 
-/// A line of the index for each item of a file: from the end of the item before (comments belong to what follows them).
+/// A line of the index for each item of a file: from the end of the item before (comments belong to
+/// what follows them).
 fn items(text: &str, file: usize) -> Option<Vec<String>> {
     let all = pieces(text);
     let (mut depth, mut starts) = (0, vec![]);

@@ -48,8 +48,8 @@ pub struct Sweep {
 /// `kbc compare`
 #[derive(Args, Debug)]
 pub struct Compare {
-    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`, `machine.yaml`), a `.kb` or `.kir` file, or rows
-    /// of a sweep, `.csv`.
+    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`,
+    /// `machine.yaml`), a `.kb` or `.kir` file, or rows of a sweep, `.csv`.
     pub a: String,
     /// The second item, of the same kind.
     pub b: String,
@@ -94,7 +94,8 @@ pub struct Compare {
 /// `kbc repro`
 #[derive(Args, Debug)]
 pub struct Repro {
-    /// The list of figures and tables (docs/evaluation.md); docs/repro.yaml of kbc's source by default.
+    /// The list of figures and tables (docs/evaluation.md); docs/repro.yaml of kbc's source by
+    /// default.
     pub file: Option<String>,
     /// Writes nothing; exits with 1 and the names of files that differ from what would be made.
     #[arg(long)]

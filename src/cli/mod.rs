@@ -181,18 +181,20 @@ pub struct Selection {
     /// Sets a parameter: `-D tp=8`; for a check of algorithms `-D p=8`, the number of ranks.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
     pub define: Vec<String>,
-    /// Replaces the topology of the program: a shape, `torus(2,3)`, or a machine file, `machine.yaml`.
+    /// Replaces the topology of the program: a shape, `torus(2,3)`, or a machine file,
+    /// `machine.yaml`.
     #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
     pub topology: Option<String>,
-    /// Sets a property of the machine, or the rate of some links: `forward: drain`, `link x: 5 GB/s, 1 us`; repeatable.
+    /// Sets a property of the machine, or the rate of some links: `forward: drain`, `link x: 5
+    /// GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING", help_heading = "Program")]
     pub set: Vec<String>,
     /// The program, if the file has several.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
     /// The algorithm to compile, with its arguments, if the file has no program: `my_ring`,
-    /// `'my_ring(d: -1)'`. A check takes all algorithms of that name, also with ranges of arguments:
-    /// `'my_ring(k: 1..4)'`.
+    /// `'my_ring(d: -1)'`. A check takes all algorithms of that name, also with ranges of
+    /// arguments: `'my_ring(k: 1..4)'`.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
     pub algorithm: Option<String>,
     /// Number of ranks of an algorithm: `8`; a check also takes `2..9,16`.
@@ -216,14 +218,14 @@ impl Selection {
 /// What is compiled.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A `.kb` file, or an MSCCL schedule (`.xml`); to compile also a PyTorch program, whose other ranks are beside it, or a
-    /// folder of them. `-` is standard input.
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); to compile also a PyTorch program, whose other
+    /// ranks are beside it, or a folder of them. `-` is standard input.
     pub file: String,
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst` (in place:
-    /// over `v`).
+    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst`
+    /// (in place: over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
 }
@@ -238,18 +240,19 @@ impl Source {
 /// Printing between passes.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Watch {
-    /// Prints the module after a pass (or `all`) to standard error; repeatable. Where a target is emitted also the kernel: after
-    /// tile (as it is lowered), layout, buffers, fences, flags.
+    /// Prints the module after a pass (or `all`) to standard error; repeatable. Where a target is
+    /// emitted also the kernel: after tile (as it is lowered), layout, buffers, fences, flags.
     #[arg(long, value_name = "PASS", help_heading = "Passes")]
     pub print_after: Vec<String>,
     /// Prints the module after every pass that changed it.
     #[arg(long, help_heading = "Passes")]
     pub print_changed: bool,
-    /// Writes the module before the first and after every pass into a folder: 00-input.kir, 01-infer.kir, ..
+    /// Writes the module before the first and after every pass into a folder: 00-input.kir,
+    /// 01-infer.kir, ..
     #[arg(long, value_name = "DIR", help_heading = "Passes")]
     pub dump_dir: Option<String>,
-    /// Replaces a dump folder or a folder of emitted code even if something in it was not written by
-    /// kbc, or was edited.
+    /// Replaces a dump folder or a folder of emitted code even if something in it was not written
+    /// by kbc, or was edited.
     #[arg(long, help_heading = "Passes")]
     pub force: bool,
     /// Prints the time of every pass, of the JIT and of the run, and the size of the machine code.
@@ -305,23 +308,25 @@ pub struct Compile {
     /// The input.
     #[command(flatten)]
     pub source: Source,
-    /// The target: `sim` executes here; `kbc list targets` lists targets for which kernels are emitted.
+    /// The target: `sim` executes here; `kbc list targets` lists targets for which kernels are
+    /// emitted.
     #[arg(long, default_value = "sim")]
     pub target: String,
-    /// Folder for emitted code; by default FILE.TARGET in the working directory, FILE without its extension.
+    /// Folder for emitted code; by default FILE.TARGET in the working directory, FILE without its
+    /// extension.
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<String>,
     /// Format of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
-    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
-    /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
+    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
+    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT")]
     pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile, cpp;
-    /// repeatable. Without a path it goes to standard output in place of the report, once the schedule
-    /// is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per operation. With
-    /// tile or cpp, a folder is written only if --out names it.
+    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile,
+    /// cpp; repeatable. Without a path it goes to standard output in place of the report, once the
+    /// schedule is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per
+    /// operation. With tile or cpp, a folder is written only if --out names it.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
     /// Ranks in a trace or log: `0..8,12`.
@@ -344,8 +349,8 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json` or
-    /// `.pt2`, or a folder of them. Without a file, the library is checked.
+    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json`
+    /// or `.pt2`, or a folder of them. Without a file, the library is checked.
     pub file: Option<String>,
     /// PyTorch programs of the other ranks.
     #[arg(value_name = "MORE")]
@@ -353,13 +358,14 @@ pub struct Check {
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst` (in place:
-    /// over `v`).
+    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst`
+    /// (in place: over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
-    /// Counts the signals of every algorithm of the file or library, and compares them with one barrier
-    /// per round, on 4 and 8 ranks or on `--ranks`; with `--algorithm`, also where its messages could
-    /// land instead. For a `.kir` file, prints the use and the form of each array of signals.
+    /// Counts the signals of every algorithm of the file or library, and compares them with one
+    /// barrier per round, on 4 and 8 ranks or on `--ranks`; with `--algorithm`, also where its
+    /// messages could land instead. For a `.kir` file, prints the use and the form of each array of
+    /// signals.
     #[arg(long)]
     pub sync: bool,
     /// The target of a `.tile` text; a2a3 by default.
@@ -383,12 +389,12 @@ impl Check {
 /// Process groups of PyTorch programs that no file states.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Groups {
-    /// Members of a process group of PyTorch programs: `7=0-3`, `7=0,2`; repeat it for another group of
-    /// the same name. It overrides groups.json.
+    /// Members of a process group of PyTorch programs: `7=0-3`, `7=0,2`; repeat it for another
+    /// group of the same name. It overrides groups.json.
     #[arg(long, value_name = "NAME=RANKS", help_heading = "Program")]
     pub group: Vec<String>,
-    /// Weights of PyTorch programs whose archives have only a pickle: an `.npz` or `.safetensors` file
-    /// with the names of the model; `*` stands for the rank.
+    /// Weights of PyTorch programs whose archives have only a pickle: an `.npz` or `.safetensors`
+    /// file with the names of the model; `*` stands for the rank.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub weights: Option<String>,
     /// The unsharded model, exported for one rank. Both are evaluated on the same inputs, and their
@@ -445,7 +451,8 @@ pub struct Import {
     /// A folder of PyTorch programs, or the programs of all ranks.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// The `.kb` file; data files are written beside it. `-` is standard output, for programs without data.
+    /// The `.kb` file; data files are written beside it. `-` is standard output, for programs
+    /// without data.
     #[arg(short, long, value_name = "FILE")]
     pub out: String,
     /// Tag of the programs, such as `fwd` in rank0.fwd.model.json, if the folder has several.
@@ -492,8 +499,8 @@ pub struct Run {
     /// Simulates the time of every rank, even if one rank of each orbit could stand for the others.
     #[arg(long, conflicts_with = "no_time")]
     pub every_rank: bool,
-    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
-    /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
+    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
+    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
     pub perturb: Option<String>,
     /// Also writes a record of the timed call: trace (for the Perfetto UI) or log (JSON lines);
@@ -541,8 +548,8 @@ pub struct MakePage {
 pub struct Opt {
     /// A `.kir` or `.tile` file; `-` is standard input.
     pub file: String,
-    /// The passes: `infer,place` or a named pipeline; by default those that the first line of the file
-    /// names (`; kbc: opt -p ..`, as a crash writes it), else `default`. For a `.tile` file
+    /// The passes: `infer,place` or a named pipeline; by default those that the first line of the
+    /// file names (`; kbc: opt -p ..`, as a crash writes it), else `default`. For a `.tile` file
     /// `layout,buffers`, in their own order; all by default.
     #[arg(long, short, value_name = "PASSES")]
     pub passes: Option<String>,
@@ -569,7 +576,8 @@ pub struct Opt {
 /// `kbc fmt`
 #[derive(Args, Debug)]
 pub struct Fmt {
-    /// Files, or folders with `.kb` and `.kir` files; `-` is standard input, formatted to standard output.
+    /// Files, or folders with `.kb` and `.kir` files; `-` is standard input, formatted to standard
+    /// output.
     #[arg(required = true)]
     pub files: Vec<String>,
     /// Writes nothing; exits with 1 and the names of files that are not formatted.
@@ -590,14 +598,16 @@ pub struct Replay {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (`E021`), or one of: select, placement, overlap, memory, window, traffic, bound, path, links.
+    /// An error code (`E021`), or one of: select, placement, overlap, memory, window, traffic,
+    /// bound, path, links.
     pub topic: String,
     /// The program, for topics other than error codes.
     pub file: Option<String>,
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// The target: its kernel's window (`window`), or its hand-written kernels for comparison (`traffic`).
+    /// The target: its kernel's window (`window`), or its hand-written kernels for comparison
+    /// (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
     /// Format of `traffic`, `path` and `links`.
@@ -608,8 +618,8 @@ pub struct Explain {
 /// `kbc compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference of
-    /// kbc's source by default.
+    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference
+    /// of kbc's source by default.
     pub files: Vec<String>,
     /// Format of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
@@ -629,9 +639,9 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// One of: algorithms (the default), collectives, functions, kernels, operations, dtypes, reductions, topologies,
-    /// passes, targets, codes; or the name of an algorithm; then files whose declarations
-    /// are listed in addition to the library.
+    /// One of: algorithms (the default), collectives, functions, kernels, operations, dtypes,
+    /// reductions, topologies, passes, targets, codes; or the name of an algorithm; then files
+    /// whose declarations are listed in addition to the library.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
     /// For the costs of an algorithm: a size of its shape, or a parameter.

@@ -26,7 +26,8 @@ pub struct PlotTopology {
     /// The machine: `torus(2, 3)`, or a machine file, `machine.yaml`.
     #[arg(value_name = "SHAPE|FILE")]
     pub machine: String,
-    /// Overrides a setting of the machine, or the rate of some links: `forward: drain`, `link x: 5 GB/s, 1 us`; repeatable.
+    /// Overrides a setting of the machine, or the rate of some links: `forward: drain`, `link x: 5
+    /// GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
     /// The output file.

@@ -17,7 +17,8 @@ pub struct Bench {
 pub enum BenchWhat {
     /// Compare the selected algorithm with the fastest one, on random machines and sizes
     Select(BenchSelect),
-    /// Run the all-reduce of a kernbench ccl.yaml on the machine of a topology.yaml: check every rank, and time it
+    /// Run the all-reduce of a kernbench ccl.yaml on the machine of a topology.yaml: check every
+    /// rank, and time it
     Ccl(BenchCcl),
 }
 
@@ -36,7 +37,8 @@ pub struct BenchCcl {
     /// Sets a property of the machine: `forward: drain`, `queue: tcm, 2`; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
-    /// A `.kb` file with algorithms that an entry may name; they come before those of the library; repeatable.
+    /// A `.kb` file with algorithms that an entry may name; they come before those of the library;
+    /// repeatable.
     #[arg(long, value_name = "FILE")]
     pub using: Vec<String>,
     /// Writes the report, with the execution time of every PE, to this file.
@@ -85,15 +87,19 @@ pub struct Fuzz {
 pub enum FuzzWhat {
     /// Random programs: the interpreter and the JIT must give the same bits
     Engines(FuzzEngines),
-    /// Random programs, emitted and compiled with the stand-in headers: their results must be those of the simulator
+    /// Random programs, emitted and compiled with the stand-in headers: their results must be those
+    /// of the simulator
     Emitted(FuzzEmitted),
-    /// Random schedules, correct and wrong ones: both engines must give the same bits, or both must fail
+    /// Random schedules, correct and wrong ones: both engines must give the same bits, or both must
+    /// fail
     Schedules(FuzzSchedules),
-    /// Random schedules, correct and wrong ones: the checker must agree with runs under the weak memory model
+    /// Random schedules, correct and wrong ones: the checker must agree with runs under the weak
+    /// memory model
     Checker(FuzzChecker),
     /// Damaged files for every reader: no panic, no hang, no error without a code and a place
     Readers(FuzzReaders),
-    /// Random programs on random machines, with many algorithms each: no time may be below the bound, and a program has one bound
+    /// Random programs on random machines, with many algorithms each: no time may be below the
+    /// bound, and a program has one bound
     Bounds(FuzzBounds),
 }
 
@@ -152,7 +158,8 @@ pub struct FuzzEngines {
 /// `kbc fuzz bounds`
 #[derive(Args, Debug)]
 pub struct FuzzBounds {
-    /// A `.kb` file to try in place of a random program, with the algorithms of `--seed` and `--only`.
+    /// A `.kb` file to try in place of a random program, with the algorithms of `--seed` and
+    /// `--only`.
     pub file: Option<String>,
     /// Which random cases.
     #[command(flatten)]
@@ -224,7 +231,8 @@ pub struct Mutate {
     /// Takes one algorithm alone: `ring` or `all_reduce.ring`.
     #[arg(long, value_name = "NAME")]
     pub algorithm: Option<String>,
-    /// Numbers of ranks for algorithms; algorithms over several axes run on every torus and mesh of that size.
+    /// Numbers of ranks for algorithms; algorithms over several axes run on every torus and mesh of
+    /// that size.
     #[arg(long, value_name = "LO..HI", default_value = "2..9")]
     pub ranks: String,
     /// Number of mutants, spread evenly over the schedules.
@@ -245,7 +253,8 @@ pub struct Mutate {
     /// Number of runs in random order for a mutant whose exploration does not end.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: u64,
-    /// Also prints this many of the equivalent mutants as `.kir`, drawn by the seed; 20 without a number.
+    /// Also prints this many of the equivalent mutants as `.kir`, drawn by the seed; 20 without a
+    /// number.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "report")]
     pub equivalent: Option<usize>,
     /// Form of the report.

@@ -1,7 +1,7 @@
 //! `kbc new`: a folder to begin with, holding an algorithm, a program, a machine and a README.
 //!
-//! The files are those of `specs/starter`, which the tests compile like every other file of `specs`; the name of the
-//! algorithm is replaced in them.
+//! The files are those of `specs/starter`, which the tests compile like every other file of
+//! `specs`; the name of the algorithm is replaced in them.
 
 use crate::cli::New;
 use crate::outdir;

@@ -1,4 +1,5 @@
-//! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report it becomes.
+//! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report
+//! it becomes.
 
 use crate::bounds::{self, Lower, Nobody, Subject};
 use crate::build::Built;
@@ -54,7 +55,8 @@ pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     Ok(VerifiedReport { shown: of_text(&verdict), ..verified(&verdict) })
 }
 
-/// What is shown of a schedule by itself: no program says what its regions are for, and only contracts are compared.
+/// What is shown of a schedule by itself: no program says what its regions are for, and only
+/// contracts are compared.
 fn of_text(v: &Verdict) -> String {
     match &v.unpromised[..] {
         _ if v.meaning == Method::NotChecked => ORDERED.into(),
@@ -135,8 +137,8 @@ pub struct Executed {
     pub expect: Vec<CompareReport>,
 }
 
-/// Executes a schedule once more where the PEs of a device share its work, each PE with what it holds and gets, and says how
-/// much of the schedule that was.
+/// Executes a schedule once more where the PEs of a device share its work, each PE with what it
+/// holds and gets, and says how much of the schedule that was.
 ///
 /// # Errors
 /// E990 for other results than `result`, and those of the interpreter.
@@ -206,7 +208,8 @@ pub fn execute(
         let calls = inputs.calls.iter().enumerate();
         calls.map(|(c, call)| evaluated(call, Accuracy::Own, stored(c))).collect()
     };
-    // The two have nothing to do with each other but the inputs: they take a core each, where there are two.
+    // The two have nothing to do with each other but the inputs: they take a core each, where there
+    // are two.
     let (result, references) = std::thread::scope(|s| {
         let name = Stage::Evaluate.name().to_owned();
         let adopt = workspace.environment.thread();
@@ -247,14 +250,16 @@ pub fn execute(
                 Some(t) => joined(t, report),
             });
             if let (0, Some((stored, from))) = (c, expected.get(i)) {
-                // The stored result is another execution in the same types: both may be off by the bound.
+                // The stored result is another execution in the same types: both may be off by the
+                // bound.
                 let within = |theirs: &RefTensor| {
                     let want = Expected::from(stored_reference(stored, want, theirs));
                     compare(&types[i], mesh, &parts, &want, None)
                 };
                 let (mut found, mut from) = (within(want), from.clone());
                 if found.mismatches > 0 {
-                    // Or its functions are further off than ours; then the report says that this is why it passes.
+                    // Or its functions are further off than ours; then the report says that this is
+                    // why it passes.
                     if theirs.is_empty() {
                         theirs = evaluated(&inputs.calls[c], Accuracy::Others, false)?;
                     }
@@ -373,7 +378,8 @@ pub fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> C
     }
 }
 
-/// The inputs whose elementwise sum a result is, if it is nothing but a changed placement of one partial input.
+/// The inputs whose elementwise sum a result is, if it is nothing but a changed placement of one
+/// partial input.
 fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -> Option<Vec<Vec<f64>>> {
     let out = graph.order().iter().find(|o| graph.op(**o).kind == OpKind::Output(result))?;
     let mut at = *graph.operands(*out).first()?;
@@ -427,7 +433,8 @@ pub fn output_names(graph: &Graph) -> Vec<String> {
     out.into_iter().map(|o| o.1).collect()
 }
 
-/// Runs the schedule under the adversaries, several seeds, several calls; with the message of a failure.
+/// Runs the schedule under the adversaries, several seeds, several calls; with the message of a
+/// failure.
 ///
 /// # Errors
 /// Of the data, or of a run in peace.

@@ -1,7 +1,9 @@
-//! Algorithms and numbers of ranks as the command line names them: `ring`, `all_reduce.ring(d: -1)`, `--ranks 8`; where a verb
-//! takes several, also ranges, of which both ends count: `my_ring(k: 1..4)`, `--ranks 2..9,16`.
+//! Algorithms and numbers of ranks as the command line names them: `ring`, `all_reduce.ring(d:
+//! -1)`, `--ranks 8`; where a verb takes several, also ranges, of which both ends count:
+//! `my_ring(k: 1..4)`, `--ranks 2..9,16`.
 //!
-//! Owns the two forms. What an algorithm of that name is, and which arguments it has, is the front end's to say.
+//! Owns the two forms. What an algorithm of that name is, and which arguments it has, is the front
+//! end's to say.
 
 use crate::failure::{Failure, Outcome};
 use crate::options::Selection;
@@ -82,7 +84,8 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<As
     Ok(out.map(|o| o.2))
 }
 
-/// Reads `ring`, `all_reduce.ring(d: -1, inside: direct)`, with ranges `1..4` and lists `[1, 2, 4]` in the place of numbers.
+/// Reads `ring`, `all_reduce.ring(d: -1, inside: direct)`, with ranges `1..4` and lists `[1, 2, 4]`
+/// in the place of numbers.
 ///
 /// # Errors
 /// E413: not of that form.

@@ -47,9 +47,11 @@ pub struct Built {
     pub placed: Graph,
     /// The same as it is lowered: in its issue order, with collectives in pieces.
     pub arranged: Graph,
-    /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and comes out.
+    /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and
+    /// comes out.
     pub local: Option<Local>,
-    /// Its schedule with collectives whole and one after another, where `overlap` made another of it: what its bound is of.
+    /// Its schedule with collectives whole and one after another, where `overlap` made another of
+    /// it: what its bound is of.
     pub plain: Option<Schedule>,
     /// The machine.
     pub topology: Topology,
@@ -136,8 +138,8 @@ pub fn build(
     if wrong.has_errors() { Err(wrong.into()) } else { Ok(built) }
 }
 
-/// As [`build`], but what its algorithms do not keep of their promises comes along: such a program can be executed, to see
-/// whose numbers are wrong.
+/// As [`build`], but what its algorithms do not keep of their promises comes along: such a program
+/// can be executed, to see whose numbers are wrong.
 ///
 /// # Errors
 /// Of reading, of the program, or of a pass.
@@ -337,7 +339,8 @@ fn on_ranks(
     Ok(())
 }
 
-/// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a machine file.
+/// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a
+/// machine file.
 pub type Asked = (Option<(String, FileId)>, Option<MachineFile>);
 
 /// What `--topology` says: a shape, or a machine file.
@@ -367,8 +370,8 @@ pub struct Resized {
     pub schedule: Schedule,
 }
 
-/// The same program at another size, with the algorithms already chosen. `line` is a topology of one axis
-/// that takes the place of the program's; `defines` come after those of the command line.
+/// The same program at another size, with the algorithms already chosen. `line` is a topology of
+/// one axis that takes the place of the program's; `defines` come after those of the command line.
 ///
 /// # Errors
 /// Of lowering or a pass: the program, or one of its algorithms, does not exist at that size.
@@ -543,7 +546,8 @@ pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
     if found.has_errors() { Err(found) } else { Ok(out) }
 }
 
-/// Ranks up to which a user's algorithm is checked round by round, where a mistake is explained in its own terms.
+/// Ranks up to which a user's algorithm is checked round by round, where a mistake is explained in
+/// its own terms.
 const ROUNDS_RANKS: u64 = 64;
 
 /// The collectives of a program, in order: of every part, where it is a local one.
@@ -557,9 +561,10 @@ fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g Op, &'g Coll
     .collect()
 }
 
-/// Checks the user's own algorithms against their promises before their schedules are: the error is then in the
-/// innermost text that is wrong, with ranks, chunks and rounds. With more ranks than [`EVERY_RANK`] the schedule is
-/// proven first, and the rounds are looked at where that fails, for the words; the verdict then comes along.
+/// Checks the user's own algorithms against their promises before their schedules are: the error is
+/// then in the innermost text that is wrong, with ranks, chunks and rounds. With more ranks than
+/// [`EVERY_RANK`] the schedule is proven first, and the rounds are looked at where that fails, for
+/// the words; the verdict then comes along.
 fn right_algorithms(
     workspace: &Workspace,
     library: &kbc_rounds::Library,

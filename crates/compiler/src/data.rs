@@ -1,4 +1,5 @@
-//! Data in and out: what feeds the inputs of a program, what its results are compared with, and where they go.
+//! Data in and out: what feeds the inputs of a program, what its results are compared with, and
+//! where they go.
 
 use crate::failure::Outcome;
 use crate::options::Data as Feeds;
@@ -27,7 +28,8 @@ pub struct Inputs {
     pub origin: Vec<(String, String)>,
 }
 
-/// What is fed and compared: the inputs and results of a graph, of a local program those of its stacks.
+/// What is fed and compared: the inputs and results of a graph, of a local program those of its
+/// stacks.
 pub struct Fed<'a> {
     /// The graph.
     pub graph: &'a Graph,
@@ -56,8 +58,8 @@ impl Files {
         Ok(bytes)
     }
 
-    /// A tensor of a file that a text names at `span`, beside that text; without a place beside the working directory.
-    /// `fits` looks at element type and sizes before anything is unpacked.
+    /// A tensor of a file that a text names at `span`, beside that text; without a place beside the
+    /// working directory. `fits` looks at element type and sizes before anything is unpacked.
     fn load(
         &self,
         workspace: &Workspace,
@@ -111,8 +113,8 @@ impl Fed<'_> {
         }
     }
 
-    /// A file's tensor; where a local program has `*` in its name, a file a rank, whose rows of the stack they are. Without
-    /// `*` a stack, or what every rank has.
+    /// A file's tensor; where a local program has `*` in its name, a file a rank, whose rows of the
+    /// stack they are. Without `*` a stack, or what every rank has.
     fn load(
         &self,
         workspace: &Workspace,
@@ -214,7 +216,8 @@ pub fn shapes(workspace: &Workspace, inputs: &[Unsized]) -> Outcome<Vec<(String,
     Ok(out)
 }
 
-/// Reads or makes the inputs of a graph for `calls` calls; `seed` varies what is made, not what is read.
+/// Reads or makes the inputs of a graph for `calls` calls; `seed` varies what is made, not what is
+/// read.
 ///
 /// # Errors
 /// E412, E40x a file that cannot be read; E413 a name that is no input; E360 a wrong shape or dtype. All that are found.
@@ -297,8 +300,8 @@ pub fn inputs(workspace: &Workspace, fed: &Fed<'_>, data: &Feeds, calls: u32, se
     Ok(out)
 }
 
-/// Data by the input's generator, or by the default one: exact integers where the program keeps them exact, otherwise
-/// normal numbers.
+/// Data by the input's generator, or by the default one: exact integers where the program keeps
+/// them exact, otherwise normal numbers.
 fn make(
     (index, input): (usize, &kbc_ir::graph::Input),
     mesh: &Mesh,
@@ -402,8 +405,8 @@ pub fn check_outputs(data: &Feeds, names: &[String]) -> Outcome {
     if found.has_errors() { Err(found.into()) } else { Ok(()) }
 }
 
-/// Returns the files, each with its path and content, that store results as [`Feeds::output`] asks: the
-/// global value, put together from the parts of the ranks.
+/// Returns the files, each with its path and content, that store results as [`Feeds::output`] asks:
+/// the global value, put together from the parts of the ranks.
 ///
 /// # Errors
 /// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot hold it.

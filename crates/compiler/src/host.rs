@@ -36,7 +36,8 @@ pub fn reads(schedule: &Schedule, result: &RunResult) -> Vec<HostReadReport> {
         .collect()
 }
 
-/// Notes when the reads of the first call happened: `(rank, buffer, ns)`, for each rank in its order.
+/// Notes when the reads of the first call happened: `(rank, buffer, ns)`, for each rank in its
+/// order.
 pub fn times(schedule: &Schedule, reads: &mut [HostReadReport], at: &[(u64, BufferId, f64)]) {
     let mut left: Vec<(String, f64)> =
         at.iter().map(|(rank, _, ns)| (schedule.mesh.show(*rank), *ns)).collect();

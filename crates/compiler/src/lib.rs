@@ -1,8 +1,8 @@
 //! The compiler of kbc as a library: compile a source, then check, execute, time, report and emit.
 //!
-//! A [`Workspace`] holds the texts of a compilation. By default it reads no file, prints nothing and
-//! has no clock; an [`Environment`] gives it files, hears its messages and limits its memory. The
-//! command line is one client of this crate.
+//! A [`Workspace`] holds the texts of a compilation. By default it reads no file, prints nothing
+//! and has no clock; an [`Environment`] gives it files, hears its messages and limits its memory.
+//! The command line is one client of this crate.
 //!
 //! # Compile
 //!
@@ -28,8 +28,8 @@
 //!
 //! # Check
 //!
-//! [`Built::check`] proves the schedule: no race, no deadlock, and every collective keeps its contract,
-//! in any number of calls.
+//! [`Built::check`] proves the schedule: no race, no deadlock, and every collective keeps its
+//! contract, in any number of calls.
 //!
 //! ```
 //! # use kbc_compiler::{Options, Source, Workspace, compile};
@@ -123,8 +123,8 @@
 //!
 //! # Emit
 //!
-//! [`Built::emit`] makes a package of kernels for a target, as files in memory. Targets take schedules
-//! of the passes `windows`. [`backends::platforms`] lists the targets.
+//! [`Built::emit`] makes a package of kernels for a target, as files in memory. Targets take
+//! schedules of the passes `windows`. [`backends::platforms`] lists the targets.
 //!
 //! ```
 //! # use kbc_compiler::{Options, Source, Workspace, compile};

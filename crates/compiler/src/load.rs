@@ -8,8 +8,8 @@ use kbc_frontend::load::{Loaded, load};
 use kbc_ir::Module;
 use kbc_rounds::Library;
 
-/// Loads a file and everything it uses; what is wrong with its declarations comes along, so that lowering can say what
-/// is wrong with its program in the same run.
+/// Loads a file and everything it uses; what is wrong with its declarations comes along, so that
+/// lowering can say what is wrong with its program in the same run.
 ///
 /// # Errors
 /// Of reading and parsing, after which names and types would be wrong for want of what could not be read.

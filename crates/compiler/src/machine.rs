@@ -13,7 +13,8 @@ use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{Described, Shape, Topology};
 use kbc_time::device_each;
 
-/// Reads the machine of a schedule that is only proven: it must be one that the schedule can run on.
+/// Reads the machine of a schedule that is only proven: it must be one that the schedule can run
+/// on.
 ///
 /// # Errors
 /// Of reading it and of laying out windows in its memories; E371 for another number of devices.

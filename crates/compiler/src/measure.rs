@@ -1,7 +1,8 @@
-//! A program on a machine, made ready to be measured: what published figures and sweeps have in common.
+//! A program on a machine, made ready to be measured: what published figures and sweeps have in
+//! common.
 //!
-//! Owns what is done before a time is believed: the proof, and, where that is not too much data, an execution that is compared
-//! with the single-device result.
+//! Owns what is done before a time is believed: the proof, and, where that is not too much data, an
+//! execution that is compared with the single-device result.
 
 use crate::about::{about_schedule, begin};
 use crate::analyse;
@@ -119,7 +120,8 @@ impl Ready {
         }
     }
 
-    /// Proves it, and executes it unless it is a schedule alone or has more than [`EXECUTED`] bytes of results.
+    /// Proves it, and executes it unless it is a schedule alone or has more than [`EXECUTED`] bytes
+    /// of results.
     ///
     /// # Errors
     /// Of the proof and of the execution. Numbers that differ are in what is found.

@@ -1,7 +1,7 @@
 //! A schedule on perturbed machines: many seeds, and who is to blame in the worst run.
 //!
-//! Owns the runs and their statistics. Every run is held against the bound of the machine it ran on; what is drawn is
-//! the simulator's.
+//! Owns the runs and their statistics. Every run is held against the bound of the machine it ran
+//! on; what is drawn is the simulator's.
 
 use crate::bounds::{self, Subject};
 use crate::report::{BlameReport, PerturbReport};

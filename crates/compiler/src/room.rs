@@ -47,13 +47,14 @@ impl Room {
         }
     }
 
-    /// What all ranks together may hold while a schedule is executed: what engines hold if nothing is said, or what there is.
+    /// What all ranks together may hold while a schedule is executed: what engines hold if nothing
+    /// is said, or what there is.
     pub fn engine_bytes(self) -> u64 {
         self.limit.map_or(MAX_BYTES, |most| most.min(MAX_BYTES))
     }
 
-    /// Whether so many calls of a schedule fit in memory: what feeds them, what each rank has after each of them, and, where
-    /// results are compared, the values they are compared with.
+    /// Whether so many calls of a schedule fit in memory: what feeds them, what each rank has after
+    /// each of them, and, where results are compared, the values they are compared with.
     ///
     /// # Errors
     /// E369
@@ -89,8 +90,8 @@ impl Room {
         self.fits(need, &format!("{calls} call{} of {}", if calls == 1 { "" } else { "s" }, schedule.name))
     }
 
-    /// Whether the messages of a call fit in memory where the time of every rank is simulated, which is all at once where an
-    /// algorithm sends directly.
+    /// Whether the messages of a call fit in memory where the time of every rank is simulated,
+    /// which is all at once where an algorithm sends directly.
     ///
     /// # Errors
     /// E369

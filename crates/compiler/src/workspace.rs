@@ -71,8 +71,8 @@ impl Stage {
     }
 }
 
-/// What surrounds a compilation: files, messages, progress, the limit of memory, and a record of the
-/// stages for the case of a crash. Each method has a default that does without it.
+/// What surrounds a compilation: files, messages, progress, the limit of memory, and a record of
+/// the stages for the case of a crash. Each method has a default that does without it.
 pub trait Environment: Send + Sync {
     /// Reads a text; `-` is standard input.
     ///
@@ -201,7 +201,8 @@ impl Workspace {
         }
     }
 
-    /// Returns the machine. An equal one that was seen before comes with what was found out about it.
+    /// Returns the machine. An equal one that was seen before comes with what was found out about
+    /// it.
     pub fn machine(&self, topology: Topology) -> Topology {
         let mut seen = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = seen.iter().find(|t| **t == topology) {

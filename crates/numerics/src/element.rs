@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use std::f32::consts::SQRT_2;
 
-    /// The number with this code in a format with these exponent bits, from the definition alone: `(-1)^s
-    /// 2^(e - bias) (1 + m / 2^k)`, and without the 1 for the exponent field 0.
+    /// The number with this code in a format with these exponent bits, from the definition alone:
+    /// `(-1)^s 2^(e - bias) (1 + m / 2^k)`, and without the 1 for the exponent field 0.
     fn defined(code: u8, exponent_bits: i32, bias: i32) -> f64 {
         let mantissa_bits = 7 - exponent_bits;
         let (e, m) = (i32::from(code & 0x7f) >> mantissa_bits, i32::from(code) & ((1 << mantissa_bits) - 1));

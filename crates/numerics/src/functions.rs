@@ -41,7 +41,8 @@ pub struct Library {
     pub others: Accuracy,
     /// The operand for which the f32 function is exact.
     pub exact_at: Option<f64>,
-    /// Bound on `|f(x + d) - f(x)|` for `|d| <= e`, from `x` and `e > 0`; infinite if there is none.
+    /// Bound on `|f(x + d) - f(x)|` for `|d| <= e`, from `x` and `e > 0`; infinite if there is
+    /// none.
     pub passed: fn(f64, f64) -> f64,
 }
 

@@ -1,8 +1,9 @@
 //! Numerics: tensors in every element type, and what each operation computes on them.
 //!
-//! * [`element`], [`tensor`], [`numbers`]: elements, vectors of them, and where results are rounded.
-//! * [`functions`], [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank performs on its
-//!   own buffers.
+//! * [`element`], [`tensor`], [`numbers`]: elements, vectors of them, and where results are
+//!   rounded.
+//! * [`functions`], [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank
+//!   performs on its own buffers.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, generating inputs, comparing results.
 //! * [`formats`]: data files (npy, npz, safetensors).
 //! * [`provenance`]: which contributions a wrong element holds.

@@ -3,8 +3,8 @@
 //!
 //! The state maps (rank, buffer, atom) to a multiset of contributions. This module owns the state,
 //! the rules of a round (E101, E103, E104), the contracts of `apply` (E102; places that a contract
-//! does not cover are empty afterwards) and the comparison with the contract at the end. `end_faults`
-//! writes the messages for errors at the end.
+//! does not cover are empty afterwards) and the comparison with the contract at the end.
+//! `end_faults` writes the messages for errors at the end.
 //!
 //! After an error the contents of a place are *anything*, and no error that follows from
 //! them is reported.

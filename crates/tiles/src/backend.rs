@@ -135,8 +135,8 @@ pub trait Target: Device {
     /// program and its arguments.
     fn test_command(&self, package: &Package<'_>) -> Vec<String>;
 
-    /// Returns the type that stands for a type in a kernel. Types that a target has not are moved as
-    /// bytes.
+    /// Returns the type that stands for a type in a kernel. Types that a target has not are moved
+    /// as bytes.
     fn moved_as(&self, dtype: DType) -> DType;
 
     /// Returns the error bound of a function on the target; `None` for a function that is exact.

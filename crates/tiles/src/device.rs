@@ -47,8 +47,8 @@ pub trait Device: Sync {
     fn limits(&self) -> &Limits;
 
     /// Checks whether a core executes its operations one after another, and the text of a kernel
-    /// keeps the fences of the schedule. Then no flags or barriers are needed, and the verifier does
-    /// not ask for them.
+    /// keeps the fences of the schedule. Then no flags or barriers are needed, and the verifier
+    /// does not ask for them.
     fn in_order(&self) -> bool;
 
     /// Returns the size in bytes of a memory of a core.

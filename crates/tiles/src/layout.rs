@@ -1,4 +1,5 @@
-//! Layout of the window: assigns a byte offset in the window to every counter and area, as an expression.
+//! Layout of the window: assigns a byte offset in the window to every counter and area, as an
+//! expression.
 //!
 //! Signals come first, with a line of 64 bytes per counter. Areas that peers reach come next, then
 //! the rank's own areas. Areas of one arena start at the same offset. Every size is a multiple of a

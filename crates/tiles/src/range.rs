@@ -51,8 +51,8 @@ fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option<i
     Some(f(a?, b?))
 }
 
-/// Returns the range of a name that every kernel has; [`Range::ANY`] for any other name. `ranks` and
-/// `cores` are the most that a target has.
+/// Returns the range of a name that every kernel has; [`Range::ANY`] for any other name. `ranks`
+/// and `cores` are the most that a target has.
 pub fn known(name: &str, ranks: u32, cores: u32) -> Range {
     match name {
         RANK => Range::of(0, i64::from(ranks) - 1),

@@ -35,7 +35,8 @@ pub struct File {
     pub path: PathBuf,
 }
 
-/// Endings of programs in a folder, the ones that say more first; those behind `.json` are of texts.
+/// Endings of programs in a folder, the ones that say more first; those behind `.json` are of
+/// texts.
 const ENDS: [&str; 5] = [".model.json", ".json", ".pt2", ".ep.txt", ".readable.py"];
 
 /// Endings of what else may be a text, if it is named by itself.

@@ -13,8 +13,8 @@ use kbc_import::torch::kb::verdict::{Placed, Verdict, judge, unplaced};
 use kbc_import::torch::kb::{Given, Place};
 use std::path::Path;
 
-/// Infers the placements of a world's values, by the data that is beside its programs, and compares with the unsharded
-/// model that the command line names.
+/// Infers the placements of a world's values, by the data that is beside its programs, and compares
+/// with the unsharded model that the command line names.
 ///
 /// # Errors
 /// E565: what no placement explains; E566: what differs from the model; of reading data.

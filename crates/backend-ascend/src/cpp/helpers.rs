@@ -282,8 +282,8 @@ AICORE inline void Notify(__gm__ CommContext *ctx, __gm__ int32_t *counter, int6
             }
             Helper::WaitFor => {
                 "\
-// Waits until a counter has a value. The first wait that is given up on leaves its counter's byte offset in the window,
-// and no other wait begins after it.
+// Waits until a counter has a value. The first wait that is given up on leaves its counter's byte
+// offset in the window, and no other wait begins after it.
 AICORE inline void WaitFor(__gm__ int32_t *counter, int64_t value, __gm__ uint8_t *window, int64_t &error,
                            int64_t &detail) {
     if (error != 0) return;

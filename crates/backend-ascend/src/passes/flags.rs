@@ -1,8 +1,8 @@
 //! Pass `flags`: inserts flags and barriers between pipes, as few as needed.
 //!
-//! Where [`kbc_tiles::tile::order`] finds an access that may conflict with an earlier one on another
-//! pipe, the pass inserts a set and its wait in front of it; on the same pipe, it inserts a barrier
-//! of that pipe. If the earlier access is outside a loop that contains the later one, the
+//! Where [`kbc_tiles::tile::order`] finds an access that may conflict with an earlier one on
+//! another pipe, the pass inserts a set and its wait in front of it; on the same pipe, it inserts a
+//! barrier of that pipe. If the earlier access is outside a loop that contains the later one, the
 //! synchronisation goes in front of the whole loop. Then the pass removes what nothing needs: for
 //! every line of synchronisation, in text order, it checks whether the kernel is still ordered
 //! without it. Finally, a pair whose event may still be in use gets another event. Where tiles take

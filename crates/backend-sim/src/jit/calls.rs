@@ -1,8 +1,9 @@
 //! Host functions that compiled code calls: memory of ranks, signals, blocks of halves, matmul.
 //!
 //! The module owns the boundary: machine code calls everything here with pointers that
-//! [`super::world`] and [`super::plan`] made. The arithmetic is that of [`kbc_numerics::element`] and
-//! [`kbc_numerics::gemm`]; scalar functions are called where [`kbc_numerics::functions`] has them.
+//! [`super::world`] and [`super::plan`] made. The arithmetic is that of [`kbc_numerics::element`]
+//! and [`kbc_numerics::gemm`]; scalar functions are called where [`kbc_numerics::functions`] has
+//! them.
 
 #![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
 

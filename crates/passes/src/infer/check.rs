@@ -11,8 +11,8 @@ use kbc_ir::types::{Cut, CutRule, DType, Mesh, TensorType};
 /// Checks a type of the program and reports what is wrong with it. Returns whether it is sound.
 ///
 /// Errors: E203 for an axis that the mesh does not have, E204 for an axis with two uses, E205 for a
-/// coordinate outside its axis, E206 or E235 for a partial value of a type that does not reduce, E215 for
-/// more elements than any memory has.
+/// coordinate outside its axis, E206 or E235 for a partial value of a type that does not reduce,
+/// E215 for more elements than any memory has.
 pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagnostics) -> bool {
     let before = found.list.len();
     found.list.extend(too_large(ty, span));

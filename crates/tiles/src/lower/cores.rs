@@ -1,9 +1,9 @@
 //! Several cores per rank: one kernel that all of them run, each with its own number.
 //!
 //! The streams of a region are merged by [`super::lanes`]. Other work of a program is divided if it
-//! is a single loop over tiles (cut at lines of 64 bytes); otherwise the first core does it. Between
-//! parts that are divided differently the cores meet: they wait for each other, by counters like
-//! those of other ranks.
+//! is a single loop over tiles (cut at lines of 64 bytes); otherwise the first core does it.
+//! Between parts that are divided differently the cores meet: they wait for each other, by counters
+//! like those of other ranks.
 
 use super::address::{self, add, mul, sub};
 use super::lanes::{MEETINGS, Merged, Since, THIS};

@@ -2,8 +2,8 @@
 //! functions.
 //!
 //! A tensor is row-major, so a run along its last dimensions is contiguous. What is not contiguous
-//! becomes loops over the preceding dimensions. [`super::matmul`] lowers matmuls, and [`super::rows`]
-//! lowers reductions of a dimension.
+//! becomes loops over the preceding dimensions. [`super::matmul`] lowers matmuls, and
+//! [`super::rows`] lowers reductions of a dimension.
 
 use super::address::{self, add, cut, mul, product, sub};
 use super::chain::{Arg, Chain, Step};

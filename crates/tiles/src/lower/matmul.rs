@@ -1,8 +1,8 @@
 //! Matmuls on a matrix core: blocks of the result, each summed over blocks of the operands.
 //!
 //! The module owns the sizes of blocks and the loops over them. Operands are row-major. A block
-//! goes from global memory to the stage, and from there to the operands. Sums stay in their memory until they are
-//! complete. Blocks at the edges are smaller.
+//! goes from global memory to the stage, and from there to the operands. Sums stay in their memory
+//! until they are complete. Blocks at the edges are smaller.
 
 use super::address::{add, mul, product};
 use super::errors::refuse;

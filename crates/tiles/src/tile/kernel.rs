@@ -121,7 +121,8 @@ pub struct Area {
 /// take turns.
 pub const TURN: u8 = 4;
 
-/// A tile: one row in the memory of a vector core, or a block of rows and columns in a memory of a matrix core.
+/// A tile: one row in the memory of a vector core, or a block of rows and columns in a memory of a
+/// matrix core.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tile {
     /// Name.

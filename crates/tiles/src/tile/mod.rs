@@ -3,9 +3,9 @@
 //! The module owns the parts of a kernel: run-time scalars, tensors, areas of the window, signals,
 //! tiles in the memories of a core, and statements over them. A kernel is lowered from a schedule,
 //! completed by the passes of this level (layout, double, buffers, fences, flags), verified, and
-//! printed by a backend's printer that decides nothing. A program with matmuls for the matrix unit is
-//! cut into tasks ([`tasks`]), each of which is a kernel of its own. All numbers are expressions in
-//! the run-time scalars, `rank`, `call`, `core` and the variables in scope, so one kernel serves
+//! printed by a backend's printer that decides nothing. A program with matmuls for the matrix unit
+//! is cut into tasks ([`tasks`]), each of which is a kernel of its own. All numbers are expressions
+//! in the run-time scalars, `rank`, `call`, `core` and the variables in scope, so one kernel serves
 //! many sizes.
 
 mod dialect;

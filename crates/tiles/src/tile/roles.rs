@@ -1,5 +1,5 @@
-//! Roles: the kinds of cores, their memories, and the pipes that execute operations, as every target
-//! has them under names of its own.
+//! Roles: the kinds of cores, their memories, and the pipes that execute operations, as every
+//! target has them under names of its own.
 
 /// The kind of core that a kernel or a task runs on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

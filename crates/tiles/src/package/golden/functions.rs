@@ -3,8 +3,8 @@
 
 use kbc_ir::scalar::ScalarUn;
 
-/// Returns the Python function of golden values with bounds: it takes and returns a `Near`. Operators
-/// need none.
+/// Returns the Python function of golden values with bounds: it takes and returns a `Near`.
+/// Operators need none.
 fn text(f: ScalarUn) -> &'static str {
     match f {
         ScalarUn::Neg | ScalarUn::Abs => "",

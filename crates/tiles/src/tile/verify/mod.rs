@@ -4,9 +4,9 @@
 //! The module owns the rules and their messages. It reads a kernel and a device and relies on no
 //! pass.
 //!
-//! * T1 (E450): every tile has an address that is a multiple of the alignment, lies within the part of
-//!   its memory that the device grants, has an aligned length, and shares no
-//!   byte with another tile of that memory.
+//! * T1 (E450): every tile has an address that is a multiple of the alignment, lies within the part
+//!   of its memory that the device grants, has an aligned length, and shares no byte with another
+//!   tile of that memory.
 //! * T2 (E451): the core has every instruction, pipe and memory that is used, for the element types
 //!   in use: vector operations, comparisons, conversions with their rounding, matmuls and barriers.
 //!   Tiles of a matrix core are whole boxes (E459). A number is the last
