@@ -1,5 +1,4 @@
-//! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report
-//! it becomes.
+//! Analysis of a schedule: proof, execution, time and bounds, each as a part of the report.
 
 use crate::bounds::{self, Lower, Nobody, Subject};
 use crate::build::Built;
@@ -29,13 +28,13 @@ use kbc_time::{Observer, TimeOptions, Timing, Walked};
 /// Proves a schedule.
 ///
 /// # Errors
-/// What the checker finds; E359 for a schedule that claims to be safe for no call.
+/// Returns the errors of the checker, and E359 for a schedule that claims to be safe for no call.
 pub fn verify(workspace: &Workspace, schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     workspace.stage(Stage::Check);
     proof(schedule)
 }
 
-/// Proves a schedule, as [`verify`] does, where the environment hears nothing of it.
+/// Proves a schedule like [`verify`], without messages to the environment.
 ///
 /// # Errors
 /// As [`verify`].
@@ -55,8 +54,8 @@ pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     Ok(VerifiedReport { shown: of_text(&verdict), ..verified(&verdict) })
 }
 
-/// What is shown of a schedule by itself: no program says what its regions are for, and only
-/// contracts are compared.
+/// Returns what the proof of a schedule without a program shows: nothing defines the purpose of its
+/// regions, so only contracts are compared.
 fn of_text(v: &Verdict) -> String {
     match &v.unpromised[..] {
         _ if v.meaning == Method::NotChecked => ORDERED.into(),
@@ -84,13 +83,13 @@ pub fn prove(
     }
 }
 
-/// What is shown where meaning is not checked.
+/// What is proven if meaning is not checked.
 pub const ORDERED: &str = "race-free and deadlock-free";
 
-/// What is shown of the schedule of a program.
+/// What is proven for the schedule of a program.
 const RIGHT: &str = "race-free, deadlock-free and correct";
 
-/// A verdict as a part of a report.
+/// Returns a verdict as a part of a report.
 pub fn verified(v: &Verdict) -> VerifiedReport {
     let meaning = match &v.meaning {
         Method::Exact => "exact".to_owned(),
@@ -125,7 +124,7 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
     }
 }
 
-/// Results of executing a program: what each rank held after each call, and what it should have.
+/// Results of executing a program: what each rank held after each call, and the expected values.
 pub struct Executed {
     /// Inputs used.
     pub inputs: Inputs,
@@ -137,11 +136,11 @@ pub struct Executed {
     pub expect: Vec<CompareReport>,
 }
 
-/// Executes a schedule once more where the PEs of a device share its work, each PE with what it
-/// holds and gets, and says how much of the schedule that was.
+/// Executes a schedule again with the work of a device shared by its PEs, each with the data that
+/// it holds or fetches. Returns how much of the schedule that was.
 ///
 /// # Errors
-/// E990 for other results than `result`, and those of the interpreter.
+/// Returns E990 if the results differ from `result`, and the errors of the interpreter.
 pub fn inside(
     workspace: &Workspace,
     schedule: &Schedule,
@@ -173,7 +172,8 @@ pub fn inside(
 /// Executes the program's schedule on all ranks and compares every element.
 ///
 /// # Errors
-/// Of the data, of the run, or of the evaluator. Mismatches are no error of this function: they are in the result.
+/// Returns the errors of the data, of the run and of the evaluator. Elements that differ are not an
+/// error of this function; the result contains them.
 pub fn execute(
     workspace: &Workspace,
     built: &Built,
@@ -208,8 +208,7 @@ pub fn execute(
         let calls = inputs.calls.iter().enumerate();
         calls.map(|(c, call)| evaluated(call, Accuracy::Own, stored(c))).collect()
     };
-    // The two have nothing to do with each other but the inputs: they take a core each, where there
-    // are two.
+    // The two share only the inputs, so they run in parallel if there are two cores.
     let (result, references) = std::thread::scope(|s| {
         let name = Stage::Evaluate.name().to_owned();
         let adopt = workspace.environment.thread();
@@ -234,7 +233,7 @@ pub fn execute(
     };
     let mut total: Option<CompareReport> = None;
     let mut expect = vec![];
-    // The first call's, with the functions of another program; evaluated where that may matter.
+    // Those of the first call, evaluated with the functions of another program if that may matter.
     let mut theirs: Vec<RefTensor> = vec![];
     for (c, (outputs, reference)) in result.outputs.iter().zip(references).enumerate() {
         for (i, want) in reference.iter().enumerate() {
@@ -250,16 +249,16 @@ pub fn execute(
                 Some(t) => joined(t, report),
             });
             if let (0, Some((stored, from))) = (c, expected.get(i)) {
-                // The stored result is another execution in the same types: both may be off by the
-                // bound.
+                // The stored result was computed in the same types, so both may differ from the
+                // exact value by the bound.
                 let within = |theirs: &RefTensor| {
                     let want = Expected::from(stored_reference(stored, want, theirs));
                     compare(&types[i], mesh, &parts, &want, None)
                 };
                 let (mut found, mut from) = (within(want), from.clone());
                 if found.mismatches > 0 {
-                    // Or its functions are further off than ours; then the report says that this is
-                    // why it passes.
+                    // Or its functions are less accurate than those of kbc; the report then states
+                    // that this is why the comparison passes.
                     if theirs.is_empty() {
                         theirs = evaluated(&inputs.calls[c], Accuracy::Others, false)?;
                     }
@@ -270,7 +269,7 @@ pub fn execute(
                     }
                 }
                 let mut report = comparison(mesh, &names[i], &from, &found);
-                // Whatever the bound is, within a small part of what is added.
+                // Whatever the bound, the error must be a small part of the sum of absolute terms.
                 if let Some(limited) = limited(stored, want) {
                     let found = compare(&types[i], mesh, &parts, &limited.into(), None);
                     report.terms_err = found.max_err.is_finite().then_some(found.max_err * OUTER);
@@ -296,12 +295,12 @@ pub fn execute(
     Ok(Executed { inputs, result, compare, expect })
 }
 
-/// Whether a comparison passes.
+/// Checks whether a comparison passes.
 pub fn passes(c: &CompareReport) -> bool {
     c.mismatches == 0 && c.beyond == 0 && c.unfit.is_none()
 }
 
-/// A stored result with the outer limit as its bound, if sums of absolute terms are known.
+/// Returns a stored result with the outer limit as its bound, if sums of absolute terms are known.
 fn limited(stored: &Tensor, want: &RefTensor) -> Option<RefTensor> {
     let bound = want.terms.as_ref()?.iter().map(|s| OUTER * s).collect();
     Some(RefTensor { value: stored.data().to_f64(), bound, ..want.clone() })
@@ -316,7 +315,7 @@ fn stored_reference(stored: &Tensor, want: &RefTensor, theirs: &RefTensor) -> Re
     }
 }
 
-/// Two comparisons of one kind as one.
+/// Merges two comparisons of the same kind.
 pub fn joined(mut a: CompareReport, b: CompareReport) -> CompareReport {
     let worse = match (a.max_err, b.max_err) {
         (Some(x), Some(y)) => y > x,
@@ -344,7 +343,7 @@ fn value(v: Value) -> String {
     }
 }
 
-/// A comparison as a part of a report.
+/// Returns a comparison as a part of a report.
 pub fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> CompareReport {
     let shown = c.first.as_ref().filter(|_| c.mismatches > 0 && c.max_err.is_infinite()).or(c.worst.as_ref());
     CompareReport {
@@ -378,8 +377,8 @@ pub fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> C
     }
 }
 
-/// The inputs whose elementwise sum a result is, if it is nothing but a changed placement of one
-/// partial input.
+/// Returns the inputs whose elementwise sum a result is, if the result is only a partial input in
+/// another placement.
 fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -> Option<Vec<Vec<f64>>> {
     let out = graph.order().iter().find(|o| graph.op(**o).kind == OpKind::Output(result))?;
     let mut at = *graph.operands(*out).first()?;
@@ -400,7 +399,7 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
     }
 }
 
-/// Types of the results as the schedule gives them.
+/// Returns the types of the results according to the schedule.
 pub fn output_types(built: &Built) -> Vec<TensorType> {
     match built.module.schedule() {
         Some(s) => {
@@ -419,7 +418,7 @@ pub fn output_types(built: &Built) -> Vec<TensorType> {
     }
 }
 
-/// Names of the results.
+/// Returns the names of the results.
 pub fn output_names(graph: &Graph) -> Vec<String> {
     let mut out: Vec<(usize, String)> = graph
         .order()
@@ -433,11 +432,11 @@ pub fn output_names(graph: &Graph) -> Vec<String> {
     out.into_iter().map(|o| o.1).collect()
 }
 
-/// Runs the schedule under the adversaries, several seeds, several calls; with the message of a
-/// failure.
+/// Runs the schedule under the adversaries, with several seeds and calls. Returns the message of a
+/// failure, if there is one.
 ///
 /// # Errors
-/// Of the data, or of a run in peace.
+/// Returns the errors of the data and of the undisturbed run.
 pub fn adversary(
     workspace: &Workspace,
     schedule: &Schedule,
@@ -457,7 +456,7 @@ pub fn adversary(
     Ok((report, found.failure.map(|f| f.diagnostic)))
 }
 
-/// A failed run in words.
+/// Describes a failed run.
 fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> String {
     let how = format!("seed {} ({})", f.seed, f.policy.name());
     match &f.difference {
@@ -476,13 +475,13 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
     }
 }
 
-/// A run that may be observed: calls the event engine with an observer.
+/// A run that can be observed: it calls the event engine with an observer.
 pub type Run<'r> = &'r mut dyn FnMut(&mut dyn Observer) -> Result<(Timing, Lower), Diagnostics>;
 
-/// Times a schedule and sets bounds against it.
+/// Times a schedule and compares the time with bounds.
 ///
 /// # Errors
-/// Of the engine; E990, a time below the bound, which is an error of kbc.
+/// Returns the errors of the engine, and E990 for a time below the bound, which is an error of kbc.
 pub fn time<'a>(
     workspace: &Workspace,
     report: &mut Report,
@@ -493,11 +492,12 @@ pub fn time<'a>(
     time_observed(workspace, report, subject, topology, options, |_, _, run| Ok(run(&mut Nobody)?))
 }
 
-/// Times a schedule as [`time`] does. `observe` is called with the names of the run, file and
-/// program, and the run itself, to which it gives an observer.
+/// Times a schedule like [`time`]. `observe` is called with the names of the run, the file, the
+/// program, and the run, to which it gives an observer.
 ///
 /// # Errors
-/// Of the engine and of `observe`; E990, a time below the bound, which is an error of kbc.
+/// Returns the errors of the engine and of `observe`, and E990 for a time below the bound, which is
+/// an error of kbc.
 pub fn time_observed<'a>(
     workspace: &Workspace,
     report: &mut Report,
@@ -545,10 +545,10 @@ pub fn time_observed<'a>(
     Ok(timing)
 }
 
-/// Links shown in a report.
+/// Largest number of links in a report.
 const LINKS: usize = 64;
 
-/// Which collectives of a program name their algorithm, in the order of their regions.
+/// Returns which collectives of a program name their algorithm, in the order of their regions.
 pub fn asked(built: &Built) -> Vec<bool> {
     let of = |kind: &OpKind| match kind {
         OpKind::Collective(c) if c.kind != kbc_ir::graph::CollKind::Slice => {
@@ -566,9 +566,9 @@ pub fn asked(built: &Built) -> Vec<bool> {
     }
 }
 
-/// The collectives of a schedule, in order, without times.
+/// Returns the collectives of a schedule, in order, without times.
 pub fn collectives(schedule: &Schedule, asked: &[bool]) -> Vec<CollectiveReport> {
-    // What cannot be walked is an error of the checker, which says so better.
+    // If the schedule cannot be walked, the checker reports that more precisely.
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled).ok();
     let regions = schedule.regions.iter().filter(|r| !r.over.is_empty());
@@ -576,7 +576,7 @@ pub fn collectives(schedule: &Schedule, asked: &[bool]) -> Vec<CollectiveReport>
         .enumerate()
         .map(|(i, r)| {
             let promise = r.promise.as_ref();
-            // Where ranks have parts of different length: those of the first rank.
+            // If the parts of ranks have different lengths, those of the first rank.
             let elements = r.operands.first().zip(program.as_ref());
             let elements = elements.and_then(|(o, p)| p.elements(o.buffer, 0).ok()).unwrap_or(0);
             let width = r.operands.first().map_or(0, |o| schedule.buffer(o.buffer).dtype.bytes());

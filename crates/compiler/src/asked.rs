@@ -1,9 +1,9 @@
-//! Algorithms and numbers of ranks as the command line names them: `ring`, `all_reduce.ring(d:
-//! -1)`, `--ranks 8`; where a verb takes several, also ranges, of which both ends count:
-//! `my_ring(k: 1..4)`, `--ranks 2..9,16`.
+//! Arguments of the command line that name algorithms and numbers of ranks: `ring`,
+//! `all_reduce.ring(d: -1)`, `--ranks 8`. If a subcommand accepts several values, also ranges that
+//! include both ends: `my_ring(k: 1..4)`, `--ranks 2..9,16`.
 //!
-//! Owns the two forms. What an algorithm of that name is, and which arguments it has, is the front
-//! end's to say.
+//! The module owns the two forms. The front end resolves the name of an algorithm and checks its
+//! arguments.
 
 use crate::failure::{Failure, Outcome};
 use crate::options::Selection;
@@ -12,7 +12,7 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_frontend::lower::AskedAlgorithm;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 
-/// Values that one range may have.
+/// Largest number of values of a range.
 const MOST_VALUES: i64 = 100_000;
 
 /// An algorithm with values for some of its arguments.
@@ -20,15 +20,15 @@ const MOST_VALUES: i64 = 100_000;
 pub struct Asked {
     /// `NAME` or `COLLECTIVE.NAME`.
     pub name: Ident,
-    /// Arguments with their values, at least one each.
+    /// Arguments with their values, at least one for each.
     pub args: Vec<(Ident, Vec<Expr>)>,
 }
 
 impl Asked {
-    /// The same with one value for each argument.
+    /// Returns the same with one value for each argument.
     ///
     /// # Errors
-    /// E413: an argument with several values.
+    /// Returns E413 for an argument with several values.
     pub fn single(&self) -> Outcome<AskedAlgorithm> {
         let one = |(name, values): &(Ident, Vec<Expr>)| match &values[..] {
             [one] => Ok((name.clone(), one.clone())),
@@ -46,10 +46,10 @@ impl Asked {
     }
 }
 
-/// The algorithm that `--algorithm` and `--using` ask for, for what is about one algorithm.
+/// Returns the algorithm that `--algorithm` and `--using` name, if only one is possible.
 ///
 /// # Errors
-/// E413: not of that form; E416: two different ones.
+/// Returns E413 for another form, and E416 for two different algorithms.
 pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<Asked>> {
     let given =
         of.algorithm.iter().map(|t| ("--algorithm", t)).chain(of.using.iter().map(|t| ("--using", t)));
@@ -84,11 +84,11 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<As
     Ok(out.map(|o| o.2))
 }
 
-/// Reads `ring`, `all_reduce.ring(d: -1, inside: direct)`, with ranges `1..4` and lists `[1, 2, 4]`
-/// in the place of numbers.
+/// Parses `ring` or `all_reduce.ring(d: -1, inside: direct)`, with ranges `1..4` and lists `[1, 2,
+/// 4]` instead of numbers.
 ///
 /// # Errors
-/// E413: not of that form.
+/// Returns E413 for another form.
 pub fn read(workspace: &mut Workspace, flag: &str, text: &str) -> Outcome<Asked> {
     let file = workspace.add_text(&format!("<{flag}>"), text);
     Reader { flag, text, file, at: 0 }.asked().map_err(|d| Failure::Usage(d.into()))
@@ -233,10 +233,10 @@ impl Reader<'_> {
     }
 }
 
-/// Numbers of ranks: `8`, `2..9`, `2..9,16`.
+/// Parses numbers of ranks: `8`, `2..9`, `2..9,16`.
 ///
 /// # Errors
-/// E413: not of that form, or no number of ranks.
+/// Returns E413 for another form or an invalid number of ranks.
 pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
     let wrong = || {
         Diagnostic::error("E413", format!("{flag}{text} is not a number of ranks"))
@@ -262,10 +262,10 @@ pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
     Ok(out)
 }
 
-/// The one number of ranks of `--ranks`.
+/// Returns the single number of ranks of `--ranks`.
 ///
 /// # Errors
-/// E413: several, or none.
+/// Returns E413 for several numbers or none.
 pub fn rank_count(of: &Selection) -> Result<Option<i64>, Diagnostic> {
     let Some(text) = &of.ranks else { return Ok(None) };
     match ranks("--ranks ", text)?[..] {

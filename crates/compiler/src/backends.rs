@@ -1,4 +1,4 @@
-//! Backends: the one table of what programs are emitted for.
+//! Backends: the table of all backends that emit code.
 
 use kbc_diag::Diagnostic;
 use kbc_tiles::backend::{Backend, Pass, Support, Target, supported};

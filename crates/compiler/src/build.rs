@@ -1,4 +1,4 @@
-//! From a file to a proven schedule: the part that `compile`, `check`, `run` and `explain` share.
+//! Build: from a source to a proven schedule, for `compile`, `check`, `run` and `explain`.
 
 use crate::asked;
 use crate::bounds::Subject;
@@ -35,11 +35,11 @@ use kbc_rounds::{Call, Limits, Verifier};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A program on its way through the pipeline.
+/// A program in the pipeline.
 pub struct Built {
     /// The module after the pipeline.
     pub module: Module,
-    /// What the checker says of its schedule, where it was asked on the way.
+    /// Verdict of the checker on its schedule, if it was requested.
     pub verdict: Option<Verdict>,
     /// The typed program before placement, which the reference evaluator runs.
     pub typed: Graph,
@@ -47,15 +47,15 @@ pub struct Built {
     pub placed: Graph,
     /// The same as it is lowered: in its issue order, with collectives in pieces.
     pub arranged: Graph,
-    /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and
-    /// comes out.
+    /// For a local program, the program itself with types and algorithms; `typed` then has its
+    /// inputs and results.
     pub local: Option<Local>,
     /// Its schedule with collectives whole and one after another, where `overlap` made another of
     /// it: what its bound is of.
     pub plain: Option<Schedule>,
     /// The machine.
     pub topology: Topology,
-    /// What perturbs it, as its file says.
+    /// Its perturbations, from the machine file.
     pub perturb: Option<Perturb>,
     /// How the cubes and PEs of a device share its tensors, as its file says.
     pub placements: Placements,
@@ -77,7 +77,7 @@ impl Built {
         self.params.iter().filter_map(|(n, v)| Some((n.as_str(), v.parse().ok()?)))
     }
 
-    /// Its schedule, and what that is one of.
+    /// Its schedule, and the program from which it was made.
     pub fn subject<'a>(&'a self, schedule: &'a Schedule) -> Subject<'a> {
         Subject { schedule, plain: self.plain.as_ref().unwrap_or(schedule) }
     }
@@ -88,7 +88,7 @@ impl Built {
     }
 }
 
-/// A program's text and what the command line says about it.
+/// The text of a program and the options of the command line.
 pub struct Origin {
     /// The files.
     pub loaded: Loaded,
@@ -138,11 +138,11 @@ pub fn build(
     if wrong.has_errors() { Err(wrong.into()) } else { Ok(built) }
 }
 
-/// As [`build`], but what its algorithms do not keep of their promises comes along: such a program
-/// can be executed, to see whose numbers are wrong.
+/// Builds like [`build`], and also returns the errors of algorithms that break their contract. Such
+/// a program can be executed, to see whose numbers are wrong.
 ///
 /// # Errors
-/// Of reading, of the program, or of a pass.
+/// Returns the errors of reading, of the program and of passes.
 pub fn assemble(
     workspace: &mut Workspace,
     source: &Source,
@@ -251,7 +251,7 @@ pub fn assemble(
     Ok((built, wrong))
 }
 
-/// Leaves out in how many pieces collectives are asked for.
+/// Removes the requested numbers of pieces of collectives.
 pub fn whole_collectives(graph: &mut Graph) {
     for id in graph.order().to_vec() {
         if let OpKind::Collective(c) = &mut graph.op_mut(id).kind
@@ -298,7 +298,7 @@ fn plain(
     }
 }
 
-/// The default pipeline of a machine: through its queues, where it has them.
+/// Returns the default pipeline of a machine, which uses queues if the machine has them.
 pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
     if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
 }
@@ -403,7 +403,7 @@ pub fn again(
     // Its own passes, from the choice of algorithms on.
     let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
     let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
-    // Pieces for tasks are those that are asked for; streams are a choice for one size.
+    // Pieces for tasks are requested; streams are chosen for one size.
     let pieces = if whole.contains(TASKS) { TASKS } else { "" };
     let passes = format!("select,{pieces}expand,{after}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
@@ -474,10 +474,10 @@ pub fn argument(workspace: &mut Workspace, name: &str, text: &str) -> Outcome<Ar
     Ok(Argument::Text(text.to_owned(), workspace.add_text(name, text)))
 }
 
-/// What `--set` says.
+/// Parses `--set`.
 ///
 /// # Errors
-/// E444 to E446.
+/// Returns E444 to E446.
 pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
     let mut out = (Settings::default(), vec![]);
     for text in texts {
@@ -489,20 +489,20 @@ pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Setting
     Ok(out)
 }
 
-/// What `--perturb` says: a file, or the section's content in one line.
+/// Reads `--perturb`: a file, or the content of the section in one line.
 ///
 /// # Errors
-/// Those of [`machine::read_perturb`].
+/// Returns the errors of [`machine::read_perturb`].
 pub fn perturb(workspace: &mut Workspace, text: Option<&String>) -> Outcome<Option<Perturb>> {
     let Some(text) = text else { return Ok(None) };
     let (Argument::Text(text, file) | Argument::File(text, file)) = argument(workspace, "<--perturb>", text)?;
     Ok(Some(machine::read_perturb(&text, file)?))
 }
 
-/// What `--using` says.
+/// Parses `--using`.
 ///
 /// # Errors
-/// Of the form of an algorithm with its arguments.
+/// Returns the errors of the form of an algorithm with its arguments.
 fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<Using>> {
     let one = |text: &String| {
         let file = workspace.add_text("<--using>", text);
@@ -511,10 +511,10 @@ fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<Using>> {
     texts.iter().map(one).collect()
 }
 
-/// Every algorithm that was asked for beside the program is one of some collective.
+/// Checks that every algorithm requested beside the program belongs to one of its collectives.
 ///
 /// # Errors
-/// E587: one that no collective has.
+/// Returns E587 otherwise.
 fn taken(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
     let Some((name, span)) = asked.iter().find(|a| select.entries.iter().all(|e| e.chosen != a.0)) else {
         return Ok(());
@@ -550,7 +550,7 @@ pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
 /// its own terms.
 const ROUNDS_RANKS: u64 = 64;
 
-/// The collectives of a program, in order: of every part, where it is a local one.
+/// Returns the collectives of a program in order; for a local program, those of every part.
 fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g Op, &'g Collective)> {
     let graphs = std::iter::once(graph).chain(local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
     let ops = graphs.flat_map(|g| g.order().iter().map(|id| g.op(*id)));
@@ -623,7 +623,8 @@ fn right_algorithms(
     if found.has_errors() { Err(found) } else { Ok(verdict) }
 }
 
-/// Whether the schedule, if there is one, is right in all that it promises; asked once.
+/// Checks whether the schedule, if there is one, keeps all its contracts. The result is computed
+/// once.
 fn proven(workspace: &Workspace, module: &Module, verdict: &mut Option<Verdict>) -> bool {
     let Some(schedule) = module.schedule().filter(|s| s.calls != Calls::None) else { return false };
     workspace.stage(Stage::Check);

@@ -1,4 +1,4 @@
-//! What was executed, beside what the contracts in a schedule's text ask for.
+//! Comparison of an execution with the contracts in the text of a schedule.
 
 use crate::analyse::{comparison, joined};
 use crate::data::Inputs;

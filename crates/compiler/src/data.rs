@@ -1,5 +1,4 @@
-//! Data in and out: what feeds the inputs of a program, what its results are compared with, and
-//! where they go.
+//! Data of a program: sources of its inputs, references for its results, and files for its results.
 
 use crate::failure::Outcome;
 use crate::options::Data as Feeds;
@@ -45,7 +44,8 @@ pub struct Fed<'a> {
 #[derive(Default)]
 pub struct Files(RefCell<BTreeMap<PathBuf, Rc<Vec<u8>>>>);
 
-/// A file that a text names, its bytes, and what adds the place of its name to a message.
+/// A file that a text names, its bytes, and a function that adds the position of its name to a
+/// message.
 type Found<P> = (PathBuf, Rc<Vec<u8>>, P);
 
 impl Files {
@@ -87,7 +87,8 @@ impl Files {
         formats::describe(&full.to_string_lossy(), &bytes, key, Near::No).map_err(place)
     }
 
-    /// The file, its bytes, and what adds the place that names it to a message.
+    /// Returns the file, its bytes, and a function that adds the position that names it to a
+    /// message.
     fn found(
         &self,
         workspace: &Workspace,
@@ -113,8 +114,9 @@ impl Fed<'_> {
         }
     }
 
-    /// A file's tensor; where a local program has `*` in its name, a file a rank, whose rows of the
-    /// stack they are. Without `*` a stack, or what every rank has.
+    /// Returns the tensor of a file. If a local program names it with `*`, there is one file per
+    /// rank, and the result is the stack of them. Without `*`, the file contains a stack, or the
+    /// value that every rank has.
     fn load(
         &self,
         workspace: &Workspace,
@@ -179,7 +181,7 @@ fn assignment(text: &str, flag: &str) -> Result<(String, String, Option<String>)
     if name.is_empty() || rest.is_empty() {
         return Err(wrong());
     }
-    // A key stands after the last colon, and only behind a file name.
+    // A key follows the last colon, and only after a file name.
     match rest.rsplit_once(':') {
         Some((file, key)) if !key.is_empty() && !key.contains(['/', '\\']) && !file.is_empty() => {
             Ok((name.into(), file.into(), Some(key.into())))
@@ -197,10 +199,10 @@ fn unknown(what: &str, name: &str, valid: &[&str]) -> Diagnostic {
     d
 }
 
-/// The shapes of the data of inputs whose types name sizes that nothing else says.
+/// Returns the shapes of the data of inputs whose types name sizes that are not defined otherwise.
 ///
 /// # Errors
-/// E412, E40x a file that cannot be read.
+/// Returns E412 and E40x for a file that cannot be read.
 pub fn shapes(workspace: &Workspace, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec<u64>)>> {
     let files = Files::default();
     let mut out = vec![];
@@ -216,11 +218,11 @@ pub fn shapes(workspace: &Workspace, inputs: &[Unsized]) -> Outcome<Vec<(String,
     Ok(out)
 }
 
-/// Reads or makes the inputs of a graph for `calls` calls; `seed` varies what is made, not what is
-/// read.
+/// Reads or generates the inputs of a graph for `calls` calls; `seed` varies generated inputs only.
 ///
 /// # Errors
-/// E412, E40x a file that cannot be read; E413 a name that is no input; E360 a wrong shape or dtype. All that are found.
+/// Returns E412 and E40x for a file that cannot be read, E413 for an unknown input, and E360 for a
+/// wrong shape or type. Returns all that are found.
 pub fn inputs(workspace: &Workspace, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: u64) -> Outcome<Inputs> {
     let (graph, mesh) = (fed.graph, fed.mesh);
     let mut found = Diagnostics::new();
@@ -386,10 +388,10 @@ pub fn expected(workspace: &Workspace, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, St
     Ok(out)
 }
 
-/// Looks at what `--output` asks for before anything is executed.
+/// Checks `--output` before anything is executed.
 ///
 /// # Errors
-/// E413 a name that is no result; E402 a format that is not known. All that are found.
+/// Returns E413 for an unknown result and E402 for an unknown format. Returns all that are found.
 pub fn check_outputs(data: &Feeds, names: &[String]) -> Outcome {
     let mut found = Diagnostics::new();
     let valid: Vec<&str> = names.iter().map(String::as_str).collect();

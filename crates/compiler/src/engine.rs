@@ -1,4 +1,4 @@
-//! Engine: what executes a schedule, machine code or the interpreter.
+//! Engine: executes a schedule as machine code or with the interpreter.
 
 use crate::watch::Watch;
 use crate::workspace::{Stage, Workspace};
@@ -28,10 +28,11 @@ impl Engine {
         }
     }
 
-    /// Executes a schedule on all ranks. The watch hears of compiling and running.
+    /// Executes a schedule on all ranks. The watch is told about compiling and running.
     ///
     /// # Errors
-    /// Of compiling and of the run; those of a run tell what each rank came to.
+    /// Returns the errors of compiling and of the run; those of a run contain the state of each
+    /// rank.
     pub fn attempt(
         self,
         workspace: &Workspace,

@@ -1,4 +1,4 @@
-//! Failure: why a step of the compiler ended early, and what kind of mistake that is.
+//! Failure: the reason why a step of the compiler ended early, and the kind of the mistake.
 
 use kbc_diag::{Diagnostic, Diagnostics, Severity};
 

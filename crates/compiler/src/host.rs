@@ -1,4 +1,4 @@
-//! What a run says beside its results: what hosts read, and which ranks failed.
+//! Host reads and failed ranks of a run, for the report.
 
 use crate::report::{FailureReport, HostReadReport};
 use kbc_backend_sim::failure::RankFailure;

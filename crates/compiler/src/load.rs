@@ -8,11 +8,12 @@ use kbc_frontend::load::{Loaded, load};
 use kbc_ir::Module;
 use kbc_rounds::Library;
 
-/// Loads a file and everything it uses; what is wrong with its declarations comes along, so that
-/// lowering can say what is wrong with its program in the same run.
+/// Loads a file and everything it uses. Errors of its declarations are returned with it, so that
+/// lowering can report errors of the program in the same run.
 ///
 /// # Errors
-/// Of reading and parsing, after which names and types would be wrong for want of what could not be read.
+/// Returns the errors of reading and parsing, because names and types could not be resolved without
+/// the missing texts.
 pub fn load_parts(workspace: &mut Workspace, path: &str) -> Outcome<(Loaded, Diagnostics)> {
     let (file, text) = workspace.read(path)?;
     workspace.stage(Stage::Read);
@@ -24,10 +25,12 @@ pub fn load_parts(workspace: &mut Workspace, path: &str) -> Outcome<(Loaded, Dia
     Ok((loaded, told(workspace, found)))
 }
 
-/// Loads a file and everything it uses.
+/// Loads a file and everything it uses. Errors of its declarations are returned with it, so that
+/// lowering can report errors of the program in the same run.
 ///
 /// # Errors
-/// Of reading, parsing and the checks that need no sizes.
+/// Returns the errors of reading and parsing, because names and types could not be resolved without
+/// the missing texts.
 pub fn load_file(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
     let (file, text) = workspace.read(path)?;
     load_text(workspace, Some((file, text.to_string())))
@@ -85,9 +88,9 @@ fn load_text(workspace: &mut Workspace, root: Option<(FileId, String)>) -> Outco
     if found.has_errors() { Err(found.into()) } else { Ok(loaded) }
 }
 
-/// Errors alone; without any, warnings and notes are told now.
+/// Returns errors only; if there are none, reports warnings and notes now.
 fn told(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
-    // A copy of a library file hides what it is a copy of: nobody needs to be told.
+    // A copy of a library file hides the original, which needs no message.
     let text = |span: Span| workspace.map.get(span.file).map(|f| &*f.text);
     let copy = |d: &Diagnostic| match &d.labels[..] {
         [a, b] => d.severity == Severity::Note && a.span.file != b.span.file && text(a.span) == text(b.span),
@@ -101,10 +104,10 @@ fn told(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
     found
 }
 
-/// Nothing that was said is ignored.
+/// Rejects arguments that would be ignored.
 ///
 /// # Errors
-/// E416: the first of the flags that was given, and means nothing for `what`.
+/// Returns E416 for the first given flag that does not apply to `what`.
 pub fn refuse(flags: &[(&str, bool)], what: &str) -> Outcome {
     match flags.iter().find(|f| f.1) {
         Some((flag, _)) => {

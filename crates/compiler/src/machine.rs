@@ -1,4 +1,4 @@
-//! Machine of a schedule that comes from text.
+//! Machine of a schedule that is given as text.
 
 use crate::build::{self, Argument};
 use crate::failure::Outcome;

@@ -1,8 +1,7 @@
-//! A program on a machine, made ready to be measured: what published figures and sweeps have in
-//! common.
+//! Measurement: a program on a machine, prepared for published figures and sweeps.
 //!
-//! Owns what is done before a time is believed: the proof, and, where that is not too much data, an
-//! execution that is compared with the single-device result.
+//! The module owns the checks made before a timing is reported: the proof and, if that is not too
+//! much data, an execution that is compared with the single-device result.
 
 use crate::about::{about_schedule, begin};
 use crate::analyse;
@@ -58,10 +57,10 @@ impl Ready {
         self.module().schedule().ok_or_else(|| Diagnostic::error("E991", "the pipeline made no schedule"))
     }
 
-    /// The schedule, and what it is one of.
+    /// Returns the schedule, and the program from which it was made.
     ///
     /// # Errors
-    /// Those of [`Ready::schedule`].
+    /// As [`Ready::schedule`].
     pub fn subject(&self) -> Result<Subject<'_>, Diagnostic> {
         let schedule = self.schedule()?;
         Ok(match self {
@@ -78,7 +77,7 @@ impl Ready {
         }
     }
 
-    /// What perturbs the machine, as its file says.
+    /// Perturbations of the machine, from its file.
     pub fn perturb(&self) -> Option<&Perturb> {
         match self {
             Ready::Program(built) => built.perturb.as_ref(),
@@ -120,11 +119,11 @@ impl Ready {
         }
     }
 
-    /// Proves it, and executes it unless it is a schedule alone or has more than [`EXECUTED`] bytes
+    /// Proves it, and executes it unless it is only a schedule or has more than [`EXECUTED`] bytes
     /// of results.
     ///
     /// # Errors
-    /// Of the proof and of the execution. Numbers that differ are in what is found.
+    /// Returns the errors of the proof and of the execution. Wrong numbers are part of the result.
     pub fn trust(&self, workspace: &Workspace) -> Outcome<Trusted> {
         let schedule = self.schedule()?;
         let Ready::Program(built) = self else {

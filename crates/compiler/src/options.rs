@@ -1,4 +1,5 @@
-//! Options of a compilation: what of a file is meant, with which values, and which data feeds it.
+//! Options of a compilation: the selected part of the file, the values of its parameters, and the
+//! data of its inputs.
 
 use crate::engine::Engine;
 

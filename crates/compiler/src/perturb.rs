@@ -1,7 +1,8 @@
-//! A schedule on perturbed machines: many seeds, and who is to blame in the worst run.
+//! Perturbed runs: times a schedule on perturbed machines with many seeds, and finds the
+//! perturbations that matter in the worst run.
 //!
-//! Owns the runs and their statistics. Every run is held against the bound of the machine it ran
-//! on; what is drawn is the simulator's.
+//! The module owns the runs and their statistics. Every run is compared with the bound of its own
+//! machine. The simulator draws the perturbations.
 
 use crate::bounds::{self, Subject};
 use crate::report::{BlameReport, PerturbReport};

@@ -1,5 +1,5 @@
-//! Pipeline: runs passes on a module, verifies it after each of them, and tells the environment
-//! where it is.
+//! Pipeline: runs passes on a module, verifies it after each of them, and reports progress to the
+//! environment.
 
 use crate::failure::Outcome;
 use crate::watch::Watch;

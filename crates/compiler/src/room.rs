@@ -1,4 +1,4 @@
-//! Room: how much memory a step may take, and what the steps of a run need.
+//! Memory estimates: the memory that a step may take, and the memory that the steps of a run need.
 
 use crate::workspace::Workspace;
 use kbc_backend_sim::interp::MAX_BYTES;
@@ -30,10 +30,10 @@ impl Workspace {
 }
 
 impl Room {
-    /// Compares what will be needed with what there is.
+    /// Compares the needed memory with the available memory.
     ///
     /// # Errors
-    /// E369: it does not fit.
+    /// Returns E369 if it does not fit.
     pub fn fits(self, need: u128, what: &str) -> Result<(), Diagnostic> {
         match self.limit {
             Some(most) if need > u128::from(most) => Err(Diagnostic::error(
@@ -47,17 +47,17 @@ impl Room {
         }
     }
 
-    /// What all ranks together may hold while a schedule is executed: what engines hold if nothing
-    /// is said, or what there is.
+    /// Returns the memory that all ranks together may hold while a schedule is executed: the
+    /// default of the engines, or the available memory.
     pub fn engine_bytes(self) -> u64 {
         self.limit.map_or(MAX_BYTES, |most| most.min(MAX_BYTES))
     }
 
-    /// Whether so many calls of a schedule fit in memory: what feeds them, what each rank has after
-    /// each of them, and, where results are compared, the values they are compared with.
+    /// Checks whether that many calls of a schedule fit in memory: the inputs, the state of each
+    /// rank after each call, and the expected values if results are compared.
     ///
     /// # Errors
-    /// E369
+    /// Returns E369 if they do not fit.
     pub fn calls_fit(self, schedule: &Schedule, calls: u32, compared: bool) -> Result<(), Diagnostic> {
         let mesh = &schedule.mesh;
         let wide = |sizes: &[u64]| sizes.iter().fold(1u128, |n, d| n.saturating_mul(u128::from(*d)));
@@ -101,10 +101,10 @@ impl Room {
             return Ok(());
         }
         let spelled = spelled(schedule);
-        // What cannot be walked is told by the simulation.
+        // The simulation reports a schedule that cannot be walked.
         let Ok(program) = Program::compile(&spelled) else { return Ok(()) };
         let mut counts: Vec<u32> = (0..8).map(|i| messages(&program, ranks / 8 * i)).collect();
-        // A root may send far more than the others: the middle is what most of them send.
+        // A root may send far more than the others; the median is what most ranks send.
         counts.sort_unstable();
         let need = u128::from(ranks) * u128::from(counts[4]) * MESSAGE;
         let carries = |stride, size, xor| topology.carries(stride, size, xor);
@@ -142,7 +142,7 @@ fn messages(program: &Program<'_>, rank: u64) -> u32 {
 
 /// Bytes of an empty list.
 const VEC: u128 = 24;
-/// Bytes of what a rank has of a result, beside the elements.
+/// Bytes of the description of a rank's result, beside its elements.
 const PART: u128 = 96;
 /// Bytes of an element of the reference: value, bound, integer.
 const REFERENCE: u128 = 24;

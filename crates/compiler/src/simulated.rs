@@ -1,4 +1,4 @@
-//! The time model that passes are handed: the event engine.
+//! Simulated times for passes: the time model of the event engine.
 
 use kbc_diag::Diagnostics;
 use kbc_ir::Module;

@@ -27,7 +27,7 @@ impl Built {
     /// Returns the schedule.
     ///
     /// # Errors
-    /// E991: the passes that were asked for made none.
+    /// Returns E991 if the requested passes made no schedule.
     pub fn schedule(&self) -> Result<&Schedule, Diagnostic> {
         self.module.schedule().ok_or_else(|| Diagnostic::error("E991", "the pipeline made no schedule"))
     }

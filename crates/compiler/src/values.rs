@@ -1,4 +1,4 @@
-//! Values of a program in words: type, what makes each, and what its placement follows from.
+//! Descriptions of a program's values: the type, the operation, and the reason for the placement.
 
 use kbc_diag::Span;
 use kbc_ir::graph::{Graph, OpKind};
@@ -21,7 +21,7 @@ pub struct ValueWords {
 /// The values of a graph, in order.
 pub fn values_of(g: &Graph) -> Vec<ValueWords> {
     let mut out = vec![];
-    // Values of one name are told apart by a number, as in .kir.
+    // Values with the same name are distinguished by a number, as in .kir.
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = BTreeMap::new();
     for &id in g.order() {

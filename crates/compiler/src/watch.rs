@@ -1,4 +1,4 @@
-//! Watch: what a caller sees of a compilation on its way, between the passes and the steps.
+//! Watch: the events of a compilation that a caller can observe, between passes and between steps.
 
 use kbc_diag::Diagnostics;
 use kbc_passes::instrument::Instrument;
@@ -6,10 +6,10 @@ use kbc_tiles::tile::Kernel;
 
 /// Hears of the passes and steps of a compilation. Each method has a default that ignores it.
 pub trait Watch {
-    /// Says, before the first pass of graph and schedule, whether the compilation may begin.
+    /// Checks, before the first pass of graph and schedule, whether the compilation may begin.
     ///
     /// # Errors
-    /// What the caller asked for in vain, such as a pass that does not exist.
+    /// Returns the error of a wrong request of the caller, such as an unknown pass.
     fn ready(&self) -> Result<(), Diagnostics> {
         Ok(())
     }

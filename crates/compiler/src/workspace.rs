@@ -108,7 +108,7 @@ pub trait Environment: Send + Sync {
         list.list.iter().map(|d| kbc_diag::render::short(d, map)).collect()
     }
 
-    /// Hears what the compiler is about to do, in a few words.
+    /// Receives a description of the next step in a few words.
     fn progress(&self, what: &str) {
         let _ = what;
     }
@@ -138,7 +138,7 @@ pub trait Environment: Send + Sync {
         let _ = name;
     }
 
-    /// Returns what a thread that works for this one has to call first.
+    /// Returns a function that a thread working for this one must call first.
     fn thread(&self) -> Box<dyn FnOnce() + Send> {
         Box::new(|| {})
     }
@@ -172,8 +172,8 @@ pub struct Workspace {
     texts: BTreeMap<PathBuf, String>,
     /// Data that stands for files, by their paths.
     data: BTreeMap<PathBuf, Vec<u8>>,
-    /// Machines that were seen, with what was found out about them; shared by the workspaces that
-    /// were made of this one.
+    /// Machines that were parsed, with their computed facts; shared by all workspaces that were
+    /// made from this one.
     machines: Arc<Mutex<Vec<Topology>>>,
 }
 
@@ -201,8 +201,7 @@ impl Workspace {
         }
     }
 
-    /// Returns the machine. An equal one that was seen before comes with what was found out about
-    /// it.
+    /// Returns the machine. An equal machine that was parsed before comes with its computed facts.
     pub fn machine(&self, topology: Topology) -> Topology {
         let mut seen = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = seen.iter().find(|t| **t == topology) {
@@ -269,10 +268,10 @@ impl Workspace {
         Ok((self.map.add(path, text.clone()), text))
     }
 
-    /// Reads the data of a file, or what stands for it.
+    /// Reads the data of a file, or the data that replaces it.
     ///
     /// # Errors
-    /// E412: it cannot be read.
+    /// Returns E412 if it cannot be read.
     pub fn bytes(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
         match self.data.get(&plain(path)) {
             Some(bytes) => Ok(bytes.clone()),
@@ -295,7 +294,7 @@ impl Workspace {
         self.environment.messages(list, &self.map);
     }
 
-    /// Tells the environment what comes next.
+    /// Reports the next step to the environment.
     pub fn progress(&self, what: &str) {
         self.environment.progress(what);
     }
