@@ -25,12 +25,10 @@ pub fn load_parts(workspace: &mut Workspace, path: &str) -> Outcome<(Loaded, Dia
     Ok((loaded, told(workspace, found)))
 }
 
-/// Loads a file and everything it uses. Errors of its declarations are returned with it, so that
-/// lowering can report errors of the program in the same run.
+/// Loads a file and everything it uses.
 ///
 /// # Errors
-/// Returns the errors of reading and parsing, because names and types could not be resolved without
-/// the missing texts.
+/// Returns the errors of reading, parsing and the checks that need no sizes.
 pub fn load_file(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
     let (file, text) = workspace.read(path)?;
     load_text(workspace, Some((file, text.to_string())))

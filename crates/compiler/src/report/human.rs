@@ -82,7 +82,7 @@ pub fn human(r: &Report) -> String {
         ));
         if let (Some(t), Some(b)) = (c.time_ns, c.bound_ns) {
             line(format!(
-                "    time {}, bound {}{}, {} of the bound; {}",
+                "    time {}, bound {}{}, {} of the bound; bound set by {}",
                 time(t),
                 time(b),
                 if c.bound_exact { "" } else { " (from a partition)" },
@@ -140,7 +140,7 @@ pub fn human(r: &Report) -> String {
             time(t),
             time(bound),
             percent(r.percent),
-            r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; {b}"))
+            r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; bound set by {b}"))
         ));
         if let (Some(all), Some(exposed)) = (r.communication_ns, r.exposed_ns) {
             line(format!("  communication: {}, {} of it exposed", time(all), time(exposed)));
