@@ -167,7 +167,7 @@ fn every_key_has_an_effect_or_a_warning() {
 }
 
 const WRONG: &str = "\
-// One step short: every rank lacks the contribution of the next one.
+// One step short: every rank lacks the next one.
 algorithm short: all_reduce over (r mod p) {
     scratch pass[1]
     put [..] -> pass[..]

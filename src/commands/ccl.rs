@@ -486,7 +486,7 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
         ));
         line(spread(&found.pe_times));
         if !r.chosen.is_empty() {
-            line(format!("estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
+            line(format!("assumed values (not published for this machine): {}", r.chosen.join("; ")));
         }
         // There is no program for `kbc explain`.
         path::short(r, "--report json", &mut line);
