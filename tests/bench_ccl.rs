@@ -326,7 +326,7 @@ fn names_are_read_by_their_words() {
     }
     let (found, words) = run("ring_tree: {}", &[]);
     assert!(
-        found.is_empty() && words.contains("[E005] error: no all-reduce is called `ring_tree`"),
+        found.is_empty() && words.contains("[E005] error: there is no all-reduce `ring_tree`"),
         "{words}"
     );
     assert_eq!(run("RingAllReduceFast: {}", &["--using", "own.kb"]).0, "RingAllReduceFast");

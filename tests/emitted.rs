@@ -590,7 +590,7 @@ fn arguments_of_tasks() {
             sum.join(" + ")
         );
     let why = Case::new(&text, &[]).err().expect("there are too many");
-    assert!(why.contains("E450") && why.contains("a task takes 32"), "{why}");
+    assert!(why.contains("E450") && why.contains("limit of a task: 32"), "{why}");
 }
 
 /// Conversions in steps, of which all but the last are exact; others are rejected.

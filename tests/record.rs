@@ -326,7 +326,7 @@ fn a_log_on_standard_output_stands_alone() {
     for (flags, word) in [
         ("--emit trace", "binary"),
         ("--emit trace=a --emit trace=b", "once"),
-        ("--trace-ranks 0", "none is asked for"),
+        ("--trace-ranks 0", "applies only to a trace or a log"),
         ("--emit kir", "nothing called `kir`"),
         ("--no-time --emit log", "cannot be used with"),
     ] {

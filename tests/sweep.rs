@@ -184,7 +184,7 @@ fn shards_make_the_whole_and_nothing_else_does() {
     s.write("odd.jsonl", read(&s, "1.jsonl").replacen("\"checked\":2", "\"checked\":3", 1).as_bytes());
     fails(&["1.jsonl", "odd.jsonl"], "row 0 has other values in odd.jsonl:1 than in 1.jsonl:1");
     s.write("none.jsonl", b"row\n");
-    fails(&["none.jsonl"], "none.jsonl:1 is no row");
+    fails(&["none.jsonl"], "none.jsonl:1 is not a row");
     s.write("g.yaml", GRID.replace("title: t", "title: u").as_bytes());
     fails(&parts, "1.jsonl:1 is a row of another sweep");
 }
@@ -257,7 +257,7 @@ fn only_some_rows_and_no_rows_that_there_are_not() {
     );
     for flag in ["--force", "--theme=dark"] {
         let ran = kbc(s.path(), &["sweep", "g.yaml", "-o", "g.csv", flag], "");
-        assert!(ran.code == 2 && ran.stderr.contains("means nothing for g.csv"), "{}", ran.stderr);
+        assert!(ran.code == 2 && ran.stderr.contains("does not apply to g.csv"), "{}", ran.stderr);
     }
     for (only, words) in [("n", "is not AXIS=VALUE"), ("m=1", "no axis `m`"), ("n=8", "no value `8`")] {
         let ran = kbc(s.path(), &["sweep", "g.yaml", "--list", "--only", only], "");

@@ -425,7 +425,7 @@ fn numbers_tell_what_no_placement_explains() {
             let other = [tensor(&[4, 6], 0), tensor(&[6, 5], 0), bias(3.0)];
             put(&model, 0, &program(6, false), other);
             let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
-            assert!(code == Some(1) && text.contains("the input `b`, put together"), "{text}");
+            assert!(code == Some(1) && text.contains("the input `b`, assembled"), "{text}");
             assert!(text.contains("rank0.readable.py"), "{text}");
             continue;
         }

@@ -47,7 +47,7 @@ fn refused() {
         ("fill $h[8] = 0.5", "tiles of bf16 have none"),
         ("add $a[8] = 1.0, $b", "`add` has the wrong operands"),
         ("convert $h = $a nearest", "differ in length"),
-        ("select $a[8] = $a < $b, $a, $b mask $m", "$m is no mask"),
+        ("select $a[8] = $a < $b, $a, $b mask $m", "$m is not a mask"),
         ("flag.set S -> V 8", "event 8 of S to V does not exist"),
         ("load $a[8] = %x[1][0]", "a tensor has neither slots nor peers"),
         ("tiles i, m in 8 by 0", "a loop over tiles has step 0"),

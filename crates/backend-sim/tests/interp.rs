@@ -53,7 +53,7 @@ fn a_missing_notify_is_a_deadlock_with_its_cause() {
         // Rank 0 waits for its inner children, whose notify is missing: this is the cause. The
         // others wait for its result.
         assert!(
-            d.notes[0].contains("dp=0, call 0, region t, stream main: waits for @up_arrived[0] >= 1, seen 0"),
+            d.notes[0].contains("dp=0, call 0, region t, stream main: waits for @up_arrived[0] >= 1, and its value is 0"),
             "{d:#?}"
         );
         assert!(d.notes[0].contains("no operation ever sends it"), "{d:#?}");
@@ -78,7 +78,7 @@ fn a_circle_of_waits_is_shown_as_such() {
     assert_eq!(d.list[0].notes.len(), 5, "{d:#?}");
     for (note, r) in d.list[0].notes.iter().zip([0, 3, 2, 1]) {
         assert!(note.starts_with(&format!(
-            "tp={r}, call 0, region r1, stream main: waits for @arrived[0] >= 1, seen 0"
+            "tp={r}, call 0, region r1, stream main: waits for @arrived[0] >= 1, and its value is 0"
         )));
         assert!(note.contains(&format!("from tp={}, call 0", (r + 3) % 4)), "{note}");
         assert!(note.ends_with("which is waiting itself"));
@@ -133,7 +133,7 @@ fn inputs_that_do_not_fit_are_refused() {
     let d = run(&s, &feeds, &options(1, None)).unwrap_err();
     assert_eq!(d.list[0].code, "E360");
     assert!(
-        d.list[0].title.contains("is f32[25, 4, 8], the program wants f32[4, 25, 8]"),
+        d.list[0].title.contains("is f32[25, 4, 8], and the program expects f32[4, 25, 8]"),
         "{}",
         d.list[0].title
     );

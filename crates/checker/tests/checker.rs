@@ -174,7 +174,7 @@ fn verdicts_say_what_was_shown() {
             "meaning: exact multisets on all 4 ranks",
             "order and progress: 4 calls at any skew, which stand for all calls (the schedule repeats after 2)",
             "counters: in signed 32 bits for 357913941 calls",
-            "walked: 656 operations",
+            "checked: 656 operations",
         ]
     );
     let without: String = text.lines().filter(|l| !l.contains("promise")).map(|l| format!("{l}\n")).collect();

@@ -428,7 +428,7 @@ fn archives_of_both_layouts() {
     let archive::Weights::Pickled(why) = archive::read(&old).expect("an archive").weights else {
         panic!("none")
     };
-    assert!(why.contains("serialized_state_dict.pt: it is no archive"), "{why}");
+    assert!(why.contains("serialized_state_dict.pt: it is not an archive"), "{why}");
     // A state dict with a parameter whose storage has strides.
     let pickle = b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x05tQK\x01K\x02K\x02\x86K\x01K\x02\x86\x89}tRs.";
     let dict = stored(&[("a/data.pkl", pickle), ("a/byteorder", b"little"), ("a/data/0", b"aabbccddee")]);

@@ -317,7 +317,7 @@ region @r over tp as (r of 4)
     let held: Vec<u64> = all.list.values().flat_map(|m| m.live().map(|l| l.1)).collect();
     assert_eq!(held, [144]);
     let d = lay_out(s, &machine("ring(4) { tcm_size: 143 B }"), &none).expect_err("one byte less");
-    assert!(d.list[0].title.contains("queue `q` does not fit into tcm of (0): 144 B"), "{d:?}");
+    assert!(d.list[0].title.contains("queue `q` does not fit in tcm of (0): it has 144 B"), "{d:?}");
 }
 
 /// A size that no memory can hold is reported as too large, and nothing overflows.

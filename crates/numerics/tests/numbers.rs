@@ -198,7 +198,7 @@ fn numbers_take_the_type_they_meet() {
     assert_eq!(eval_f32(&tenth, &[1.0], DType::F16), f16::from_f32(0.1).to_f32());
     assert_eq!(eval_f64(&tenth, &[1.0], DType::F32), f64::from(0.1f32));
     assert_eq!(eval_f64(&tenth, &[1.0], DType::BF16), bf16::from_f32(0.1).to_f64());
-    assert!(eval_i32(&tenth, &[1]).unwrap_err().text.contains("0.1 is no i32"));
+    assert!(eval_i32(&tenth, &[1]).unwrap_err().text.contains("0.1 is not an i32"));
     assert!(eval_i32(&Scalar::Num(3e9), &[]).is_err());
 }
 

@@ -60,7 +60,7 @@ fn a_full_queue_is_a_deadlock_that_names_it() {
     let data = vec![vec![exact(&ty, &s.mesh, range, 0, 0).expect("data")]];
     let d = run(&s, &data, &RunOptions::default()).expect_err("both wait");
     assert_eq!(d.list[0].code, "E361");
-    assert!(d.list[0].notes.iter().any(|n| n.contains("waits for room in @q[0]")), "{d:?}");
+    assert!(d.list[0].notes.iter().any(|n| n.contains("waits for a free slot in @q[0]")), "{d:?}");
 }
 
 /// Seven messages one after another on a ring, and the credit for which the last `send` of the
