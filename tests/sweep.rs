@@ -81,7 +81,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     // An additional value only adds its rows.
     s.write("g.yaml", GRID.replace("64]", "64, 65]").as_bytes());
     let ran = sweep(&s, &["g.yaml", "-o", "h.csv"]);
-    assert_eq!(ran.stderr, "16 rows: 16 right, 12 of them known before\n");
+    assert_eq!(ran.stderr, "16 rows: 16 correct, 12 of them from the cache\n");
     s.write("g.yaml", GRID.as_bytes());
     // Another algorithm is another schedule, except where it was selected before.
     s.write("ring.kb", RING.replace("over: tp)", "over: tp, using: ring)").as_bytes());

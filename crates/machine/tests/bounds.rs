@@ -570,7 +570,7 @@ fn problems_that_are_none_are_refused() {
     let gather = all(&topo, CollKind::AllGather, 8);
     for (problem, words) in [
         (Problem::new(CollKind::AllReduce, 8, [DeviceId(4)]), "ring(4) has no device 4"),
-        (Problem::new(CollKind::AllReduce, 8, [DeviceId(1), DeviceId(1)]), "(1) is in the group twice"),
+        (Problem::new(CollKind::AllReduce, 8, [DeviceId(1), DeviceId(1)]), "(1) occurs twice in the group"),
         (base.clone().root(0), "all_reduce takes no root"),
         (all(&topo, CollKind::Gather, 8), "gather needs a root"),
         (all(&topo, CollKind::Scatter, 8).root(4), "the root 4 is outside a group of 4 ranks"),

@@ -335,7 +335,7 @@ fn refused_safetensors() {
         (of(format!(" {{\"a\":{good}}}")), "begin with `{`"),
         (of(format!("{{\"a\":{good}")), "its header is invalid"),
         (of(format!("{{\"a\":{good}}} x")), "its header is invalid"),
-        (of(format!("{{\"a\":{good},\"a\":{good}}}")), "`a` is there twice"),
+        (of(format!("{{\"a\":{good},\"a\":{good}}}")), "`a` occurs twice"),
         (of("{\"a\":{\"dtype\":\"I16\",\"shape\":[2]}}".into()), "missing field `data_offsets`"),
         (
             of(good.replace("\"dtype\"", "\"x\":1,\"dtype\"").replace('{', "{\"a\":{").replace('}', "}}")),

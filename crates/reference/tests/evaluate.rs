@@ -400,7 +400,7 @@ fn refusals() {
     };
     let b = build(DType::F32);
     let cases = [
-        (error(&b, &[]), "E405", "has 1 inputs, and data for 0"),
+        (error(&b, &[]), "E405", "has 1 inputs, and data is given for 0"),
         (error(&b, &[f32s(&[3], &[1., 2., 3.])]), "E405", "`x` has the shape [3]"),
         (
             error(&b, &[i32s(&[2], &[1, 2])]),
