@@ -427,7 +427,7 @@ fn what_cannot_run_is_said_of_the_files() {
             "E467",
             "2176 PEs take part",
         ),
-        ("--topology ring(6) --ccl ccl.yaml", "E464", "no SIPs"),
+        ("--topology ring(6) --ccl ccl.yaml", "E464", "needs a machine of SIPs"),
         ("--topology ccl.yaml --ccl ccl.yaml", "E464", "belongs to a file about collectives"),
         (
             "--topology top.yaml --ccl top.yaml",

@@ -40,7 +40,7 @@ fn read(s: &Scratch, name: &str) -> String {
 fn every_row_is_a_run_and_says_what_it_found() {
     let s = scratch();
     let ran = sweep(&s, &["g.yaml", "-o", "g.csv"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, "12 rows: 12 right\n"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, "12 rows: 12 correct\n"));
     let all = rows(&read(&s, "g.csv"));
     assert_eq!(all.len(), 12);
     for (i, r) in all.iter().enumerate() {
@@ -70,7 +70,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     let s = scratch();
     let known = |expected: &str| {
         let ran = sweep(&s, &["g.yaml", "-o", "g.csv"]);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, format!("12 rows: 12 right{expected}\n").as_str()));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, format!("12 rows: 12 correct{expected}\n").as_str()));
         read(&s, "g.csv")
     };
     let first = known("");
@@ -94,7 +94,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     );
     let time = |expected: &str| {
         let ran = sweep(&s, &["f.yaml", "-o", "f.csv"]);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, format!("1 row: 1 right{expected}\n").as_str()));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, format!("1 row: 1 correct{expected}\n").as_str()));
         rows(&read(&s, "f.csv"))[0]["time_ns"].clone()
     };
     let slow = time("");
@@ -112,7 +112,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
         "{}",
         ran.stderr
     );
-    assert!(ran.code == 0 && ran.stderr.ends_with("\n1 row: 1 right\n"), "{}", ran.stderr);
+    assert!(ran.code == 0 && ran.stderr.ends_with("\n1 row: 1 correct\n"), "{}", ran.stderr);
     assert_eq!(slow, rows(&read(&s, "f.csv"))[0]["time_ns"]);
 }
 
@@ -148,13 +148,13 @@ fn a_killed_sweep_goes_on_without_losing_a_row() {
     let ran = sweep(&s, &["g.yaml", "-o", "g.csv"]);
     let known: usize = ran
         .stderr
-        .strip_prefix("240 rows: 240 right, ")
+        .strip_prefix("240 rows: 240 correct, ")
         .and_then(|r| r.split(' ').next()?.parse().ok())
         .unwrap_or_else(|| panic!("{}", ran.stderr));
     // One row may have been interrupted between its two entries.
     assert!(known + 1 >= kept, "{known} of {kept}");
     let other = kbc(s.path(), &["sweep", "g.yaml", "-o", "h.csv", "--no-cache"], "");
-    assert_eq!((other.code, other.stderr.as_str()), (0, "240 rows: 240 right\n"));
+    assert_eq!((other.code, other.stderr.as_str()), (0, "240 rows: 240 correct\n"));
     assert_eq!(read(&s, "g.csv"), read(&s, "h.csv"));
 }
 
@@ -275,7 +275,7 @@ fn the_published_all_reduce_comes_out_row_by_row() {
     let args =
         ["sweep", "specs/sweeps/latency.yaml", "--only", "n_elem=128,1024,8192", "-o", "rows", "--no-cache"];
     let ran = kbc_with(s.path(), &args, "", &[]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, "9 rows: 9 right\n"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, "9 rows: 9 correct\n"));
     let all = rows(&read(&s, "rows/latency.csv"));
     let torus: Vec<&str> =
         all.iter().filter(|r| r["sip_topology"] == "torus_2d").map(|r| r["latency_ns"].as_str()).collect();
@@ -361,7 +361,7 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
             grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nnamed: p\n"),
             "named` does not apply to a `ccl`: set `algorithm` in `define",
         ),
-        (grid("ring").replace("topology: ", "title2: ").replace("title2", "about"), "on which machine"),
+        (grid("ring").replace("topology: ", "title2: ").replace("title2", "about"), "the machine on which its entries run"),
     ] {
         s.write("bad.yaml", text.as_bytes());
         let ran = sweep(&s, &["bad.yaml"]);
