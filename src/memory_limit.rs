@@ -29,7 +29,7 @@ pub fn limit() -> Option<u64> {
 /// Checks the value of the variable.
 ///
 /// # Errors
-/// E413
+/// Returns E413 if it is not a size.
 pub fn check_variable() -> Result<(), Diagnostic> {
     match std::env::var(VARIABLE) {
         Ok(text) if bytes(&text).is_none() => {

@@ -118,7 +118,7 @@ impl Watch for Watching {
 /// Rejects `--force` if no folder is written.
 ///
 /// # Errors
-/// E416.
+/// Returns E416.
 pub fn forced(watch: &Asked, folder: bool) -> Result<(), Diagnostic> {
     if watch.force && watch.dump_dir.is_none() && !folder {
         return Err(Diagnostic::error("E416", "--force applies only when a folder is written")

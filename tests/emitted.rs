@@ -9,8 +9,8 @@ use crate::standin;
 use clap::Parser;
 use emitted::Case;
 use kbc::cli::Cli;
+use kbc::fuzz::emitted::Bench;
 use kbc::session::Session;
-use kbc_audit::fuzz::emitted::Bench;
 use kbc_ir::scalar::ScalarUn;
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::tile::{Area, Reach};
@@ -342,10 +342,10 @@ fn schedules_by_hand() {
     }
     let words: Vec<&str> = refused.iter().map(|r| r.as_str()).collect();
     let expected = [
-        "central_clearing.kir: E470 a counter that is not an epoch counter",
-        "central_sense.kir: E470 a counter that is not an epoch counter",
-        "dissemination_clearing.kir: E470 a counter that is not an epoch counter",
-        "dissemination_sense.kir: E470 a counter that is not an epoch counter",
+        "central_clearing.kir: E470 cannot emit a counter that is not an epoch counter",
+        "central_sense.kir: E470 cannot emit a counter that is not an epoch counter",
+        "dissemination_clearing.kir: E470 cannot emit a counter that is not an epoch counter",
+        "dissemination_sense.kir: E470 cannot emit a counter that is not an epoch counter",
         "host_program.kir: E470 cannot emit a host section",
         "mesh2x3.kir: E470 cannot emit region @c0 with 2 streams",
     ];
@@ -491,7 +491,7 @@ fn specs() {
         match Case::of_file_with(&file, &sizes) {
             Ok(mut case) => case.check_own(3),
             // A host program is not a kernel: the runtime does what a host does between launches.
-            Err(why) if why.contains("E470 a host section") => hosts.push(name.clone()),
+            Err(why) if why.contains("E470 cannot emit a host section") => hosts.push(name.clone()),
             Err(why) => panic!("{name}: {why}"),
         }
         ran.push(name);
@@ -648,7 +648,7 @@ fn functions() {
         for (want, got) in floats(&sized.expected[0][0][i]).zip(floats(&got[0][0][i])) {
             let ulp = f32::EPSILON * want.abs().max(f32::MIN_POSITIVE);
             // The simulator's own function and the model's may each be off by one more unit.
-            let allowed = match kbc_compiler::backends::default_target().bound(f) {
+            let allowed = match kbc::backends::default_target().bound(f) {
                 None => 0.0,
                 Some(Bound::Ulps(n)) => (n as f32 + 2.0) * ulp,
                 Some(Bound::Absolute { error, .. }) => error as f32 + 2.0 * ulp,

@@ -93,9 +93,9 @@ fn tile_kernels() {
     refused.sort();
     let (preloads, refused): (Vec<String>, Vec<String>) =
         refused.into_iter().partition(|r| r.starts_with("preloaded.kb"));
-    let whole = "E470 an operand with `preload`";
+    let whole = "E470 cannot emit an operand with `preload`";
     assert!(preloads.len() == 5 && preloads.iter().all(|r| r.contains(whole)), "{preloads:#?}");
-    let nothing = "E470 a matmul over an empty dimension";
+    let nothing = "E470 cannot emit a matmul over an empty dimension";
     let expected = [
         format!("gemm.kb --program contracted -D tp=7: {nothing}"),
         format!("gemm.kb --program empty: {nothing}"),

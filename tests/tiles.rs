@@ -193,7 +193,7 @@ fn preloads_are_not_emitted() {
     scratch.write("p.kb", product(320, "preload a", "device: 4 TFLOP/s, 256 GB/s").as_bytes());
     let ran = kbc(scratch.path(), &["compile", "p.kb", "--target", "a2a3", "-o", "out"], "");
     assert!(
-        ran.code == 1 && ran.stderr.contains("[E470] error: an operand with `preload`"),
+        ran.code == 1 && ran.stderr.contains("[E470] error: cannot emit an operand with `preload`"),
         "{}",
         ran.stderr
     );

@@ -71,7 +71,7 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One file.
+/// Processes one file.
 fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);

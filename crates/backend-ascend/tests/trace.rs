@@ -210,7 +210,7 @@ fn refused() {
         ("add $a[9] = $a, $b", "9 elements exceed a tile of 8"),
         ("notify (-1) : @s[0]", "peer -1 is not a rank"),
         ("notify (0) : @s[2]", "counter 2 does not exist; there are 2"),
-        ("wait @s[-1] >= 1", "there is no counter -1"),
+        ("wait @s[-1] >= 1", "counter -1 does not exist"),
         ("wait @s[0] >= 1 << 31", "the value 2147483648 does not fit in 32 bits"),
         ("let k = @t[2]", "table @t has no entry 2"),
         ("let k = count / call", "8 / 0"),

@@ -86,7 +86,7 @@ pub fn prove(
 /// What is proven if meaning is not checked.
 pub const ORDERED: &str = "race-free and deadlock-free";
 
-/// What is shown of the schedule of a program.
+/// What is proven for the schedule of a program.
 const RIGHT: &str = "race-free, deadlock-free and correct";
 
 /// Returns a verdict as a part of a report.

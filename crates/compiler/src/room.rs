@@ -57,7 +57,7 @@ impl Room {
     /// rank after each call, and the expected values if results are compared.
     ///
     /// # Errors
-    /// E369
+    /// Returns E369 if they do not fit.
     pub fn calls_fit(self, schedule: &Schedule, calls: u32, compared: bool) -> Result<(), Diagnostic> {
         let mesh = &schedule.mesh;
         let wide = |sizes: &[u64]| sizes.iter().fold(1u128, |n, d| n.saturating_mul(u128::from(*d)));

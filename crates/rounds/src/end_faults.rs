@@ -155,7 +155,7 @@ impl Wrong {
                 format!("{place} of {who} is empty at the end: {} is missing", named(rounds, c))
             }
             Kind::Lost(c) => {
-                format!("{place} of {who} lacks the contribution of {} at the end", named(rounds, c))
+                format!("{place} of {who} lacks {} at the end", named(rounds, c))
             }
             Kind::Misplaced(c, Some(m)) => {
                 format!("{place} of {who} holds {} at the end, not {}", named(rounds, c), named(rounds, m))

@@ -146,7 +146,7 @@ pub fn human(r: &Report) -> String {
             line(format!("  communication: {}, {} of it exposed", time(all), time(exposed)));
         }
         if !r.chosen.is_empty() {
-            line(format!("  estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
+            line(format!("  assumed values (not published for this machine): {}", r.chosen.join("; ")));
         }
         if !r.unlimited.is_empty() {
             line(format!("  assumed infinitely fast: {}", r.unlimited.join(", ")));

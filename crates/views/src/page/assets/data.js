@@ -32,7 +32,7 @@ function machineWords(machine) {
   if (at < 0) return machine || "no machine";
   const parts = machine.slice(at + 3).replace(/ }$/, "").split("; "), links = parts.filter((p) => p.startsWith("link "));
   if (links.length <= 4) return machine;
-  const number = links.length + " links" + (machine.startsWith("graph(") ? "" : " with rates of their own");
+  const number = links.length + " links" + (machine.startsWith("graph(") ? "" : " with individual rates");
   return machine.slice(0, at) + " { " + [...parts.filter((p) => !p.startsWith("link ")), number].join("; ") + " }";
 }
 

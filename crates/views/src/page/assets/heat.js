@@ -37,10 +37,10 @@ class Heat {
     this.scale = el("ul", { class: "legend" });
     const busiest = REPORT.links[0];
     const all = REPORT.links_total || 0, used = REPORT.links_used || 0;
-    at.append(el("p", {}, busiest ? "Busiest: " + busiest.link + ", in use " + percentWords(busiest.use_percent) + " of the time (" + byteWords(busiest.bytes) + " in " + plural(busiest.messages, "message") + "). " + used + " of " + plural(all, "link") + " carry something; messages wait " + timeWords(REPORT.queue_ns) + " for links, all together." : "No link carries anything."),
+    at.append(el("p", {}, busiest ? "Busiest: " + busiest.link + ", in use " + percentWords(busiest.use_percent) + " of the time (" + byteWords(busiest.bytes) + " in " + plural(busiest.messages, "message") + "). " + used + " of " + plural(all, "link") + " carry messages; messages wait " + timeWords(REPORT.queue_ns) + " for links in total." : "No link carries a message."),
       el("div", { class: "bar" }, el("label", {}, "Show ", this.views)), this.canvas, this.scale);
-    if (large) at.append(el("p", { class: "quiet" }, "The machine has " + DATA.machine.names.length + " nodes, too many for a picture of its links: they are in the table Links in use."));
-    if (DATA.shown) at.append(el("p", { class: "bad" }, "Bytes from rank to rank are those of the ranks " + DATA.shown + " alone (--trace-ranks); links are all."));
+    if (large) at.append(el("p", { class: "quiet" }, "The machine has " + DATA.machine.names.length + " nodes, which is too many for a picture of its links; see the table Links in use."));
+    if (DATA.shown) at.append(el("p", { class: "bad" }, "Bytes from rank to rank cover only the ranks " + DATA.shown + " (--trace-ranks); all links are included."));
     this.painter = new Painter(() => this.draw());
     whenLookChanges(this.canvas, this.painter);
     this.canvas.addEventListener("pointermove", (e) => { const h = this.spots && this.spots(e.offsetX, e.offsetY); showTip(h || "", e.clientX, e.clientY); });

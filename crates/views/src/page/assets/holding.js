@@ -116,7 +116,7 @@ class Holding {
   /** The same as a table, for those who read it: only where it is small enough to be read. */
   table() {
     const { collective, state } = this.player;
-    if (collective.ranks * collective.width > 1200) return el("p", { class: "quiet" }, "The matrix has " + collective.ranks * collective.width + " places: too many for a table. Pick a rank above and read its messages instead.");
+    if (collective.ranks * collective.width > 1200) return el("p", { class: "quiet" }, "The matrix has " + collective.ranks * collective.width + " places, which is too many for a table. Select a rank above to read its messages.");
     const heads = collective.columns.map((col) => el("th", { scope: "col" }, collective.chunkName(col.operand, col.chunk)));
     const rows = DATA.ranks.map((name, r) => el("tr", {}, el("th", { scope: "row" }, name), collective.columns.map((_, k) => {
       const set = state.set[r * collective.width + k];
@@ -124,6 +124,6 @@ class Holding {
       return el("td", {}, text + (collective.done(state, r * collective.width + k) > 0 ? " ✓" : ""));
     })));
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What each rank holds" },
-      el("table", {}, el("caption", {}, "What each rank holds now: " + (collective.flow.red ? "number of contributions and whose they are, by number of the rank" : "whose chunk it is, by number of the rank") + "; ✓ as promised"), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rank"), heads)), el("tbody", {}, rows)));
+      el("table", {}, el("caption", {}, "What each rank holds now: " + (collective.flow.red ? "number of contributions, and the ranks that they come from" : "the rank that the chunk comes from") + "; ✓ as promised"), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rank"), heads)), el("tbody", {}, rows)));
   }
 }

@@ -18,7 +18,7 @@ drawTables(byId("tables-body"));
 drawEvidence(byId("evidence-body"));
 const collectives = DATA.flows.map((f) => new Collective(f));
 if (collectives.length) parts.player = new Player(byId("steps-body"), collectives);
-else byId("steps-body").append(el("p", {}, "The program has no collective with data: nothing moves between ranks."));
+else byId("steps-body").append(el("p", {}, "The program has no collective with data, so nothing moves between ranks."));
 // A link to a step: report.html#step=5, and to one by time in ns: #ns=1200.
 const asked = /^#(step|ns)=(\d+)$/.exec(location.hash);
 if (asked && parts.player) {

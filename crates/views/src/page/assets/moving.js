@@ -42,7 +42,7 @@ class Moving {
     if (hit) showTip(collective.moveWords(hit.m) + "\n" + byteWords(hit.m.bytes) + ", " + psWords(hit.m.sent) + " to " + psWords(hit.m.arrived) + "\n" + OPS[hit.m.op].text, e.clientX, e.clientY);
     else if (rank >= 0) {
       const [good, all] = collective.progress(state, rank);
-      showTip(DATA.ranks[rank] + ": " + good + " of " + plural(all, "place") + " as promised\nclick to see its messages alone", e.clientX, e.clientY);
+      showTip(DATA.ranks[rank] + ": " + good + " of " + plural(all, "place") + " as the contract requires\nclick to show only its messages", e.clientX, e.clientY);
     } else showTip("");
   }
 
@@ -104,7 +104,7 @@ class Moving {
       c.fillStyle = t.quiet;
       c.font = SMALL_FONT;
       c.textAlign = "left";
-      c.fillText(collective.moves.length ? "nothing is on its way" : "this collective sends nothing", 10, height - 12);
+      c.fillText(collective.moves.length ? "no message is in flight" : "this collective sends nothing", 10, height - 12);
     }
   }
 

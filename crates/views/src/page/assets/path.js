@@ -31,7 +31,7 @@ function drawPath(at, timeline, pick) {
   const parts = pathParts();
   if (!parts.length) { at.append(el("p", {}, "Nothing takes time here.")); return; }
   const long = (p) => p[p.length - 1].end_ns - p[0].start_ns;
-  at.append(el("p", {}, "The chain of steps that takes " + timeWords(REPORT.time_ns) + ": each begins where the one before it ends, so nothing gets faster unless one of these does. Turns that repeat are one line each; the button shows the first of them in the timeline."), sharesBar());
+  at.append(el("p", {}, "The chain of steps that determines the time of " + timeWords(REPORT.time_ns) + ": each step begins when the one before it ends, so the run gets faster only if one of these steps does. Repeated iterations are one line; the button shows the first of them in the timeline."), sharesBar());
   const rows = [];
   for (const [first, length, turns] of DATA.folds) {
     for (let k = 0; k < length; k++) {
@@ -43,7 +43,7 @@ function drawPath(at, timeline, pick) {
   const columns = [
     { name: "begin", num: true, key: (r) => r.from, show: (r) => timeWords(r.from) }, { name: "takes", num: true, key: (r) => r.all, show: (r) => timeWords(r.all) },
     { name: "turns", show: (r) => r.times }, { name: "what", show: (r) => r.head.what },
-    { name: "where", show: (r) => r.head.place + (r.head.to && r.head.to !== r.head.place ? " -> " + r.head.to : "") }, { name: "its time went into", show: (r) => partSums(r.list) },
+    { name: "where", show: (r) => r.head.place + (r.head.to && r.head.to !== r.head.place ? " -> " + r.head.to : "") }, { name: "parts of its time", show: (r) => partSums(r.list) },
     { name: "after", show: (r) => r.head.after }, { name: "region", show: (r) => r.head.region }, { name: "source", show: (r) => r.head.source || "-" },
     { name: "in the timeline", key: (r) => r.from, show: (r) => el("button", { type: "button", onclick: () => { pick(r.head.op, "path"); showStep(r.head); } }, "show") },
   ];

@@ -31,14 +31,14 @@ class Player {
     this.stepTable = el("details", {}, el("summary", {}, "All steps in one table"), el("div"));
     const back = button("◀ step", "One step back", () => this.step(-1)), forth = button("step ▶", "One step forward", () => this.step(1));
     this.bar = el("div", { class: "bar", role: "group", "aria-label": "Player" },
-      button("|◀", "To the begin", () => this.go(0)), back, this.toggle, forth, button("▶|", "To the end", () => this.go(this.last())), this.slider,
+      button("|◀", "To the beginning", () => this.go(0)), back, this.toggle, forth, button("▶|", "To the end", () => this.go(this.last())), this.slider,
       el("label", {}, "speed ", this.speeds), el("label", {}, "play ", this.modes), el("label", {}, "messages of ", this.rankSelect), el("label", {}, "with ", this.chunkSelect));
     const legend = el("ul", { class: "legend" },
-      el("li", {}, "box on its way: a chunk, cN its number, ×k how many contributions are combined in it"),
-      el("li", {}, "ring around a rank: share of its places that are as promised"),
-      this.cellLegend = el("li", {}), el("li", {}, el("i", { style: "border-width:2px" }), "as promised"), el("li", {}, el("i", { style: "border:2px dashed var(--bad)" }), "changed in this step"));
+      el("li", {}, "moving box: a chunk; cN is its number, ×k the number of contributions combined in it"),
+      el("li", {}, "ring around a rank: share of its places that hold what the contract requires"),
+      this.cellLegend = el("li", {}), el("li", {}, el("i", { style: "border-width:2px" }), "as required"), el("li", {}, el("i", { style: "border:2px dashed var(--bad)" }), "changed in this step"));
     this.body = el("div", { onkeydown: (e) => this.key(e) }, this.bar, this.says,
-      el("div", { class: "stage" }, el("figure", {}, moving, el("figcaption", {}, "The machine: messages on their way")), el("figure", {}, holding, el("figcaption", {}, "What each rank holds: rows are ranks, columns are chunks"))),
+      el("div", { class: "stage" }, el("figure", {}, moving, el("figcaption", {}, "The machine: messages in flight")), el("figure", {}, holding, el("figcaption", {}, "What each rank holds: rows are ranks, columns are chunks"))),
       legend, this.holds, this.stepTable);
     this.nothing = el("p", { class: "bad" });
     at.append(this.collectives.length > 1 ? el("div", { class: "bar" }, el("label", {}, "Collective ", this.select)) : "", this.intro, this.nothing, this.body);
@@ -51,18 +51,18 @@ class Player {
     this.collective = this.collectives[i];
     const c = this.collective, left = c.flow.left_out;
     this.nothing.hidden = !left;
-    this.nothing.textContent = left ? "Left out: " + left + ". Fewer ranks (-D) show the same algorithm in small." : "";
+    this.nothing.textContent = left ? "Left out: " + left + ". With fewer ranks (-D) the same algorithm fits." : "";
     this.body.hidden = Boolean(left);
     this.intro.textContent = introWords(c);
     if (left) return;
     const columns = c.table();
     const n = (name, field, show) => ({ name, num: true, key: (r) => r[field], show: (r) => (show || String)(r[field]) });
     const w = (name, field) => ({ name, show: (r) => r[field] });
-    this.stepTable.lastChild.replaceChildren(sortableTable("Steps: messages that have the same number of messages before them in their row", [
+    this.stepTable.lastChild.replaceChildren(sortableTable("Steps: all messages with the same number of predecessors in their chain", [
       n("step", "step"), n("messages", "messages"), n("senders", "senders"), n("receivers", "receivers"), w("to the rank at", "distance"), w("chunks in one", "chunks"),
       w("contributions in one", "sums"), n("bytes in all", "bytes", byteWords), n("first leaves", "from", psWords), n("last arrives", "until", psWords),
     ], columns));
-    this.cellLegend.textContent = c.flow.red ? "cell: filled as far as contributions are combined there, with their number (what has arrived and is not combined yet does not count)" : "cell: the colour of the chunk it holds and the rank it came from";
+    this.cellLegend.textContent = c.flow.red ? "cell: filled in proportion to the contributions combined there, with their number (data that has arrived but is not combined yet does not count)" : "cell: the colour of its chunk, and the rank that the chunk came from";
     // Chunks by name: those of the first operand that messages carry.
     this.chunk = -1;
     const names = c.operands.flatMap((o) => c.flow.operands[o].elements.map((_, i) => [o, i]));
@@ -187,12 +187,12 @@ class Player {
     const c = this.collective, whole = Math.floor(this.pos + 1e-9);
     this.said = this.place();
     const seen = this.visible().map((v) => v.m);
-    const place = this.mode === "step" ? (whole === 0 ? "At the begin" : "Step " + whole + " of " + c.steps) : "At " + psWords(this.pos) + " of " + psWords(this.last());
+    const place = this.mode === "step" ? (whole === 0 ? "At the beginning" : "Step " + whole + " of " + c.steps) : "At " + psWords(this.pos) + " of " + psWords(this.last());
     let text = place + ": ";
-    if (this.mode === "step" && whole === 0) text += "nothing has moved yet; the boxes are what step 1 sends. Press play, or step forward.";
-    else if (!seen.length) text += "nothing is on its way.";
+    if (this.mode === "step" && whole === 0) text += "nothing has moved yet; the boxes are the messages of step 1. Press play, or step forward.";
+    else if (!seen.length) text += "no message is in flight.";
     else text += plural(seen.length, "message") + (this.rank >= 0 ? " from or to " + DATA.ranks[this.rank] : "") + (this.chunk >= 0 ? " with " + c.chunkName(...this.chunks[this.chunk]) : "") + ". " + listWords(seen.slice(0, 3).map((m) => c.moveWords(m)), 3) + (seen.length > 3 ? ", and so on." : ".");
-    if (this.mode === "step" && whole === c.steps && whole > 0) text += c.complete(c.afterStep(whole)) ? " Every place holds what the collective promises." : " Not every place holds what is promised.";
+    if (this.mode === "step" && whole === c.steps && whole > 0) text += c.complete(c.afterStep(whole)) ? " Every place holds what the contract requires." : " Some places do not hold what the contract requires.";
     this.says.textContent = text;
     if (this.holds.open) this.holds.lastChild.replaceChildren(this.holding.table());
   }

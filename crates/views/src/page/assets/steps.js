@@ -112,7 +112,7 @@ class Collective {
     const at = rank * this.width + column, c = this.columns[column];
     const lines = [DATA.ranks[rank] + ", " + this.flow.operands[c.operand].name + ", chunk c" + c.chunk + " (" + plural(c.elements, "element") + " on the first rank)"];
     const set = state.set[at], due = this.due.set[at];
-    if (set < 0) lines.push("holds nothing of this collective yet");
+    if (set < 0) lines.push("has no data of this collective yet");
     else {
       const n = this.members[set].length;
       const of = this.chunkName(state.of[at], state.chunk[at]);
@@ -123,8 +123,8 @@ class Collective {
         if (missing.length) lines.push("missing: " + listWords(missing.map((r) => DATA.ranks[r]), 6));
       }
     }
-    if (due >= 0) lines.push(this.done(state, at) > 0 ? "as promised" : "promised: " + this.chunkName(this.due.of[at], this.due.chunk[at]) + " from " + this.setWords(due));
-    else lines.push("nothing is promised here");
+    if (due >= 0) lines.push(this.done(state, at) > 0 ? "as required" : "required: " + this.chunkName(this.due.of[at], this.due.chunk[at]) + " from " + this.setWords(due));
+    else lines.push("the contract covers nothing here");
     return lines.join("\n");
   }
 

@@ -59,7 +59,7 @@ function drawTables(at) {
     num("time", "time_ns", timeWords), num("bound", "bound_ns", timeWords), num("of bound", "percent", percentWords),
     num("algbw", "algbw", rateWords), num("busbw", "busbw", rateWords), word("bottleneck of the bound", "bottleneck"),
   ], REPORT.collectives));
-  at.append(el("p", { class: "quiet" }, "algbw is bytes over time; busbw makes it comparable with a link's bandwidth; the bound is what no algorithm can beat on this machine."));
+  at.append(el("p", { class: "quiet" }, "algbw is bytes divided by time; busbw is scaled so that it can be compared with the bandwidth of a link; no algorithm can beat the bound on this machine."));
   at.append(sortableTable("Links in use", [
     word("link", "link"), num("messages", "messages", plain), num("bytes", "bytes", byteWords), num("busy", "busy_ns", timeWords),
     num("use", "use_percent", percentWords), num("queueing", "queue_ns", timeWords),
@@ -70,7 +70,7 @@ function drawTables(at) {
       num("busiest channel", "busy_ns", timeWords), num("queueing", "queue_ns", timeWords),
     ], REPORT.memories));
   } else {
-    at.append(el("p", { class: "quiet" }, "Memories: this machine says nothing about controllers of memories, so none is listed."));
+    at.append(el("p", { class: "quiet" }, "Memories: this machine defines no memory controllers."));
   }
   at.append(sortableTable("Ranks", [
     word("rank", "rank"), num("finishes at", "finish_ns", timeWords), num("sent", "sent_bytes", byteWords), num("received", "received_bytes", byteWords),

@@ -15,7 +15,7 @@ class Texts {
       if (s) { const k = s.file + ":" + s.line; if (!this.values.has(k)) this.values.set(k, []); this.values.get(k).push(v); }
     });
     if (DATA.values.length) {
-      program.append(el("p", {}, "Beside each line: the values it makes, with shape and placement as inferred. ", el("code", {}, "@axis"), " is cut over that axis, ", el("code", {}, "partial(sum@axis)"), " still has to be summed over it."));
+      program.append(el("p", {}, "Beside each line: the values that it computes, with the inferred shape and placement. ", el("code", {}, "@axis"), " is split over that axis, ", el("code", {}, "partial(sum@axis)"), " is still to be summed over it."));
       program.append(valuesTable());
     }
     DATA.files.forEach((f, i) => {
@@ -52,7 +52,7 @@ class Texts {
     this.opSelect = el("select", { onchange: () => this.pick(Number(this.opSelect.value), "schedule") }, el("option", { value: -1 }, "none"), OPS.map((o, i) => el("option", { value: i }, i + ": " + o.text)));
     const open = el("details", { open: this.kirLines.length < 120 }, el("summary", {}, "The schedule as .kir, " + plural(this.kirLines.length, "line")), this.box("Schedule", this.kirLines));
     this.kirOpen = open;
-    at.append(el("p", {}, "One text for all ranks; what stands in ", el("code", {}, "role"), " is done by each of its ranks. A click on an operation, or on an event of the timeline, highlights the operation here, its events there, and the line it comes from."),
+    at.append(el("p", {}, "One text for all ranks; the operations in ", el("code", {}, "role"), " are executed by each of its ranks. Click an operation or an event of the timeline to highlight the operation, its events, and its source line."),
       el("div", { class: "bar" }, el("label", {}, "Highlighted operation ", this.opSelect)), open);
   }
 
@@ -77,6 +77,6 @@ class Texts {
 /** All values with what their placement follows from. */
 function valuesTable() {
   const w = (name, field) => ({ name, show: (r) => r[field] });
-  return el("details", {}, el("summary", {}, plural(DATA.values.length, "value") + " with placements and what they follow from"),
+  return el("details", {}, el("summary", {}, plural(DATA.values.length, "value") + " with placements and the reasons for them"),
     sortableTable("Values", [w("value", "name"), w("type and placement", "type"), w("made by", "what"), w("placement", "why"), w("source", "source")].concat(DATA.values.some((v) => v.ranks) ? [w("ranks", "ranks")] : []), DATA.values));
 }

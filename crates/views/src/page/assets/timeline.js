@@ -20,7 +20,7 @@ class Timeline {
 
   build(at) {
     this.canvas = el("canvas", { tabindex: "0", class: "zooms", role: "application", "aria-label": "Timeline. Arrow keys move, plus and minus zoom, Home shows all, N and P go from event to event, Enter highlights its operation.", "aria-describedby": "timeline-detail" });
-    this.detail = el("div", { class: "detail", id: "timeline-detail", "aria-live": "polite" }, "Nothing is picked. Click an event, or press N.");
+    this.detail = el("div", { class: "detail", id: "timeline-detail", "aria-live": "polite" }, "Nothing is selected. Click an event, or press N.");
     this.search = el("input", { type: "search", placeholder: "rank or link, e.g. " + DATA.ranks[0], "aria-label": "Show rows whose name contains", oninput: () => this.filter(this.search.value) });
     const button = (label, name, act) => el("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
     const check = (group, label) => {
@@ -30,8 +30,8 @@ class Timeline {
     this.withPath = el("input", { type: "checkbox", checked: true, onchange: () => this.painter.ask() });
     this.count = el("span", { class: "quiet", role: "status" });
     at.append(
-      el("p", {}, "Time goes to the right. A row is a stream of a rank, what it sends, or a link. The dark line with marks is the critical path: what it touches made the run as long as it is."),
-      DATA.shown ? el("p", { class: "bad" }, "Only ranks " + DATA.shown + " are in the timeline (--trace-ranks), with the messages from and to them and the links at them. Everything else on this page is of all ranks.") : "",
+      el("p", {}, "Time runs to the right. A row is a stream of a rank, its messages, or a link. The dark line with marks is the critical path: the events on it determine the length of the run."),
+      DATA.shown ? el("p", { class: "bad" }, "Only ranks " + DATA.shown + " are in the timeline (--trace-ranks), with their messages and their links. Everything else on this page covers all ranks.") : "",
       el("div", { class: "bar", role: "group", "aria-label": "Timeline" }, el("label", {}, "find ", this.search), check("streams", "streams"), check("messages", "messages"), check("links", "links"),
         el("label", {}, this.withPath, "critical path"), button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)), button("all", "Show the whole run", () => this.whole()), this.count),
       this.canvas,
@@ -106,7 +106,7 @@ class Timeline {
     for (const r of rows) this.row(c, t, r, AXIS + r.y - this.scroll);
     if (this.withPath.checked) this.drawPath(c, t);
     c.restore();
-    if (!this.shown.length) { c.fillStyle = t.quiet; c.textAlign = "left"; c.fillText("no row of that name", 10, AXIS + 2); }
+    if (!this.shown.length) { c.fillStyle = t.quiet; c.textAlign = "left"; c.fillText("no row has this name", 10, AXIS + 2); }
   }
 
   axis(c, t, height) {
