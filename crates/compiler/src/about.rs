@@ -1,9 +1,13 @@
-//! About: the parts of a report that are known before anything is proven, executed or timed.
+//! About: the parts of a report that are known before anything is proven or timed, and those of an
+//! execution.
 
-use crate::analyse;
+use crate::analyse::{self, Executed};
 use crate::build::Built;
 use crate::data;
+use crate::host;
+use crate::options;
 use crate::report::{AxisReport, InputReport, ParamReport, Report, SCHEMA};
+use kbc_backend_sim::interp::RunResult;
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
 
@@ -35,6 +39,23 @@ pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedu
         collectives: analyse::collectives(schedule, &analyse::asked(built)),
         ..about_schedule(command, file, &built.module, schedule)
     }
+}
+
+/// Puts an execution into the report: engine, inputs, what the host read, and the comparisons. The report
+/// is ok if all of them pass. Returns the inputs and the results.
+pub fn executed(
+    report: &mut Report,
+    built: &Built,
+    schedule: &Schedule,
+    data: &options::Data,
+    done: Executed,
+) -> (data::Inputs, RunResult) {
+    report.engine = Some(data.engine.unwrap_or_default().name());
+    report.inputs = inputs(built, &done.inputs);
+    report.host_reads = host::reads(schedule, &done.result);
+    report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
+    (report.compare, report.expect) = (Some(done.compare), done.expect);
+    (done.inputs, done.result)
 }
 
 /// Inputs with their types and origins.

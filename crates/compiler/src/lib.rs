@@ -99,7 +99,7 @@
 //! # Report
 //!
 //! [`Built::report`] does all of this and collects the evidence. A report serialises to JSON;
-//! [`report::human`] formats it for people.
+//! [`report::human()`] formats it for people.
 //!
 //! ```
 //! # use kbc_compiler::{Options, Source, Workspace, compile};
@@ -144,6 +144,29 @@
 //! let report = built.report(&workspace, &Data::default())?;
 //! let package = built.emit(&mut workspace, "a2a3", &report)?;
 //! assert!(package.files.iter().any(|(name, _)| name.ends_with(".cpp")));
+//! # Ok::<(), kbc_compiler::Failure>(())
+//! ```
+//!
+//! # More about a source
+//!
+//! * [`check`](mod@check) proves algorithms on many numbers of ranks, and the programs of a file.
+//! * [`explain`] says why an algorithm was chosen, where values and tensors are, what bounds the time,
+//!   and where the time goes.
+//! * [`costs`] and [`signals`] count what algorithms send, and how many signals they need.
+//! * [`catalogue`] lists what a program can name.
+//! * [`msccl`] and [`torch`] take schedules and programs of other tools as sources.
+//!
+//! ```
+//! # use kbc_compiler::{Source, Workspace, check};
+//! # let mut workspace = Workspace::default();
+//! workspace.give(
+//!     "mine.kb",
+//!     "
+//!     algorithm mine: all_gather over (r mod p) { for s in 0..p-1 { put [r - s] -> r + 1 } }
+//!     ",
+//! );
+//! let report = check::file(&mut workspace, &Source::of("mine.kb"))?;
+//! assert_eq!(report.algorithms[0].algorithm, "mine");
 //! # Ok::<(), kbc_compiler::Failure>(())
 //! ```
 //!

@@ -1,11 +1,10 @@
 //! Steps: compile a source, then check, execute, time, emit and report on what was built.
 
-use crate::about::{begin, inputs};
+use crate::about::{begin, executed};
 use crate::analyse::{self, Executed};
 use crate::build::{self, Built};
 use crate::emit::{self, Contents};
 use crate::failure::Outcome;
-use crate::host;
 use crate::options::{Data, Options, Source};
 use crate::report::{Report, VerifiedReport};
 use crate::watch::Unwatched;
@@ -72,13 +71,9 @@ impl Built {
         let mut report = begin("compile", "", self, schedule);
         report.verified = Some(self.check(workspace)?);
         let done = self.execute(workspace, data)?;
-        report.engine = Some(data.engine.unwrap_or_default().name());
-        report.inputs = inputs(self, &done.inputs);
-        report.host_reads = host::reads(schedule, &done.result);
+        executed(&mut report, self, schedule, data, done);
         let options = TimeOptions::default();
         analyse::time(workspace, &mut report, self.subject(schedule), &self.topology, &options)?;
-        report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
-        (report.compare, report.expect) = (Some(done.compare), done.expect);
         Ok(report)
     }
 

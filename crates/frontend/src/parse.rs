@@ -1,7 +1,7 @@
 //! Parser driver: from text to the tree of a file and its messages.
 //!
 //! This module owns the order of the steps, the limit on nesting, and the choice of parser errors
-//! that deserve a message of their own. [`crate::explain`] words these messages.
+//! that deserve a message of their own. `explain` words these messages.
 
 use crate::ast::File;
 use crate::explain::{Context, explain};

@@ -1,6 +1,6 @@
 //! Element types: one row of facts per type.
 //!
-//! A new type is a word in [`element_types!`] and a row in [`DType::row`]. Its elements in memory
+//! A new type is a word in `element_types!` and a row in [`DType::row`]. Its elements in memory
 //! are a Rust type in `kbc_numerics::element`. A backend has its own row for what its target calls
 //! the type. Everything else asks for the facts below and names no type.
 

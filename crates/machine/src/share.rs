@@ -3,7 +3,7 @@
 //!
 //! This module owns the rule that work follows placement: a PE computes the elements of the result
 //! that the result's policy assigns to it. For these it needs blocks of the operands. Elements that
-//! it does not hold are sent by the nearest PE that holds them. [`needs`] has one rule for each
+//! it does not hold are sent by the nearest PE that holds them. `needs` has one rule for each
 //! operation. Which slice a PE holds is decided by [`crate::placement`]. The event engine (crate
 //! `kbc_time`) computes the time.
 

@@ -59,10 +59,10 @@
 //! absolute values add up to at most `2^mantissa q`.
 //!
 //! **Deep programs.** After several contractions these bounds are larger than the results. They are
-//! then replaced by bounds from disturbed evaluations ([`probe`]).
+//! then replaced by bounds from disturbed evaluations (`probe`).
 //!
 //! **Absolute terms.** Beside its bound a result may have the sum of the absolute terms of its
-//! elements ([`terms`]).
+//! elements (`terms`).
 //!
 //! **Local programs** ([`evaluate_local`]) are evaluated on all ranks in step: between collectives
 //! by the same rules, and a collective by its effect on the values of a group's ranks.

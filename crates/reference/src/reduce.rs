@@ -46,7 +46,7 @@ pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
     }
 }
 
-/// An element to be reduced: value, bound, and size as in [`Pending`].
+/// An element to be reduced: value, bound, and size as in `Pending`.
 pub type Item = (f64, f64, f64);
 
 /// Multiplies items in any order. Returns value, bound, and the factor by which partial products

@@ -12,7 +12,7 @@ use crate::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident, UnaryOp};
 use crate::scope::{AlgRef, Fault, Functions, Scope, arguments, unknown};
 
 /// Built-in functions, each with its least and greatest number of arguments. Their meaning is
-/// [`Evaluator::builtin`].
+/// `Evaluator::builtin`.
 pub const BUILTINS: [(&str, usize, usize); 10] = [
     ("log2", 1, 1),
     ("ceil_log2", 1, 1),

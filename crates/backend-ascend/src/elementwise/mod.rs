@@ -1,7 +1,7 @@
 //! Elementwise functions as straight-line programs of vector instructions.
 //!
 //! The module decides which instructions a function becomes, in which order, and in how many
-//! registers. [`functions`] does so for functions without an instruction of their own. A register
+//! registers. `functions` does so for functions without an instruction of their own. A register
 //! is a tile of the compute type, which is f32 for f32, f16 and bf16, and i32 for i32. The caller
 //! loads, converts and stores.
 //!
@@ -28,7 +28,7 @@ use build::{Build, COMPARISONS, LONGEST, Node, Operand, R};
 /// # Errors
 /// Returns E451 for a type that cannot be computed with, an operation of i32 that the core does not
 /// have, a number that is not an i32, a parameter that the function does not have, or more
-/// instructions than [`LONGEST`].
+/// instructions than `LONGEST`.
 pub fn chain(func: &ScalarFn, dtype: DType) -> Result<Chain, Diagnostic> {
     make(func, dtype).map_err(|d| *d)
 }

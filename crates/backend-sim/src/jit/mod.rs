@@ -1,11 +1,11 @@
 //! JIT compiler: executes schedules as machine code, bit for bit like the interpreter.
 //!
-//! Each stream of each role of a region becomes one resumable function ([`role`]). It has control
-//! flow, peers, chunk addresses and slots in machine code ([`number`], [`address`]), including
+//! Each stream of each role of a region becomes one resumable function (`role`). It has control
+//! flow, peers, chunk addresses and slots in machine code (`number`, `address`), including
 //! every check of the walk. Elementwise work consists of kernels: reductions into chunks and fused
-//! chains ([`kernel`], [`element`]), whole-tensor operations ([`local`]). Halves go through f32 a
+//! chains (`kernel`, `element`), whole-tensor operations (`local`). Halves go through f32 a
 //! block at a time; functions like `exp` and the matmul are the interpreter's own routines
-//! ([`calls`]). An operation that cannot be compiled is an error (E374) and is never interpreted.
+//! (`calls`). An operation that cannot be compiled is an error (E374) and is never interpreted.
 //!
 //! The module owns [`compile`] and [`Compiled::run`]. If a run meets a fault, the interpreter
 //! explains it, because it defines what is wrong. If it disagrees, the JIT has a bug, which is

@@ -3,7 +3,7 @@
 //!
 //! The fields are those of [`kbc_ir::visit`], which yields every one. A new field or field type
 //! therefore has mutants unless this module excludes it and states the reason ([`harmless`]).
-//! [`super::alter`] makes the changes.
+//! `alter` makes the changes.
 
 use kbc_ir::schedule::*;
 use kbc_ir::visit::{Field, Side, Use};

@@ -1,8 +1,8 @@
 //! Operations and their waits, assembled from the events of the engine: start, end and the reasons
 //! for waiting.
 //!
-//! Memory grows with the number of streams, links and messages in flight. [`super::trace`] and
-//! [`super::oplog`] use the operations.
+//! Memory grows with the number of streams, links and messages in flight. Traces and logs
+//! use the operations.
 
 use kbc_machine::topology::LinkId;
 use kbc_time::*;

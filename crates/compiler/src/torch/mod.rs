@@ -1,4 +1,4 @@
-//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made `.kb` in [`make`].
+//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made `.kb` in [`mod@make`].
 
 mod arrays;
 pub mod files;

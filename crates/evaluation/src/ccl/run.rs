@@ -1,6 +1,6 @@
 //! Run of a kernbench all-reduce: proven, executed, compared element by element, timed.
 //!
-//! Owns the line for people, the words about wrong elements and the JSON. What runs is [`super::prepare`]'s.
+//! Owns the line for people, the words about wrong elements and the JSON. What runs is [`mod@super::prepare`]'s.
 
 use super::prepare::{Bench, CclOptions, Part, prepare};
 use kbc_backend_sim::interp::RunOptions;

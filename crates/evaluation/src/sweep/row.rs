@@ -122,7 +122,7 @@ fn using(point: &Point) -> impl Iterator<Item = &String> {
 /// the sweep file; an entry of a ccl.yaml becomes the program that `kbc bench ccl` runs.
 ///
 /// # Errors
-/// Returns the errors of [`prepare`].
+/// Returns the errors of [`prepare()`].
 pub fn source(workspace: &mut Workspace, sweep: &str, point: &Point) -> Outcome<Source> {
     let file = match &point.program {
         Program::File(path) => beside(sweep, path),

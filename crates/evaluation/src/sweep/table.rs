@@ -174,7 +174,7 @@ pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Lin
 /// Returns all rows.
 ///
 /// # Errors
-/// Returns the same errors as [`line`].
+/// Returns the same errors as [`line()`].
 pub fn lines(grid: &Grid, text: &str, rows: &[Row]) -> Result<Vec<Line>, Diagnostic> {
     rows.iter().map(|r| line(grid, text, &grid.points[r.row], &r.facts)).collect()
 }

@@ -3,9 +3,9 @@
 //!
 //! The formatter changes blanks, line ends and indentation, and nothing else. Every token and every
 //! comment of the text is preserved in order. The only token that it ever adds is a `;` between two
-//! statements on one line. So the formatted text has the same meaning as the original; [`format`]
+//! statements on one line. So the formatted text has the same meaning as the original; [`format()`]
 //! checks this for its own output. Facts that tokens do not show (where a statement begins, which
-//! sign is unary) come from the parser ([`crate::make::Marks`]).
+//! sign is unary) come from the parser (`make::Marks`).
 
 mod align;
 mod layout;

@@ -1,7 +1,7 @@
 //! Machine files: shape, rates, rules and perturbations of a machine, as YAML (docs/machine.md).
 //!
-//! Three other formats are read, too: networks of ASTRA-sim's analytical simulator ([`network`]),
-//! and the two files of the kernbench simulator of packages ([`kernbench`] and [`ccl`]). This
+//! Three other formats are read, too: networks of ASTRA-sim's analytical simulator (`network`),
+//! and the two files of the kernbench simulator of packages (`kernbench` and [`ccl`]). This
 //! module owns the keys and their messages. [`kbc_machine::topology`] defines settings, links and
 //! distributions, and parses their values. The driver opens the files.
 

@@ -3,7 +3,7 @@
 //!
 //! The module owns the parts, the groups of ranks that collectives run over, and the sizes of a
 //! collective's result on one rank. It also owns the interface to the outside: inputs and results
-//! are stacks with one row per rank. [`meeting`] matches the collectives of all parts.
+//! are stacks with one row per rank. `meeting` matches the collectives of all parts.
 //! [`crate::graph`] defines the operations between them; in a local program its types have no
 //! placement.
 

@@ -1,7 +1,7 @@
 //! Tile kernels: loop nests over tiles of tensors.
 //!
 //! The module owns the form of a kernel and the extents of its loops for operands of given shapes.
-//! [`work`] computes the amount of work, [`facts`] decides which kernels are valid and what follows
+//! `work` computes the amount of work, `facts` decides which kernels are valid and what follows
 //! for placements, [`crate::text`] defines the text, and the engines run kernels. A variable stands
 //! for a dimension: every tensor dimension that it indexes has as many elements as the loop runs
 //! over. The dimension is cut into tiles of a fixed length, of which the last may be shorter.

@@ -15,7 +15,7 @@
 //! those slots. Credits are counted in the last call, because every call from the second on needs
 //! the same ones.
 //!
-//! This module owns the policies and the counts. [`graph`] is the graph itself, and [`events`]
+//! This module owns the policies and the counts. `graph` is the graph itself, and `events`
 //! makes the events of a call. The passes choose the policy of a schedule ([`crate::allocate`] and
 //! [`choose`]).
 

@@ -2,7 +2,7 @@
 //!
 //! [`run`](statements::run) executes a use of an algorithm: parameters, head, statements, and the
 //! algorithms that it applies; [`slices`] evaluates selections of chunks. A [`Domain`] is what an
-//! execution is made of. The expansion to rounds ([`crate::expand`]) executes every statement on
+//! execution is made of. The expansion to rounds ([`crate::expand()`]) executes every statement on
 //! all ranks in step. The pass `expand` executes it once, with the rank and the steps as variables.
 //! An operation of the trait exists where these two differ, and nowhere else.
 

@@ -3,13 +3,13 @@
 //!
 //! The module owns the order of operations within a kernel. Flags, fences and addresses belong to
 //! the passes of the tile level. Every operation of the schedule appears in its order and with the
-//! same reads and writes, with two exceptions: copies that nothing needs ([`copy_elision`]), and
-//! scratch that only holds fetched data until it is used ([`fetched`]). `fence.*` operations are
+//! same reads and writes, with two exceptions: copies that nothing needs (`copy_elision`), and
+//! scratch that only holds fetched data until it is used (`fetched`). `fence.*` operations are
 //! kept as they are.
 //!
 //! A schedule with matmuls becomes a program of tasks: consecutive matmuls are one task for a
 //! matrix core, and consecutive operations for vector cores are one task. What neither core can do
-//! is rejected. [`storage`] assigns memory, and [`local`] lowers operations on whole tensors.
+//! is rejected. `storage` assigns memory, and `local` lowers operations on whole tensors.
 
 mod accesses;
 pub mod address;

@@ -35,7 +35,7 @@ pub struct Global {
     pub name: Name,
     /// Element type and placement. The sizes in it are those of one instance and are not used.
     pub ty: TensorType,
-    /// Global sizes as expressions in [`NRANKS`] and [`COUNT`], one per dimension ([`fit_sizes`]
+    /// Global sizes as expressions in [`NRANKS`] and [`COUNT`], one per dimension (`fit_sizes`
     /// finds them).
     pub sizes: Vec<Expr>,
 }

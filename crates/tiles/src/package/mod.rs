@@ -1,6 +1,6 @@
 //! Packages: the description from which a backend makes the files of an emitted program.
 //!
-//! The module owns the description ([`Package`]), the sizes of the program's tensors ([`sizes`]),
+//! The module owns the description ([`Package`]), the sizes of the program's tensors (`sizes`),
 //! the table of the window ([`window`]) and the golden values ([`golden`]). A backend adds the
 //! texts of the kernel and what its runtime needs. Golden values are computed from the *definition*
 //! of the program, which is its graph on one device, and never from schedule or layout. Where

@@ -8,7 +8,7 @@ pub enum Core {
     Vector,
     /// One matrix core.
     Matrix,
-    /// A program of tasks, each for one kind of core; the body consists of [`Stmt::Task`]s.
+    /// A program of tasks, each for one kind of core; the body consists of `Stmt::Task`s.
     Tasks,
 }
 

@@ -4,7 +4,7 @@
 use super::{Made, page, tape, texts};
 use crate::record::ranks::Ranks;
 use kbc_backend_sim::interp::RunOptions;
-use kbc_compiler::about::{about_schedule, begin, inputs};
+use kbc_compiler::about::{about_schedule, begin, executed};
 use kbc_compiler::analyse;
 use kbc_compiler::build::{Built, build};
 use kbc_compiler::data::generated;
@@ -71,11 +71,7 @@ fn of_program(workspace: &mut Workspace, subject: &Subject) -> Outcome<(String, 
     if let Some(data) = &subject.data {
         workspace.progress("executing");
         let done = analyse::execute(workspace, &built, schedule, data, 1, None, &mut Unwatched)?;
-        report.engine = Some(data.engine.unwrap_or_default().name());
-        report.inputs = inputs(&built, &done.inputs);
-        report.host_reads = host::reads(schedule, &done.result);
-        report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
-        (report.compare, report.expect) = (Some(done.compare), done.expect);
+        executed(&mut report, &built, schedule, data, done);
     }
     if let Some(p) = &built.perturb {
         report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);

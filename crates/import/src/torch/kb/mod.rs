@@ -1,6 +1,6 @@
 //! Translation of PyTorch programs into `.kb` text (`docs/adr/032-torch-as-kb.md`).
 //!
-//! [`lift`] translates a rank's program into a graph, using the [`table`] of meanings. [`print`]
+//! `lift` translates a rank's program into a graph, using the `table` of meanings. [`print`]
 //! produces its text. Ranks with the same text share a part. The driver reads and writes files: it
 //! passes the arrays that exist, and writes those that are requested.
 

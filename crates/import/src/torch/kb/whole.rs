@@ -3,7 +3,7 @@
 //!
 //! This module checks that the ranks agree, determines the placements that inputs may have, and
 //! builds the global graph: the local graph with larger sizes, in which collectives change
-//! placements. [`super::places`] finds the placements.
+//! placements. `places` finds the placements.
 
 use super::axes::{self, Axes};
 use super::batches;
