@@ -4,6 +4,7 @@
 
 use super::arrays::all;
 use crate::build::defines;
+use crate::checkout;
 use crate::cli::Groups;
 use crate::session::{Failure, Outcome, Session, named, words};
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -160,8 +161,10 @@ pub fn sets(paths: &[String]) -> Outcome<Vec<Vec<File>>> {
     let mut set = vec![];
     for path in paths {
         let f = File::of(Path::new(path), true).ok_or_else(|| {
+            let missing = !Path::new(path).exists();
+            let kinds = || "a .json, .pt2, .txt or .py file, or a folder of them".to_owned();
             Diagnostic::error("E416", format!("{path} is no exported program"))
-                .help("a .json, .pt2, .txt or .py file, or a folder of them")
+                .help(missing.then(|| checkout::remedy(Path::new(path))).flatten().unwrap_or_else(kinds))
         })?;
         set.push(f);
     }
