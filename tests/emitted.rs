@@ -9,6 +9,7 @@ use crate::standin;
 use clap::Parser;
 use emitted::Case;
 use kbc::cli::Cli;
+use kbc::fuzz::Difference;
 use kbc::fuzz::emitted::Bench;
 use kbc::session::Session;
 use kbc_ir::scalar::ScalarUn;
@@ -508,12 +509,8 @@ fn random_programs() {
     let Some(standin) = standin::standin() else { return };
     let bench = Bench { workspace: &session, standin, batch: 10, keep: true };
     let sum = bench.programs(5, 0..20, &mut |_| {});
-    let all: Vec<String> = sum
-        .engines
-        .differences
-        .iter()
-        .map(|d| format!("number {}: {}\n{}", d.number, d.what, d.text))
-        .collect();
+    let said = |d: &Difference| format!("number {}: {}\n{}", d.number, d.what, d.text);
+    let all: Vec<String> = sum.engines.differences.iter().map(said).collect();
     assert!(all.is_empty(), "{}", all.join("\n"));
     let text = sum.text();
     assert!(sum.programs >= 14 && sum.units == sum.programs.div_ceil(10), "{text}");
