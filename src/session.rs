@@ -1,6 +1,7 @@
 //! Session: a run of kbc. It is the only place that reads files, looks at the terminal and writes
 //! to it.
 
+use crate::checkout;
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
 use crate::memory_limit;
@@ -144,6 +145,10 @@ impl Environment for Terminal {
 
     fn data(&self, path: &Path) -> std::io::Result<Vec<u8>> {
         file(path)
+    }
+
+    fn remedy(&self, path: &Path) -> Option<String> {
+        checkout::remedy(path)
     }
 
     fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {

@@ -52,11 +52,6 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) -> Result<(), String> {
 }
 
 impl Standin {
-    /// Returns the headers of the source checkout that contains a folder.
-    pub fn above(start: &Path) -> Option<PathBuf> {
-        start.ancestors().map(|d| d.join(PLACE)).find(|d| d.join(MODEL).is_file())
-    }
-
     /// Creates a stand-in with the headers of a folder. The compiler is `CXX` or `g++`. The folder
     /// `build` is created by the first compilation.
     ///
@@ -73,7 +68,8 @@ impl Standin {
         if !headers.join(MODEL).is_file() {
             return Err(absent(format!("there is no {MODEL}")));
         }
-        let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned());
+        let compiler =
+            std::env::var("CXX").ok().filter(|c| !c.is_empty()).unwrap_or_else(|| "g++".to_owned());
         let version = match Command::new(&compiler).arg("--version").output() {
             Ok(out) if out.status.success() => out.stdout,
             other => {

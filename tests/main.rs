@@ -9,6 +9,8 @@ mod emitting;
 mod fields;
 #[path = "torch/injected.rs"]
 mod injected;
+#[path = "common/needs.rs"]
+mod needs;
 #[path = "common/perfetto.rs"]
 mod perfetto;
 #[path = "common/standin.rs"]
@@ -24,6 +26,7 @@ mod counts;
 mod crash;
 mod diagnostics;
 mod docs;
+mod elsewhere;
 mod emitted;
 mod emitted_layers;
 mod exec;
@@ -51,6 +54,7 @@ mod record;
 mod reference;
 mod report;
 mod repro;
+mod skips;
 mod specs;
 mod sweep;
 mod tidy;

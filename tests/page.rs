@@ -1,8 +1,9 @@
 //! Tests of `kbc report`: every part is there, nothing is loaded from outside, every event of the
-//! run is in the page, and chunks end where the contract of the collective requires. Browser tests
-//! run if `KBC_CHROMIUM` names a browser.
+//! run is in the page, and chunks end where the contract of the collective requires. Pages also
+//! check themselves in a browser, if there is one.
 
 use crate::common;
+use crate::needs::{Need, found};
 
 use common::{Scratch, root};
 use kbc_diag::FileId;
@@ -382,10 +383,7 @@ fn sizes_are_bounded() {
 
 #[test]
 fn a_browser_runs_its_own_checks() {
-    let Some(browser) = std::env::var_os("KBC_CHROMIUM").filter(|v| !v.is_empty()) else {
-        println!("not run: KBC_CHROMIUM names no browser");
-        return;
-    };
+    let Some(browser) = found(Need::Chromium) else { return };
     let scratch = Scratch::new();
     for what in [
         PAGES[1],
@@ -410,12 +408,8 @@ fn a_browser_runs_its_own_checks() {
             "--window-size=1200,900",
             "--dump-dom",
         ];
-        let out = Command::new(&browser)
-            .args(flags)
-            .arg(data)
-            .arg(&page)
-            .output()
-            .expect("KBC_CHROMIUM can be started");
+        let out =
+            Command::new(&browser).args(flags).arg(data).arg(&page).output().expect("it started before");
         let dom = String::from_utf8_lossy(&out.stdout);
         let found = dom
             .split_once("<div id=\"selftest\"")

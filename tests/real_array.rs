@@ -6,6 +6,7 @@
 //! those on several cores in `cores.csv`, those with pulls in `pull.csv`.
 
 use crate::common;
+use crate::needs::{Need, found};
 
 use common::{Scratch, kbc, root};
 use serde_json::Value;
@@ -200,16 +201,16 @@ fn the_array_covers() {
 
 /// Without the runtime, it states why it cannot run, in one sentence, and does not pass.
 #[test]
-#[ignore = "needs python3: .ci/run runs it"]
 fn a_missing_runtime_is_no_success() {
+    let Some(python3) = found(Need::Python) else { return };
     let script = root().join("tests/ascend/real/run.py");
     for (simpler, words) in
         [(None, "KBC_SIMPLER is not set"), (Some("/"), "no checkout of the simpler runtime")]
     {
-        let mut python = Command::new("python3");
+        let mut python = Command::new(&python3);
         python.arg(&script).env_remove("KBC_SIMPLER").env("KBC", env!("CARGO_BIN_EXE_kbc"));
         simpler.map(|s| python.env("KBC_SIMPLER", s));
-        let out = python.output().expect("python3 is on PATH");
+        let out = python.output().expect("it started before");
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(words), "{said}");

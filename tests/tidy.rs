@@ -212,6 +212,35 @@ fn built_with(name: &str) -> BTreeSet<String> {
 
 /// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler
 /// ensures that as long as no crate that the judge is built with is built with the checker.
+/// A manifest may say `test = false` where there are no unit tests, which saves a binary; then there
+/// must be none.
+#[test]
+fn no_unit_test_is_left_out() {
+    let mut found = 0;
+    let mut manifests = files(&["crates"], &["Cargo.toml"]);
+    manifests
+        .push(("Cargo.toml".into(), std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest")));
+    for (name, text) in manifests {
+        let folder = name.strip_suffix("Cargo.toml").expect("the name of a manifest");
+        for section in text.split("\n[").filter(|s| s.lines().any(|l| l == "test = false")) {
+            let place = match section.lines().next() {
+                Some("lib]") => format!("{folder}src"),
+                Some("[bin]]") => format!("{folder}src/main.rs"),
+                other => panic!("{name}: `test = false` in {other:?}"),
+            };
+            let path = root().join(&place);
+            let texts = if path.is_dir() { files(&[&place], &[".rs"]) } else { vec![] };
+            let alone =
+                path.is_file().then(|| (place.clone(), std::fs::read_to_string(&path).expect("a text")));
+            for (source, text) in texts.into_iter().chain(alone) {
+                assert!(!text.contains("#[test]"), "{source} has a unit test that {name} leaves out");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 10, "{found}");
+}
+
 #[test]
 fn the_judge_is_built_without_the_checker() {
     let judge = built_with("kbc-judge");

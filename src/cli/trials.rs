@@ -177,7 +177,8 @@ pub struct FuzzEmitted {
     /// Programs that are compiled together.
     #[arg(long, default_value_t = 25, value_name = "N", value_parser = at_least_one())]
     pub batch: usize,
-    /// Folder of the stand-in headers; by default those of the checkout around the current folder.
+    /// Folder of the stand-in headers; by default those of the checkout around the current folder,
+    /// the binary, or the build.
     #[arg(long, value_name = "DIR")]
     pub standin: Option<String>,
     /// Keeps the compiled sources and binaries in this folder.

@@ -1,5 +1,6 @@
 //! `kbc fuzz`: runs random programs and schedules on both engines.
 
+use crate::checkout;
 use crate::cli::{
     Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat,
 };
@@ -93,10 +94,7 @@ fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
     let given = args.file.as_ref().map(|file| session.read(file)).transpose()?;
     let headers = match &args.standin {
         Some(dir) => PathBuf::from(dir),
-        None => {
-            let here = std::env::current_dir().unwrap_or_default();
-            Standin::above(&here).unwrap_or_else(|| PathBuf::from("tests/ascend/standin"))
-        }
+        None => PathBuf::from(checkout::find("tests/ascend/standin")),
     };
     let temporary = std::env::temp_dir().join(format!("kbc-standin-{}", std::process::id()));
     let build = args.build.as_ref().map_or_else(|| temporary.clone(), PathBuf::from);

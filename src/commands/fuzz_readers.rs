@@ -25,7 +25,7 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
             |e: std::io::Error| Diagnostic::error("E412", format!("cannot read {path}: {}", words(&e)));
         let before = examples.len();
         if !Path::new(path).exists() {
-            return Err(cannot(std::io::ErrorKind::NotFound.into()).into());
+            return Err(session.unread(Path::new(path), &std::io::ErrorKind::NotFound.into()).into());
         }
         below(Path::new(path), &mut examples).map_err(cannot)?;
         if examples.len() == before {

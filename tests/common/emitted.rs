@@ -80,15 +80,16 @@ impl Case {
         self.0.at_with(size, calls, feed).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Compiles the kernel, with its orchestration if it is a program of tasks.
-    pub fn program(&self) -> standin::Program {
+    /// Compiles the kernel, with its orchestration if it is a program of tasks; nothing if there is
+    /// no C++ compiler.
+    pub fn program(&self) -> Option<standin::Program> {
         self.program_of(&self.source())
-            .unwrap_or_else(|e| panic!("{e}\n{:?}\n{}", self.source().orchestration, self.text))
     }
 
-    /// Compiles another source.
-    pub fn program_of(&self, source: &Source<'_>) -> Result<standin::Program, String> {
-        standin::standin().compile(std::slice::from_ref(source))
+    /// Compiles another source; nothing if there is no C++ compiler.
+    pub fn program_of(&self, source: &Source<'_>) -> Option<standin::Program> {
+        let program = standin::standin()?.compile(std::slice::from_ref(source));
+        Some(program.unwrap_or_else(|e| panic!("{e}\n{:?}\n{}", source.orchestration, self.text)))
     }
 
     /// Checks that outputs are right, and that the evaluator has a bound for every element.
@@ -99,22 +100,23 @@ impl Case {
         }
     }
 
-    /// Runs the kernel at one size; returns the expected and the actual outputs.
-    pub fn outputs(&mut self, ranks: u64, count: u64, calls: usize) -> (Sized, Outputs) {
-        let program = self.program();
+    /// Runs the kernel at one size; returns the expected and the actual outputs, or nothing if there
+    /// is no C++ compiler.
+    pub fn outputs(&mut self, ranks: u64, count: u64, calls: usize) -> Option<(Sized, Outputs)> {
+        let program = self.program()?;
         let sized = self.at(ranks, count, calls);
         let got = program.run_one(&sized.job).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
-        (sized, got)
+        Some((sized, got))
     }
 
-    /// Compiles the kernel and runs it at the size of its program.
+    /// Compiles the kernel and runs it at the size of its program, if there is a C++ compiler.
     pub fn check_own(&mut self, calls: usize) {
         self.check(&[self.own()], calls);
     }
 
-    /// Compiles the kernel once and runs it at all sizes.
+    /// Compiles the kernel once and runs it at all sizes, if there is a C++ compiler.
     pub fn check(&mut self, sizes: &[(u64, u64)], calls: usize) {
-        let program = self.program();
+        let Some(program) = self.program() else { return };
         let sized: Vec<Sized> = sizes.iter().map(|(p, n)| self.at(*p, *n, calls)).collect();
         let jobs: Vec<Job> = sized.iter().map(|s| s.job.clone()).collect();
         for (s, got) in sized.iter().zip(program.run(&jobs)) {

@@ -1,6 +1,7 @@
 //! The stand-in model for tests: location of its headers and build folder, and the lines of a
 //! kernel that order something.
 
+use crate::needs::{Need, found};
 #[allow(unused_imports, reason = "every test binary uses its part")]
 pub use kbc::standin::{Program, Standin};
 #[allow(unused_imports, reason = "every test binary uses its part")]
@@ -8,20 +9,28 @@ pub use kbc_audit::standin::{Arg, Job, Kernel, Orchestration, Outputs, Source};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Returns the stand-in model of the checkout; a missing compiler fails the test.
-pub fn standin() -> &'static Standin {
+/// Returns the stand-in model of the checkout; nothing if there is no C++ compiler, without which
+/// the test is skipped.
+pub fn standin() -> Option<&'static Standin> {
     static FOUND: OnceLock<Standin> = OnceLock::new();
-    FOUND.get_or_init(|| {
+    found(Need::Cxx)?;
+    Some(FOUND.get_or_init(|| {
         let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ascend/standin");
         let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standin");
         Standin::new(&headers, &build).unwrap_or_else(|d| panic!("{} {} {:?}", d.code, d.title, d.notes))
-    })
+    }))
 }
 
-/// Compiles a kernel, with its orchestration if there is one. The error is the compiler's message.
-pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result<Program, String> {
+/// Compiles a kernel, with its orchestration if there is one. The error is the compiler's message;
+/// nothing if there is no compiler.
+pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Option<Result<Program, String>> {
     let kernels = vec![Kernel { text: kernel, cube: false }];
-    standin().compile(&[Source { kernels, orchestration }])
+    Some(standin()?.compile(&[Source { kernels, orchestration }]))
+}
+
+/// Returns a compiled kernel, which must compile; nothing if there is no compiler.
+pub fn compiled(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Option<Program> {
+    Some(compile(kernel, orchestration)?.unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// Running jobs one after another in one process; gives the outputs, or why the model ended the

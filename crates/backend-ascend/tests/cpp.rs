@@ -1,6 +1,7 @@
 //! Tests of kernels as C++: the printed text of complete kernels, and kernels that are rejected.
 
 use crate::kernels::parse;
+use crate::needs::{Need, found};
 use kbc_backend_ascend::cpp::kernel;
 use kbc_diag::FileId;
 use kbc_tiles::args::tables_tensor;
@@ -131,7 +132,7 @@ fn names() {
 #[test]
 fn printed_kernels_compile() {
     let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ascend/standin");
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let Some(compiler) = found(Need::Cxx) else { return };
     let folder = std::env::temp_dir().join(format!("kbc-cpp-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     for name in ["onephase", "elementwise", "tables"] {
@@ -142,7 +143,7 @@ fn printed_kernels_compile() {
             .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", headers])
             .arg(&file)
             .output()
-            .expect("a C++ compiler (set CXX, or install g++)");
+            .expect("it started before");
         assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
     }
     std::fs::remove_dir_all(&folder).expect("it was made above");

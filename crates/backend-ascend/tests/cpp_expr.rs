@@ -1,6 +1,7 @@
 //! Tests that expressions in C++ and in Python have the same values as in the IR: random ones are
 //! printed, compiled and run.
 
+use crate::needs::{Need, found};
 use kbc_backend_ascend::cpp::expr::{Plain, print};
 use kbc_backend_ascend::cpp::helpers::{Helper, Helpers};
 use kbc_backend_ascend::profile::known;
@@ -142,7 +143,7 @@ fn values_in_cpp() {
     let folder = std::env::temp_dir().join(format!("kbc-cpp-expr-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("cases.cpp"), &program).expect("a file");
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let Some(compiler) = found(Need::Cxx) else { return };
     run(Command::new(compiler)
         .args(["-std=c++17", "-O0", "-Wall", "-Wextra", "-Wno-unused-function", "-o", "cases", "cases.cpp"])
         .current_dir(&folder));
@@ -155,8 +156,8 @@ fn values_in_cpp() {
 }
 
 #[test]
-#[ignore = "needs python3: .ci/run runs it"]
 fn values_in_python() {
+    let Some(python3) = found(Need::Python) else { return };
     let cases = cases(600);
     let mut program = String::from("order = [3, -1, 4, -1, 2000000000]\n");
     for (i, (e, l, v)) in cases.iter().enumerate() {
@@ -167,7 +168,7 @@ fn values_in_python() {
         );
         program += &format!("{set}\nif ({text}) != {v}: print({i}, {text:?}, {text})\n");
     }
-    let said = run(Command::new("python3").args(["-W", "ignore", "-c", &program]));
+    let said = run(Command::new(python3).args(["-W", "ignore", "-c", &program]));
     assert_eq!(said, "");
 }
 

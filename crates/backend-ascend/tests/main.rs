@@ -2,6 +2,8 @@
 
 mod handmade;
 mod kernels;
+#[path = "../../../tests/common/needs.rs"]
+mod needs;
 
 mod chain;
 mod cpp;

@@ -101,6 +101,12 @@ pub trait Environment: Send + Sync {
         Err(io::Error::other("no data has this name"))
     }
 
+    /// What a user can do about a file that does not exist, if there is something to say.
+    fn remedy(&self, path: &Path) -> Option<String> {
+        let _ = path;
+        None
+    }
+
     /// Whether two paths lead to one file; `None` if one of them leads to none.
     fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {
         let _ = (a, b);
@@ -284,7 +290,7 @@ impl Workspace {
         let bytes = match self.texts.get(&plain(Path::new(path))) {
             Some(text) => text.clone().into_bytes(),
             None if path == "-" => self.environment.text(path).map_err(|e| cannot(e.to_string()))?,
-            None => self.environment.text(path).map_err(|e| cannot(words(&e)))?,
+            None => self.environment.text(path).map_err(|e| self.unread(Path::new(path), &e))?,
         };
         let text = String::from_utf8(bytes)
             .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
@@ -305,9 +311,17 @@ impl Workspace {
     pub fn bytes(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
         match self.data.get(&plain(path)) {
             Some(bytes) => Ok(bytes.clone()),
-            None => self.environment.data(path).map_err(|e| {
-                Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e)))
-            }),
+            None => self.environment.data(path).map_err(|e| self.unread(path, &e)),
+        }
+    }
+
+    /// Returns E412 about a file that cannot be read, with what a user can do about it.
+    pub fn unread(&self, path: &Path, e: &io::Error) -> Diagnostic {
+        let error = Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(e)));
+        let missing = e.kind() == io::ErrorKind::NotFound;
+        match missing.then(|| self.environment.remedy(path)).flatten() {
+            Some(help) => error.help(help),
+            None => error,
         }
     }
 

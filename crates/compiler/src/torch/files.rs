@@ -200,8 +200,11 @@ pub fn sets(workspace: &Workspace, paths: &[String]) -> Outcome<Vec<Vec<File>>> 
     let mut set = vec![];
     for path in paths {
         let f = File::of(Path::new(path), true).ok_or_else(|| {
+            let missing = !Path::new(path).exists();
+            let kinds = || "give a .json, .pt2, .txt or .py file, or a folder of them".to_owned();
+            let remedy = missing.then(|| workspace.environment.remedy(Path::new(path))).flatten();
             Diagnostic::error("E416", format!("{path} is not an exported program"))
-                .help("give a .json, .pt2, .txt or .py file, or a folder of them")
+                .help(remedy.unwrap_or_else(kinds))
         })?;
         set.push(f);
     }

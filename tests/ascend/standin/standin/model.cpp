@@ -459,6 +459,15 @@ Region::Region(std::string name_, int rank_, bool window_, uint64_t size_, uint8
     std::fill_n(bytes, size_, fill);
 }
 
+// Memories of cores that no job uses. They are large, and a process runs many jobs: with new ones
+// for each job, the system would spend more time on clearing pages than the job on running. What a
+// job left in them is overwritten by begin_task.
+static std::vector<std::vector<uint8_t>> spare_memories;
+
+World::~World() {
+    for (Rank *r : workers) spare_memories.push_back(std::move(r->ub));
+}
+
 World::World(int n, uint64_t window_bytes, bool defined) : window_defined(defined) {
     counters.resize(static_cast<size_t>(n));
     data_lines.resize(static_cast<size_t>(n));
@@ -472,7 +481,12 @@ World::World(int n, uint64_t window_bytes, bool defined) : window_defined(define
         r->id = w % n;
         r->block = w / n;
         r->worker = w;
-        r->ub.assign(Spaces * kSpaceStep, 0);
+        if (spare_memories.empty()) {
+            r->ub.assign(Spaces * kSpaceStep, 0);
+        } else {
+            r->ub = std::move(spare_memories.back());
+            spare_memories.pop_back();
+        }
         const Clock none(2 * static_cast<size_t>(n * core_count()) * Lanes, 0);
         r->counts.resize(static_cast<size_t>(core_count()));
         for (Clock &k : r->known) k = none;
@@ -562,7 +576,7 @@ void World::begin_task(Rank &rank) {
     rank.ub_shadow = Shadow();
     for (int s = 0; s < Spaces; ++s) {
         if ((s == SpaceUb) == kernels[rank.kernel]->cube) continue;
-        std::fill_n(rank.ub.begin() + static_cast<std::ptrdiff_t>(space_base(s)), 192 * 1024, uint8_t{0xCB});
+        std::fill_n(rank.ub.begin() + static_cast<std::ptrdiff_t>(space_base(s)), kSpaceBytes[s], uint8_t{0xCB});
     }
     rank.flags.clear();
     rank.line = 0;

@@ -25,6 +25,12 @@ constexpr const char *kSpaceNames[Spaces] = {"UB", "L1", "L0A", "L0B", "L0C"};
 constexpr uint64_t kSpaceStep = uint64_t{1} << 20;
 constexpr uint64_t space_base(int space) { return static_cast<uint64_t>(space) * kSpaceStep; }
 
+// A kernel of a program.
+struct Kernel {
+    void (*entry)(int64_t *);
+    int body_line;  // where its body begins; helpers are above it
+    bool cube;
+};
 // Kernels of the program; each runs on cores of its own, a block on each.
 extern int kernel_count;
 // Blocks that a task of the job has at most, and cores of a rank: that many for every kernel.

@@ -47,12 +47,6 @@ struct Counter {
 
 struct Stop {};
 
-// A kernel of a program; defined beside it.
-struct Kernel {
-    void (*entry)(int64_t *);
-    int body_line;  // where its body begins; helpers are above it
-    bool cube;
-};
 // Those of the program that runs.
 extern const Kernel *const *kernels;
 
@@ -122,6 +116,7 @@ struct World {
     uint64_t order = 0;  // 0: ranks in turn; else seed of a choice
 
     World(int ranks, uint64_t window_bytes, bool window_defined);
+    ~World();
     size_t agents() const { return ranks.size() * static_cast<size_t>(core_count()) * Lanes; }
     Rank &block(const Rank &rank, int n) { return *workers[static_cast<size_t>(n) * ranks.size() + static_cast<size_t>(rank.id)]; }
 
