@@ -9,8 +9,8 @@ use crate::standin;
 use clap::Parser;
 use emitted::Case;
 use kbc::cli::Cli;
-use kbc::fuzz::Difference;
-use kbc::fuzz::emitted::Bench;
+use kbc_audit::fuzz::Difference;
+use kbc_audit::fuzz::emitted::Bench;
 use kbc::session::Session;
 use kbc_ir::scalar::ScalarUn;
 use kbc_tiles::lower::chain::Bound;
@@ -646,7 +646,7 @@ fn functions() {
         for (want, got) in floats(&sized.expected[0][0][i]).zip(floats(&got[0][0][i])) {
             let ulp = f32::EPSILON * want.abs().max(f32::MIN_POSITIVE);
             // The simulator's own function and the model's may each be off by one more unit.
-            let allowed = match kbc::backends::default_target().bound(f) {
+            let allowed = match kbc_compiler::backends::default_target().bound(f) {
                 None => 0.0,
                 Some(Bound::Ulps(n)) => (n as f32 + 2.0) * ulp,
                 Some(Bound::Absolute { error, .. }) => error as f32 + 2.0 * ulp,
