@@ -1,9 +1,9 @@
 //! Memory limit: how much memory a process may take, and the end of a process that takes more.
 //!
 //! Sizes that follow from the input are compared with the limit before the work begins
-//! ([`kbc_compiler::memory_budget`]). Everything else is counted as it is allocated ([`CountingAllocator`]): a process
-//! that takes more than it may, or gets nothing any more, ends with E369 as any wrong input does,
-//! and not with a signal.
+//! ([`kbc_compiler::memory_budget`]). Everything else is counted as it is allocated
+//! ([`CountingAllocator`]): a process that takes more than it may, or gets nothing any more, ends
+//! with E369 as any wrong input does, and not with a signal.
 
 use crate::cli::DiagnosticFormat;
 use kbc_compiler::memory_budget::VARIABLE;

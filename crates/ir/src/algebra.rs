@@ -1,8 +1,8 @@
 //! Algebras of numbers: kinds of numbers in which the rules of [`crate::cut`] can be computed.
 //!
-//! A rule is written once for every [`Algebra`]. [`IntegerAlgebra`] computes integers and notices overflow,
-//! and [`ExprAlgebra`] builds expressions. The compilers of schedules have algebras whose numbers are
-//! values of emitted code.
+//! A rule is written once for every [`Algebra`]. [`IntegerAlgebra`] computes integers and notices
+//! overflow, and [`ExprAlgebra`] builds expressions. The compilers of schedules have algebras whose
+//! numbers are values of emitted code.
 
 use crate::expr::{BinOp, Tree};
 use crate::name::Name;

@@ -2,8 +2,8 @@
 //! that it ends with.
 //!
 //! A collective in a program takes one value and returns one. The module decides which contracts
-//! can be used in this way, and computes the sizes of their results. [`crate::contract`] defines the
-//! contracts.
+//! can be used in this way, and computes the sizes of their results. [`crate::contract`] defines
+//! the contracts.
 
 use crate::contract::{Cell, Clause, Contract};
 use crate::expr::{BinOp, Expr};

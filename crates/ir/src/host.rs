@@ -1,10 +1,10 @@
 //! The host's program of a schedule: what a rank's host launches, reads, writes and waits for, in
 //! order.
 //!
-//! The module owns the data model and its meaning. [`with_host_region`] rewrites the host's program as an
-//! additional region with a stream of its own, using `record`, `await` and `copy`. Code that walks
-//! schedules therefore meets only one new operation, the read itself. [`crate::verify`] decides
-//! which host programs are well-formed (rule V21).
+//! The module owns the data model and its meaning. [`with_host_region`] rewrites the host's program
+//! as an additional region with a stream of its own, using `record`, `await` and `copy`. Code that
+//! walks schedules therefore meets only one new operation, the read itself. [`crate::verify`]
+//! decides which host programs are well-formed (rule V21).
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;

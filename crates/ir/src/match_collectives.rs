@@ -1,4 +1,4 @@
-//! Order of meetings: matches collectives that the members of groups issue one after another.
+//! Matching of collectives: orders those that the members of groups issue one after another.
 //!
 //! The module answers three questions about such sequences, for programs of any kind: where the
 //! members of one group first differ, in which order all groups can meet, and which members wait

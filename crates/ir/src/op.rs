@@ -141,8 +141,8 @@ pub enum Op<R: Repr> {
     /// `host.read %buffer`, in the host's program: waits until the regions launched so far that
     /// write the buffer are over on this rank, then takes its elements.
     HostRead(BufferId),
-    /// Any other operation of the host's program. The walk has none: [`crate::host::with_host_region`]
-    /// replaces them.
+    /// Any other operation of the host's program. The walk has none:
+    /// [`crate::host::with_host_region`] replaces them.
     Host(R::Host),
 }
 

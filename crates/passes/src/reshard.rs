@@ -60,7 +60,8 @@ pub struct Illegal {
     pub fix: String,
 }
 
-/// A requested collective: the fields of [`ReshardStep`] without the result, and the rule of a new cut.
+/// A requested collective: the fields of [`ReshardStep`] without the result, and the rule of a new
+/// cut.
 #[derive(Clone, Copy, Debug)]
 pub struct ReshardRequest<'a> {
     /// The kind of the collective.

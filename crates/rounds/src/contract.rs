@@ -1,8 +1,8 @@
 //! Contracts of collectives on a group of a given size.
 //!
 //! This module owns the rules for the text of a contract ([`check_collective`]) and its value on
-//! `p` ranks ([`contract_value`]): which blocks hold something at the start, and of which blocks the
-//! contents at the end are the sum. The unit is a block: a buffer `v[p][n]` has p blocks, and a
+//! `p` ranks ([`contract_value`]): which blocks hold something at the start, and of which blocks
+//! the contents at the end are the sum. The unit is a block: a buffer `v[p][n]` has p blocks, and a
 //! buffer `v[n]` has one. The index into `n` plays no role: `n` is any number of chunks, so a
 //! contract must be the same for every chunk.
 

@@ -1,5 +1,5 @@
-//! Integers: the domain of concrete values, on which [`ConcreteEvaluator`] gives an expression its number,
-//! truth value, rank or algorithm.
+//! Integers: the domain of concrete values, on which [`ConcreteEvaluator`] gives an expression its
+//! number, truth value, rank or algorithm.
 //!
 //! This module owns arithmetic, the limits of recursion and the cache of results. The caller
 //! provides the values of names ([`Scope`]), and the library the visible functions ([`Functions`]).
@@ -329,8 +329,8 @@ impl ConcreteEvaluator<'_> {
     /// condition, the first variable outermost.
     ///
     /// # Errors
-    /// Returns the errors of [`ConcreteEvaluator::eval`], and E040 if the ranges have more than `limit`
-    /// values in total, over all variables and before the condition applies.
+    /// Returns the errors of [`ConcreteEvaluator::eval`], and E040 if the ranges have more than
+    /// `limit` values in total, over all variables and before the condition applies.
     pub fn bindings(&self, gens: &Gens, scope: &dyn Scope, limit: usize) -> Result<Vec<Vec<Value>>, Fault> {
         let mut out = vec![];
         let mut steps = 0;

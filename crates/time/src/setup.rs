@@ -60,7 +60,8 @@ pub(super) struct Setup<'p> {
     pub(super) cores: Option<Cores>,
     /// The times of the machine's queues, if it has the setting `queue`.
     pub(super) queues: Option<Costs>,
-    /// Whether messages between the same two ranks may overtake each other ([`super::notify_order`]).
+    /// Whether messages between the same two ranks may overtake each other
+    /// ([`super::notify_order`]).
     pub(super) unordered: bool,
     /// Locations of data, if it is not at its device.
     pub(super) moves: Option<Moves>,

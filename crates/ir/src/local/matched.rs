@@ -1,8 +1,9 @@
-//! Meetings: matches the collectives of all ranks, and reports where they do not match.
+//! Matched collectives: matches the collectives of all ranks, and reports where they do not match.
 //!
-//! A group's collectives meet in the order in which each of its ranks issues them (`crate::match_collectives`).
-//! All ranks of a part issue the same collectives, so sequences are compared once for each set of
-//! parts that share a group. Only the order between groups is examined rank by rank.
+//! A group's collectives meet in the order in which each of its ranks issues them
+//! (`crate::match_collectives`). All ranks of a part issue the same collectives, so sequences are
+//! compared once for each set of parts that share a group. Only the order between groups is
+//! examined rank by rank.
 
 use super::{Groups, Local, issued};
 use crate::graph::{Collective, OpId, Using, UsingArg};

@@ -471,7 +471,8 @@ impl Topology {
     }
 
     /// Checks whether all links are equal and no device deviates from the settings, so the machine
-    /// has every symmetry of its shape. For other machines, [`Topology::is_rotation_invariant`] checks single axes.
+    /// has every symmetry of its shape. For other machines, [`Topology::is_rotation_invariant`]
+    /// checks single axes.
     pub fn is_uniform(&self) -> bool {
         self.has_uniform_links() && self.paces.is_empty()
     }

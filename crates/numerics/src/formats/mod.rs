@@ -107,8 +107,8 @@ impl ArrayType {
     }
 }
 
-/// Returns element type and sizes of the array that [`read_converted`] would read, without unpacking
-/// compressed data. Fails with E401 to E404.
+/// Returns element type and sizes of the array that [`read_converted`] would read, without
+/// unpacking compressed data. Fails with E401 to E404.
 pub fn describe(
     path_hint: &str,
     bytes: &[u8],

@@ -400,8 +400,8 @@ pub trait Domain<'a>: Sized {
     /// Executes an `apply` on every group.
     ///
     /// # Errors
-    /// Returns the errors of [`statements::apply_side`] and [`statements::run`], and those of groups that
-    /// do not agree: E030 to E032.
+    /// Returns the errors of [`statements::apply_side`] and [`statements::run`], and those of
+    /// groups that do not agree: E030 to E032.
     fn groups(
         &mut self,
         f: &Self::Frame,

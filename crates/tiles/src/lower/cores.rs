@@ -90,8 +90,8 @@ impl Lower<'_, '_> {
         LINE / body.iter().filter_map(width).min().unwrap_or(1)
     }
 
-    /// Returns how the lanes of a region divide its operands: [`WorkDivision::Parts`] if each core has the
-    /// same part of all of them.
+    /// Returns how the lanes of a region divide its operands: [`WorkDivision::Parts`] if each core
+    /// has the same part of all of them.
     pub(super) fn lanes_of(&self, region: &Region, merged: &Merged) -> WorkDivision {
         let mut used: Vec<&Ref> = vec![];
         let lane = |r: &Ref| match r {

@@ -7,8 +7,8 @@ use kbc_ir::expr::Expr;
 /// The kernel of a schedule at its sizes, before its last cleanup in [`super::lower`], with marks
 /// that state to which region its statements belong.
 pub struct CountedKernel {
-    /// The kernel. `let` [`CountedKernel::REGION`] precedes what belongs to that region of the schedule.
-    /// The number of regions as its value marks what follows all of them.
+    /// The kernel. `let` [`CountedKernel::REGION`] precedes what belongs to that region of the
+    /// schedule. The number of regions as its value marks what follows all of them.
     pub kernel: Kernel,
     /// Memory that each region works on.
     pub operands: Vec<Vec<Object>>,

@@ -43,10 +43,10 @@ pub struct Launch {
 pub enum Loops {
     /// Every tile is in the trace.
     Unrolled,
-    /// The trace has [`TraceEvent::Tiles`], then the first two and the last two tiles, so that traces of
-    /// large counts stay short. A loop is unrolled all the same if its numbers are not affine in
-    /// position and length of the tile, or if its control flow depends on them. Therefore equal
-    /// traces mean equal loops, and what is in range at these tiles is in range at all tiles.
+    /// The trace has [`TraceEvent::Tiles`], then the first two and the last two tiles, so that
+    /// traces of large counts stay short. A loop is unrolled all the same if its numbers are not
+    /// affine in position and length of the tile, or if its control flow depends on them. Therefore
+    /// equal traces mean equal loops, and what is in range at these tiles is in range at all tiles.
     Ends,
 }
 

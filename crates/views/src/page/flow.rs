@@ -3,8 +3,8 @@
 //!
 //! This module follows the acts of ranks as [`kbc_ir::walk`] yields them, in the order of the timed
 //! run. Contents are symbolic: a set of ranks, and the place where their contributions began. It
-//! knows no algorithm and looks at no numbers. [`super::page_events`] decides when acts take effect, and
-//! [`super::chunks`] cuts contents into chunks.
+//! knows no algorithm and looks at no numbers. [`super::page_events`] decides when acts take
+//! effect, and [`super::chunks`] cuts contents into chunks.
 
 use kbc_checker::rank_contract;
 use kbc_diag::Diagnostic;

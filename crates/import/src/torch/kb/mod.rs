@@ -11,6 +11,7 @@ pub mod consts;
 mod declared;
 mod effects;
 pub mod eval;
+mod evidence;
 mod fills;
 mod formulas;
 pub mod global;

@@ -1,15 +1,15 @@
 //! Verdict on the programs of all ranks as parts of one program (`kbc check`): infers placements of
 //! all values from the data of inputs and from the collectives, and reports what was shown.
 //!
-//! This module owns the interpretation of an input's data, the order of the searches, and the text
-//! of the verdict. A program for which kbc has no rule is neither right nor wrong; the verdict
-//! states what was not shown.
+//! This module owns the order of the searches and the text of the verdict. A program for which kbc
+//! has no rule is neither right nor wrong; the verdict states what was not shown.
 
 use super::DataBeside;
 use super::axes::{self, Axes};
 use super::batches;
 use super::declared::{declared, irregular, place_of, undeclared};
 use super::effects::share_of;
+use super::evidence::{Evidence, evidence_of};
 use super::graph::{NodeId, NodeOp, Operand, RankCollective};
 use super::lift::{Input, Lifted, Mode, counts, live, translate};
 use super::placements::{AxisPlacement, Candidates, FailedSearch, PlacementProblem, find_placements};
@@ -84,23 +84,6 @@ impl Verdict {
     fn not(why: impl Into<String>) -> Verdict {
         Verdict { doubts: vec![why.into()], ..Verdict::default() }
     }
-}
-
-/// Evidence that the data of an input gives over an axis.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Evidence {
-    /// There is no data.
-    Nothing,
-    /// The placement is declared.
-    Declared(AxisPlacement),
-    /// All ranks have the same data.
-    Same,
-    /// All ranks have the same data, with one repeated value.
-    Uniform,
-    /// Ranks have different data.
-    Differs,
-    /// At most one rank has data other than zeros.
-    Alone,
 }
 
 /// Infers placements and judges the programs by them.
@@ -224,8 +207,9 @@ fn formed(
             continue;
         }
         let own = differing.over(&all, a);
-        let data: Vec<Evidence> =
-            (0..first.inputs.len()).map(|i| evidence(world, given, axes, axis, first, stored, i)).collect();
+        let data: Vec<Evidence> = (0..first.inputs.len())
+            .map(|i| evidence_of(world, given, axes, axis, first, stored, i))
+            .collect();
         let said = |i: usize| declared.get(&i).map_or(data[i], |by| Evidence::Declared(by[axis]));
         let evidence: Vec<Evidence> = (0..data.len()).map(said).collect();
         for (i, by) in &declared {
@@ -272,35 +256,6 @@ fn named(p: &Program, it: &Lifted) -> BTreeMap<NodeId, Rule> {
     let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == NodeOp::Reshape);
     let rules = nodes.filter_map(|(n, node)| Some((n, p.nodes.get(node.of)?.op.rule)));
     rules.filter(|(_, rule)| matches!(rule, Rule::Select | Rule::Squeeze | Rule::Unsqueeze)).collect()
-}
-
-/// Returns the evidence of an input's data over an axis.
-fn evidence(
-    world: &World,
-    given: &DataBeside,
-    axes: &Axes,
-    axis: usize,
-    it: &Lifted,
-    stored: &[String],
-    i: usize,
-) -> Evidence {
-    let (size, stride) = (axes.list[axis].size, axes.list[axis].stride as usize);
-    let input = &it.inputs[i];
-    let print = |at: usize| {
-        let (key, _, _) = given.stored(at, &world.programs[at], input, stored)?;
-        given.prints.get(at)?.get(&key).copied()
-    };
-    let all: Option<Vec<_>> = (0..world.programs.len()).map(print).collect();
-    let Some(all) = all else { return Evidence::Nothing };
-    let next = (0..all.len()).filter(|at| !(*at as u64 / stride as u64 + 1).is_multiple_of(size));
-    if next.clone().all(|at| all[at] == all[at + stride]) {
-        return if all[0].uniform.is_some() { Evidence::Uniform } else { Evidence::Same };
-    }
-    let lines = (0..all.len()).filter(|at| (*at as u64 / stride as u64).is_multiple_of(size));
-    let alone = |first: usize| {
-        (0..size as usize).filter(|k| all[first + k * stride].uniform != Some(0.0)).count() <= 1
-    };
-    if lines.clone().all(alone) { Evidence::Alone } else { Evidence::Differs }
 }
 
 /// Assumptions of a search about its inputs, from strict to lenient; each search has one level.
